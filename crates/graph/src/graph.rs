@@ -1,0 +1,221 @@
+//! The graph: canonical operators on values of static shape.
+
+use std::sync::Arc;
+
+use crate::error::OpError;
+use crate::op::Op;
+use crate::tensor::{Tensor, TensorType};
+
+/// A value of a [`Graph`]: an input, a constant or the output of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub(crate) u32);
+
+impl ValueId {
+    /// The value's position in [`Graph::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Name in the ONNX file, or one derived from the node that computes it.
+    pub name: String,
+    /// Element type and shape.
+    pub ty: TensorType,
+    /// The elements, when they do not depend on the input.
+    pub constant: Option<Arc<Tensor>>,
+    /// The node that computes it, as a position in [`Graph::nodes`].
+    pub producer: Option<usize>,
+}
+
+/// An operator applied to values.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Name of the ONNX node it comes from.
+    pub name: String,
+    /// What it computes.
+    pub op: Op,
+    /// Its arguments.
+    pub inputs: Vec<ValueId>,
+    /// Its result.
+    pub output: ValueId,
+}
+
+/// A model, or a program made from one, for one batch size: every shape is known, what does not
+/// depend on the input is a constant, and nodes stand in an order in which they can be computed.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    values: Vec<Value>,
+    nodes: Vec<Node>,
+    inputs: Vec<ValueId>,
+    outputs: Vec<ValueId>,
+}
+
+impl Graph {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Graph::default()
+    }
+
+    /// All values; a [`ValueId`] is a position in it.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// All nodes, each after those whose results it uses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The values that a caller provides.
+    pub fn inputs(&self) -> &[ValueId] {
+        &self.inputs
+    }
+
+    /// The values that a caller receives.
+    pub fn outputs(&self) -> &[ValueId] {
+        &self.outputs
+    }
+
+    /// What is known of a value.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// Extent of each axis of a value.
+    pub fn shape(&self, id: ValueId) -> &[usize] {
+        &self.value(id).ty.shape
+    }
+
+    /// The elements of a value that does not depend on the input.
+    pub fn constant(&self, id: ValueId) -> Option<&Arc<Tensor>> {
+        self.value(id).constant.as_ref()
+    }
+
+    /// The node that computes a value.
+    pub fn producer(&self, id: ValueId) -> Option<&Node> {
+        self.value(id).producer.map(|i| &self.nodes[i])
+    }
+
+    /// The positions of the nodes that use each value, in order, by [`ValueId::index`].
+    pub fn consumers(&self) -> Vec<Vec<usize>> {
+        let mut consumers = vec![Vec::new(); self.values.len()];
+        for (i, node) in self.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                let list: &mut Vec<usize> = &mut consumers[input.index()];
+                if list.last() != Some(&i) {
+                    list.push(i);
+                }
+            }
+        }
+        consumers
+    }
+
+    /// Adds an input.
+    pub fn add_input(&mut self, name: impl Into<String>, ty: TensorType) -> ValueId {
+        let id = self.add_value(name.into(), ty, None);
+        self.inputs.push(id);
+        id
+    }
+
+    /// Adds a constant.
+    pub fn add_constant(&mut self, name: impl Into<String>, tensor: impl Into<Arc<Tensor>>) -> ValueId {
+        let tensor = tensor.into();
+        self.add_value(name.into(), tensor.ty(), Some(tensor))
+    }
+
+    /// Appends a node and returns its output; on constants it is computed at once, where
+    /// [`Op::eval`] can.
+    pub fn push(
+        &mut self,
+        name: impl Into<String>,
+        op: Op,
+        inputs: &[ValueId],
+    ) -> Result<ValueId, OpError> {
+        let name = name.into();
+        let types: Vec<&TensorType> = inputs.iter().map(|&i| &self.value(i).ty).collect();
+        let ty = op.infer(&types)?;
+        let constants: Option<Vec<&Tensor>> = inputs
+            .iter()
+            .map(|&i| self.constant(i).map(Arc::as_ref))
+            .collect();
+        if let Some(tensor) = constants.and_then(|c| op.eval(&c, &ty)) {
+            return Ok(self.add_constant(name, tensor));
+        }
+        let output = self.add_value(name.clone(), ty, None);
+        self.values[output.index()].producer = Some(self.nodes.len());
+        self.nodes.push(Node {
+            name,
+            op,
+            inputs: inputs.to_vec(),
+            output,
+        });
+        Ok(output)
+    }
+
+    /// Gives a value another name.
+    pub fn rename(&mut self, id: ValueId, name: impl Into<String>) {
+        self.values[id.index()].name = name.into();
+    }
+
+    /// Sets what a caller receives.
+    pub fn set_outputs(&mut self, outputs: Vec<ValueId>) {
+        self.outputs = outputs;
+    }
+
+    /// The same graph without the nodes and constants that no output needs. Inputs stay.
+    #[must_use]
+    pub fn pruned(&self) -> Graph {
+        let mut needed = vec![false; self.values.len()];
+        for output in &self.outputs {
+            needed[output.index()] = true;
+        }
+        for node in self.nodes.iter().rev() {
+            if needed[node.output.index()] {
+                for input in &node.inputs {
+                    needed[input.index()] = true;
+                }
+            }
+        }
+        for input in &self.inputs {
+            needed[input.index()] = true;
+        }
+        let mut graph = Graph::new();
+        let mut map = vec![ValueId(u32::MAX); self.values.len()];
+        for (i, value) in self.values.iter().enumerate() {
+            if needed[i] {
+                map[i] = graph.add_value(
+                    value.name.clone(),
+                    value.ty.clone(),
+                    value.constant.clone(),
+                );
+            }
+        }
+        for node in self.nodes.iter().filter(|n| needed[n.output.index()]) {
+            let output = map[node.output.index()];
+            graph.values[output.index()].producer = Some(graph.nodes.len());
+            graph.nodes.push(Node {
+                name: node.name.clone(),
+                op: node.op.clone(),
+                inputs: node.inputs.iter().map(|i| map[i.index()]).collect(),
+                output,
+            });
+        }
+        graph.inputs = self.inputs.iter().map(|i| map[i.index()]).collect();
+        graph.outputs = self.outputs.iter().map(|i| map[i.index()]).collect();
+        graph
+    }
+
+    fn add_value(&mut self, name: String, ty: TensorType, constant: Option<Arc<Tensor>>) -> ValueId {
+        let id = ValueId(self.values.len() as u32);
+        self.values.push(Value {
+            name,
+            ty,
+            constant,
+            producer: None,
+        });
+        id
+    }
+}

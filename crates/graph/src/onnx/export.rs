@@ -1,0 +1,205 @@
+//! Writing a graph as an ONNX model.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::proto::{
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
+    data_type,
+};
+use crate::graph::{Graph, ValueId};
+use crate::tensor::{DType, Data, Tensor, TensorType};
+
+/// The operator set of exported models.
+pub const EXPORT_OPSET: i64 = 20;
+
+/// The file format version that carries [`EXPORT_OPSET`].
+const IR_VERSION: i64 = 9;
+
+/// An ONNX node being written; an operator's `export` adds its attributes and parameters.
+pub(crate) struct OnnxNode<'a> {
+    proto: NodeProto,
+    initializers: &'a mut Vec<TensorProto>,
+}
+
+impl OnnxNode<'_> {
+    /// Another ONNX operator than [`Op::name`](crate::Op::name) says.
+    pub(crate) fn op_type(&mut self, op_type: &str) {
+        self.proto.op_type = Some(op_type.to_owned());
+    }
+
+    /// An integer attribute.
+    pub(crate) fn int(&mut self, name: &str, value: i64) {
+        self.attribute(name, attribute_type::INT, |a| a.i = Some(value));
+    }
+
+    /// An attribute of integers.
+    pub(crate) fn ints(&mut self, name: &str, values: &[i64]) {
+        self.attribute(name, attribute_type::INTS, |a| a.ints = values.to_vec());
+    }
+
+    /// A number as attribute.
+    pub(crate) fn float(&mut self, name: &str, value: f32) {
+        self.attribute(name, attribute_type::FLOAT, |a| a.f = Some(value));
+    }
+
+    /// A text as attribute.
+    pub(crate) fn string(&mut self, name: &str, value: &str) {
+        self.attribute(name, attribute_type::STRING, |a| {
+            a.s = Some(Bytes::copy_from_slice(value.as_bytes()));
+        });
+    }
+
+    /// A vector of integers as the next input.
+    pub(crate) fn int_input(&mut self, values: &[i64]) {
+        self.constant_input(&Tensor::ints(values.to_vec()));
+    }
+
+    /// A vector of numbers as the next input.
+    pub(crate) fn floats_input(&mut self, values: &[f32]) {
+        self.constant_input(&Tensor::vector(values.to_vec()));
+    }
+
+    /// A scalar as the next input.
+    pub(crate) fn float_input(&mut self, value: f32) {
+        self.constant_input(&Tensor::scalar(value));
+    }
+
+    /// Leaves the next optional input out.
+    pub(crate) fn no_input(&mut self) {
+        self.proto.input.push(String::new());
+    }
+
+    fn constant_input(&mut self, tensor: &Tensor) {
+        let output = self.proto.output.first().cloned().unwrap_or_default();
+        let name = format!("{output}.parameter{}", self.proto.input.len());
+        self.initializers.push(tensor_proto(&name, tensor));
+        self.proto.input.push(name);
+    }
+
+    fn attribute(&mut self, name: &str, kind: i32, set: impl FnOnce(&mut AttributeProto)) {
+        let mut attribute = AttributeProto {
+            name: Some(name.to_owned()),
+            r#type: Some(kind),
+            ..Default::default()
+        };
+        set(&mut attribute);
+        self.proto.attribute.push(attribute);
+    }
+}
+
+impl Graph {
+    /// The graph as the bytes of an ONNX model that any runtime loads. Values are called `v0`,
+    /// `v1`, ..., inputs and outputs keep their names.
+    pub fn to_onnx(&self) -> Vec<u8> {
+        let mut initializers = Vec::new();
+        for (i, value) in self.values().iter().enumerate() {
+            if let Some(tensor) = &value.constant {
+                initializers.push(tensor_proto(&self.export_name(ValueId(i as u32)), tensor));
+            }
+        }
+        let mut nodes = Vec::new();
+        for node in self.nodes() {
+            let mut onnx = OnnxNode {
+                proto: NodeProto {
+                    input: node.inputs.iter().map(|&i| self.export_name(i)).collect(),
+                    output: vec![self.export_name(node.output)],
+                    name: Some(node.name.clone()),
+                    op_type: Some(node.op.name().to_owned()),
+                    ..Default::default()
+                },
+                initializers: &mut initializers,
+            };
+            node.op.export(&mut onnx);
+            nodes.push(onnx.proto);
+        }
+        // An output that is an input, a constant, or named twice needs a node of its own.
+        let mut outputs = Vec::new();
+        for (i, &output) in self.outputs().iter().enumerate() {
+            let value = self.value(output);
+            let name = format!("output{i}");
+            nodes.push(NodeProto {
+                input: vec![self.export_name(output)],
+                output: vec![name.clone()],
+                name: Some(name.clone()),
+                op_type: Some("Identity".to_owned()),
+                ..Default::default()
+            });
+            outputs.push(value_info(&name, &value.ty));
+        }
+        let inputs = self
+            .inputs()
+            .iter()
+            .map(|&i| value_info(&self.export_name(i), &self.value(i).ty))
+            .collect();
+        ModelProto {
+            ir_version: Some(IR_VERSION),
+            opset_import: vec![OperatorSetIdProto {
+                domain: Some(String::new()),
+                version: Some(EXPORT_OPSET),
+            }],
+            producer_name: Some("npcov".to_owned()),
+            producer_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            graph: Some(GraphProto {
+                node: nodes,
+                name: Some("npcov".to_owned()),
+                initializer: initializers,
+                input: inputs,
+                output: outputs,
+                ..Default::default()
+            }),
+            functions: Vec::new(),
+        }
+        .encode_to_vec()
+    }
+
+    fn export_name(&self, id: ValueId) -> String {
+        match self.inputs().contains(&id) {
+            true => self.value(id).name.clone(),
+            false => format!("v{}", id.index()),
+        }
+    }
+}
+
+fn value_info(name: &str, ty: &TensorType) -> ValueInfoProto {
+    let dim = |&d: &usize| DimensionProto {
+        dim_value: Some(d as i64),
+        dim_param: None,
+    };
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorTypeProto {
+                elem_type: Some(onnx_type(ty.dtype)),
+                shape: Some(TensorShapeProto {
+                    dim: ty.shape.iter().map(dim).collect(),
+                }),
+            }),
+        }),
+    }
+}
+
+/// The ONNX element type that stands for a [`DType`].
+pub(crate) fn onnx_type(dtype: DType) -> i32 {
+    match dtype {
+        DType::F32 => data_type::FLOAT,
+        DType::I64 => data_type::INT64,
+        DType::Bool => data_type::BOOL,
+    }
+}
+
+fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
+    let raw: Vec<u8> = match tensor.data() {
+        Data::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Data::I64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Data::Bool(v) => v.iter().map(|&x| u8::from(x)).collect(),
+    };
+    TensorProto {
+        dims: tensor.shape().iter().map(|&d| d as i64).collect(),
+        data_type: Some(onnx_type(tensor.dtype())),
+        name: Some(name.to_owned()),
+        raw_data: Some(raw.into()),
+        ..Default::default()
+    }
+}

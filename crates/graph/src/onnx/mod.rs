@@ -1,0 +1,5 @@
+//! The ONNX file format.
+
+pub(crate) mod attributes;
+pub(crate) mod export;
+pub(crate) mod proto;

@@ -1,0 +1,257 @@
+//! The operators of a [`Graph`](crate::Graph), one file per family.
+//!
+//! A graph holds *canonical* operators: what ONNX passes as a constant input or as an attribute,
+//! depending on the opset, is a field here, and operators that others can express (Flatten,
+//! Squeeze, Split, DepthToSpace, global pools...) do not exist. So an engine or a program meets
+//! each idea once. Every family file has
+//!
+//! * the operator's struct, whose fields are checked values;
+//! * `infer`: the types of the outputs from the types of the inputs, and the check that they fit;
+//! * `eval`, where it can occur on constants: the value, computed plainly;
+//! * `import`: from the ONNX operators of the family to canonical ones;
+//! * `export`: back to ONNX.
+
+mod arg;
+mod conv;
+mod elementwise;
+mod gather;
+mod matmul;
+mod norm;
+mod pool;
+mod reduce;
+mod resize;
+mod shape;
+mod softmax;
+mod structure;
+mod window;
+
+pub use arg::ArgMax;
+pub use conv::{Conv, ConvTranspose};
+pub use elementwise::{Binary, Unary};
+pub use gather::{Gather, GatherElements};
+pub use matmul::Gemm;
+pub use norm::{BatchNormalization, InstanceNormalization, LayerNormalization, Lrn};
+pub use pool::{Pool, PoolKind};
+pub use reduce::{Reduce, ReduceKind};
+pub use resize::{AxisMap, Coordinates, Interpolation, NearestRounding, Resize};
+pub use softmax::Softmax;
+pub use structure::{Pad, PadMode, Slice};
+pub use window::Window;
+
+use crate::builder::{Builder, NodeContext};
+use crate::error::OpError;
+use crate::onnx::export::OnnxNode;
+use crate::tensor::{DType, Tensor, TensorType};
+use crate::ValueId;
+
+/// A canonical operator. The documentation of each says what its inputs are; the batch has no
+/// special place among the axes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Convolution: `x [n, c, ...]`, `w [out, c/groups, ...]`, optional bias `[out]`.
+    Conv(Conv),
+    /// Transposed convolution: `x [n, c, ...]`, `w [c, out/groups, ...]`, optional bias `[out]`.
+    ConvTranspose(ConvTranspose),
+    /// `alpha * a' b' + beta * c` of matrices, `c` optional and broadcast.
+    Gemm(Gemm),
+    /// Matrix product with NumPy's rules for vectors and leading axes: `a`, `b`.
+    MatMul,
+    /// `x`, `scale`, `bias`, `mean`, `variance`, the last four one per channel (axis 1).
+    BatchNormalization(BatchNormalization),
+    /// `x`, `scale`, `bias`: statistics per sample and channel.
+    InstanceNormalization(InstanceNormalization),
+    /// `x`, `scale`, optional `bias`: statistics over the trailing axes.
+    LayerNormalization(LayerNormalization),
+    /// Local response normalisation across channels: `x`.
+    Lrn(Lrn),
+    /// A function of each element: `x`.
+    Unary(Unary),
+    /// A function of pairs of elements, broadcast: `a`, `b`.
+    Binary(Binary),
+    /// `condition`, `a`, `b`, broadcast.
+    Where,
+    /// Another element type: `x`.
+    Cast(DType),
+    /// Maximum or average over windows: `x [n, c, ...]`.
+    Pool(Pool),
+    /// Reduction over axes: `x`.
+    Reduce(Reduce),
+    /// Index of the maximum or minimum along an axis: `x`.
+    ArgMax(ArgMax),
+    /// Softmax or its logarithm along an axis: `x`.
+    Softmax(Softmax),
+    /// The same elements in the same order under another shape: `x`.
+    Reshape(Vec<usize>),
+    /// Axes in another order; output axis `i` is input axis `perm[i]`: `x`.
+    Transpose(Vec<usize>),
+    /// Inputs one after the other along an axis.
+    Concat(usize),
+    /// Regularly spaced elements along every axis: `x`.
+    Slice(Slice),
+    /// Elements added (never removed) around: `x`.
+    Pad(Pad),
+    /// Broadcast to a larger shape: `x`.
+    Expand(Vec<usize>),
+    /// The tensor repeated along each axis: `x`.
+    Tile(Vec<usize>),
+    /// Slices of `data` at `indices` along an axis.
+    Gather(Gather),
+    /// One element of `data` per element of `indices` along an axis.
+    GatherElements(GatherElements),
+    /// Interpolation along axes: `x`.
+    Resize(Resize),
+}
+
+/// How one operator is imported: reads the node, appends canonical operators, returns its outputs.
+type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<ValueId>, OpError>;
+
+/// The import function of an ONNX operator, or `None` when npcov does not know it.
+pub(crate) fn import_of(op_type: &str) -> Option<Import> {
+    [
+        arg::import_of,
+        conv::import_of,
+        elementwise::import_of,
+        gather::import_of,
+        matmul::import_of,
+        norm::import_of,
+        pool::import_of,
+        reduce::import_of,
+        resize::import_of,
+        shape::import_of,
+        softmax::import_of,
+        structure::import_of,
+    ]
+    .iter()
+    .find_map(|family| family(op_type))
+}
+
+impl Op {
+    /// The operator's name: ONNX's where it has one.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Conv(_) => "Conv",
+            Op::ConvTranspose(_) => "ConvTranspose",
+            Op::Gemm(_) => "Gemm",
+            Op::MatMul => "MatMul",
+            Op::BatchNormalization(_) => "BatchNormalization",
+            Op::InstanceNormalization(_) => "InstanceNormalization",
+            Op::LayerNormalization(_) => "LayerNormalization",
+            Op::Lrn(_) => "LRN",
+            Op::Unary(unary) => unary.name(),
+            Op::Binary(binary) => binary.name(),
+            Op::Where => "Where",
+            Op::Cast(_) => "Cast",
+            Op::Pool(pool) => pool.name(),
+            Op::Reduce(reduce) => reduce.name(),
+            Op::ArgMax(arg) => arg.name(),
+            Op::Softmax(softmax) => softmax.name(),
+            Op::Reshape(_) => "Reshape",
+            Op::Transpose(_) => "Transpose",
+            Op::Concat(_) => "Concat",
+            Op::Slice(_) => "Slice",
+            Op::Pad(_) => "Pad",
+            Op::Expand(_) => "Expand",
+            Op::Tile(_) => "Tile",
+            Op::Gather(_) => "Gather",
+            Op::GatherElements(_) => "GatherElements",
+            Op::Resize(_) => "Resize",
+        }
+    }
+
+    /// The type of the output for inputs of the given types; every canonical operator has one
+    /// output.
+    pub fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
+        match self {
+            Op::Conv(op) => op.infer(inputs),
+            Op::ConvTranspose(op) => op.infer(inputs),
+            Op::Gemm(op) => op.infer(inputs),
+            Op::MatMul => matmul::infer(inputs),
+            Op::BatchNormalization(op) => op.infer(inputs),
+            Op::InstanceNormalization(op) => op.infer(inputs),
+            Op::LayerNormalization(op) => op.infer(inputs),
+            Op::Lrn(op) => op.infer(inputs),
+            Op::Unary(op) => op.infer(inputs),
+            Op::Binary(op) => op.infer(inputs),
+            Op::Where => elementwise::infer_where(inputs),
+            Op::Cast(to) => elementwise::infer_cast(*to, inputs),
+            Op::Pool(op) => op.infer(inputs),
+            Op::Reduce(op) => op.infer(inputs),
+            Op::ArgMax(op) => op.infer(inputs),
+            Op::Softmax(op) => op.infer(inputs),
+            Op::Reshape(shape) => structure::infer_reshape(shape, inputs),
+            Op::Transpose(perm) => structure::infer_transpose(perm, inputs),
+            Op::Concat(axis) => structure::infer_concat(*axis, inputs),
+            Op::Slice(op) => op.infer(inputs),
+            Op::Pad(op) => op.infer(inputs),
+            Op::Expand(shape) => structure::infer_expand(shape, inputs),
+            Op::Tile(repeats) => structure::infer_tile(repeats, inputs),
+            Op::Gather(op) => op.infer(inputs),
+            Op::GatherElements(op) => op.infer(inputs),
+            Op::Resize(op) => op.infer(inputs),
+        }
+    }
+
+    /// The value on constants, for the operators that shape arithmetic and prepared weights use;
+    /// `None` leaves the node to the engine. `output` is what [`Op::infer`] gave.
+    pub fn eval(&self, inputs: &[&Tensor], output: &TensorType) -> Option<Tensor> {
+        match self {
+            Op::Unary(op) => op.eval(inputs, output),
+            Op::Binary(op) => op.eval(inputs, output),
+            Op::Where => elementwise::eval_where(inputs, output),
+            Op::Cast(_) => elementwise::eval_cast(inputs, output),
+            Op::Reduce(op) => op.eval(inputs, output),
+            Op::Reshape(_) => inputs.first()?.reshaped(output.shape.clone()),
+            Op::Transpose(perm) => structure::eval_transpose(perm, inputs, output),
+            Op::Concat(axis) => structure::eval_concat(*axis, inputs, output),
+            Op::Slice(op) => op.eval(inputs, output),
+            Op::Pad(op) => op.eval(inputs, output),
+            Op::Expand(_) => structure::eval_expand(inputs, output),
+            Op::Tile(_) => structure::eval_tile(inputs, output),
+            Op::Gather(op) => op.eval(inputs, output),
+            Op::GatherElements(op) => op.eval(inputs, output),
+            Op::Conv(_)
+            | Op::ConvTranspose(_)
+            | Op::Gemm(_)
+            | Op::MatMul
+            | Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Pool(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Resize(_) => None,
+        }
+    }
+
+    /// The ONNX node (opset [`EXPORT_OPSET`](crate::EXPORT_OPSET)) that computes this operator.
+    pub(crate) fn export(&self, node: &mut OnnxNode<'_>) {
+        match self {
+            Op::Conv(op) => op.export(node),
+            Op::ConvTranspose(op) => op.export(node),
+            Op::Gemm(op) => op.export(node),
+            Op::MatMul | Op::Where => {}
+            Op::BatchNormalization(op) => op.export(node),
+            Op::InstanceNormalization(op) => op.export(node),
+            Op::LayerNormalization(op) => op.export(node),
+            Op::Lrn(op) => op.export(node),
+            Op::Unary(op) => op.export(node),
+            Op::Binary(op) => op.export(node),
+            Op::Cast(to) => elementwise::export_cast(*to, node),
+            Op::Pool(op) => op.export(node),
+            Op::Reduce(op) => op.export(node),
+            Op::ArgMax(op) => op.export(node),
+            Op::Softmax(op) => op.export(node),
+            Op::Reshape(shape) => node.int_input(&structure::to_i64(shape)),
+            Op::Transpose(perm) => node.ints("perm", &structure::to_i64(perm)),
+            Op::Concat(axis) => node.int("axis", *axis as i64),
+            Op::Slice(op) => op.export(node),
+            Op::Pad(op) => op.export(node),
+            Op::Expand(shape) => node.int_input(&structure::to_i64(shape)),
+            Op::Tile(repeats) => node.int_input(&structure::to_i64(repeats)),
+            Op::Gather(op) => op.export(node),
+            Op::GatherElements(op) => op.export(node),
+            Op::Resize(op) => op.export(node),
+        }
+    }
+}

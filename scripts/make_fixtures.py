@@ -46,8 +46,8 @@ def main():
     np.savez_compressed(output / "fashion-1000.npz", x=test_pixels, y=test_labels)
 
     torch.set_num_threads(2)
-    images = torch.from_numpy(pixels)[:, None].float() / 255
-    classes = torch.from_numpy(labels)
+    images = torch.tensor(pixels)[:, None].float() / 255
+    classes = torch.tensor(labels)
     footwear = torch.isin(classes, torch.tensor(FOOTWEAR))
 
     def trained(make, target=classes):
@@ -73,6 +73,7 @@ def main():
         script_export(one, output / f"lenet-batch1-{style}.onnx", dynamic=False)
     half_weights(output / "lenet.onnx", output / "lenet-f16-weights.onnx")
     half_everywhere(output / "lenet.onnx", output / "lenet-f16.onnx")
+    channels_last(lenet, output / "lenet.onnx", output / "lenet-nhwc.onnx")
 
     script_export(resnet8, output / "resnet8.onnx", keep_batch_norm=True)
     dynamo_export(resnet8, output / "resnet8-dynamo.onnx")
@@ -230,6 +231,7 @@ def external_data(network, path):
     data = f"{path.stem}.bin"
     (path.parent / data).unlink(missing_ok=True)
     onnx.save(model, path, save_as_external_data=True, location=data, size_threshold=64)
+    (path.parent / data).chmod(0o644)
 
 
 def local_function(network, path):
@@ -267,6 +269,35 @@ def local_function(network, path):
     model = build(nodes, [image_info()], [output_info()], tensors, opset=17)
     model.opset_import.append(helper.make_opsetid(domain, 1))
     model.functions.extend([dense, active])
+    save(model, path)
+
+
+def channels_last(network, source, path):
+    """NHWC outside, NCHW inside: a Transpose in front, one before Flatten, whose order of
+    features the first dense layer then has to follow. (Keras' export does the same, but
+    for a single channel its optimiser replaces the first Transpose by a Reshape.)"""
+    model = onnx.load(source)
+    graph = model.graph
+    graph.input[0].CopyFrom(
+        helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 28, 28, 1])
+    )
+    weight = network[7].weight.detach()
+    followed = weight.reshape(64, 12, 5, 5).permute(0, 2, 3, 1).reshape(64, 300).contiguous()
+    for tensor in graph.initializer:
+        if tuple(tensor.dims) == (64, 300):
+            tensor.CopyFrom(numpy_helper.from_array(followed.numpy(), tensor.name))
+    nodes = [helper.make_node("Transpose", ["image"], ["image.nchw"], perm=[0, 3, 1, 2])]
+    for node in graph.node:
+        node.input[:] = ["image.nchw" if name == "image" else name for name in node.input]
+        if node.op_type == "Flatten":
+            features, moved = node.input[0], f"{node.input[0]}.nhwc"
+            nodes.append(helper.make_node("Transpose", [features], [moved], perm=[0, 2, 3, 1]))
+            node.input[0] = moved
+        nodes.append(node)
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    del graph.value_info[:]
     save(model, path)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper
 
 SHAPE_ONLY = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast"}
 FINAL_ACTIVATIONS = {"Softmax", "LogSoftmax", "Sigmoid"}
@@ -46,7 +45,7 @@ class Reference:
         extra = [self.logits, *(self.relus or [])]
         for name in dict.fromkeys(extra):
             if name != self.output:
-                graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+                graph.output.append(onnx.ValueInfoProto(name=name))
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads

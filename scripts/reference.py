@@ -29,11 +29,11 @@ class Answer:
     logits: np.ndarray
     """What went into the final activation; `output` where there is none."""
     activations: list | None
-    """Channel means after every Relu when that is the only hidden activation."""
+    """Channel means after every Relu when that is the only hidden activation and f32."""
 
 
 class Reference:
-    def __init__(self, path, threads=2):
+    def __init__(self, path, threads=2, optimise=True):
         # Loading through onnx resolves external data relative to the file.
         model = onnx.load(path)
         graph = model.graph
@@ -50,6 +50,9 @@ class Reference:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
+        if not optimise:
+            level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.graph_optimization_level = level
         self.session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
@@ -68,9 +71,12 @@ class Reference:
         names = list(dict.fromkeys([self.output, self.logits, *(self.relus or [])]))
         parts = {name: [] for name in names}
         step = 1 if self.fixed_batch else 50
+        halved = False
         for start in range(0, len(x), step):
             batch = x[start : start + step]
             for name, value in zip(names, self.session.run(names, {self.input.name: batch})):
+                # Asking for an f16 tensor rounds it; the model itself runs in f32.
+                halved |= value.dtype == np.float16
                 # A file for one input may have dropped the batch axis on the way.
                 dropped = self.fixed_batch and (value.ndim < 2 or value.shape[0] != 1)
                 value = value[None] if dropped else value
@@ -80,7 +86,7 @@ class Reference:
                     value = value.mean(axis=tuple(range(2, value.ndim)), dtype=np.float64)
                 parts[name].append(value)
         joined = {name: np.concatenate(values) for name, values in parts.items()}
-        relus = None if self.relus is None else [joined[name] for name in self.relus]
+        relus = None if self.relus is None or halved else [joined[name] for name in self.relus]
         return Answer(joined[self.output], joined[self.logits], relus)
 
 

@@ -217,7 +217,11 @@ mod tests {
             (Element::U32, vec![0, 1, 0, 2], 65538.0),
             (Element::I32, vec![0xff, 0xff, 0xff, 0xfe], -2.0),
             (Element::U64, vec![0, 0, 0, 0, 0, 1, 0, 2], 65538.0),
-            (Element::I64, vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe], -2.0),
+            (
+                Element::I64,
+                vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe],
+                -2.0,
+            ),
             (Element::F16, vec![0xc0, 0x00], -2.0),
             (Element::F32, (-2f32).to_be_bytes().to_vec(), -2.0),
             (Element::F64, (-2f64).to_be_bytes().to_vec(), -2.0),

@@ -62,7 +62,9 @@ pub enum DataError {
         file: String,
     },
     /// An npz file lacks an array that was asked for, or the `x` that is looked for by default.
-    #[error("`{file}` has no array `{array}`; it holds {found}. Name the arrays as `{file}:SAMPLES,LABELS`")]
+    #[error(
+        "`{file}` has no array `{array}`; it holds {found}. Name the arrays as `{file}:SAMPLES,LABELS`"
+    )]
     NoArray {
         /// The npz file.
         file: String,

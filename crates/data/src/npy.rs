@@ -73,13 +73,20 @@ impl Header {
             [single] => format!("({single},)"),
             _ => format!("({})", axes.join(", ")),
         };
-        let fortran = if self.numbers.fortran_order { "True" } else { "False" };
+        let fortran = if self.numbers.fortran_order {
+            "True"
+        } else {
+            "False"
+        };
         let mut literal = format!(
             "{{'descr': '{order}{}', 'fortran_order': {fortran}, 'shape': {shape}, }}",
             type_code(self.numbers.element)
         );
         let unpadded = MAGIC.len() + 4 + literal.len() + 1;
-        literal.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(64) - unpadded));
+        literal.extend(std::iter::repeat_n(
+            ' ',
+            unpadded.next_multiple_of(64) - unpadded,
+        ));
         literal.push('\n');
         let mut bytes = MAGIC.to_vec();
         bytes.extend([1, 0]);
@@ -93,7 +100,9 @@ impl Header {
         let mut start = [0; 8];
         read_exact(reader, &mut start)?;
         if !start.starts_with(MAGIC) {
-            return Err(ReadError::malformed("does not start with the npy magic bytes"));
+            return Err(ReadError::malformed(
+                "does not start with the npy magic bytes",
+            ));
         }
         let (length, prefix) = match start[6] {
             1 => {
@@ -108,11 +117,15 @@ impl Header {
                 (usize::try_from(length).unwrap_or(usize::MAX), 12)
             }
             other => {
-                return Err(ReadError::unsupported(format!("has npy format version {other}")));
+                return Err(ReadError::unsupported(format!(
+                    "has npy format version {other}"
+                )));
             }
         };
         if length > LONGEST_HEADER {
-            return Err(ReadError::malformed(format!("claims an npy header of {length} bytes")));
+            return Err(ReadError::malformed(format!(
+                "claims an npy header of {length} bytes"
+            )));
         }
         let mut literal = vec![0; length];
         read_exact(reader, &mut literal)?;
@@ -221,7 +234,9 @@ impl<'a> Literal<'a> {
 
     fn descr(&mut self) -> Result<(Element, bool), ReadError> {
         if self.rest.trim_start().starts_with(['[', '(']) {
-            return Err(ReadError::unsupported("holds a structured array; save one plain array per name"));
+            return Err(ReadError::unsupported(
+                "holds a structured array; save one plain array per name",
+            ));
         }
         let text = self.string()?;
         let unknown = || {
@@ -349,7 +364,10 @@ mod tests {
         );
         let bytes = file(&literal, &[0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0]);
         let header = Header::parse(&bytes).unwrap();
-        assert_eq!((header.data_offset(), header.to_bytes()), (128, bytes[..128].to_vec()));
+        assert_eq!(
+            (header.data_offset(), header.to_bytes()),
+            (128, bytes[..128].to_vec())
+        );
         let rows = open(&Source::from_bytes(bytes)).unwrap();
         let mut out = [0.0; 3];
         rows.read_f32(1..2, &mut Vec::new(), &mut out).unwrap();
@@ -376,17 +394,35 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_plain_array_of_numbers() {
-        let descr = |d: &str| error(&format!("{{'descr': {d}, 'fortran_order': False, 'shape': (1,)}}"));
+        let descr = |d: &str| {
+            error(&format!(
+                "{{'descr': {d}, 'fortran_order': False, 'shape': (1,)}}"
+            ))
+        };
         assert!(descr("'|O'").contains("pickled"));
         assert!(descr("[('a', '<f4')]").contains("structured"));
-        for text in ["'<c8'", "'<U5'", "'|S3'", "'<M8[ns]'", "''", "'é'", "'|f4'", "'=f4'", "'<f16'"] {
+        for text in [
+            "'<c8'",
+            "'<U5'",
+            "'|S3'",
+            "'<M8[ns]'",
+            "''",
+            "'é'",
+            "'|f4'",
+            "'=f4'",
+            "'<f16'",
+        ] {
             assert!(descr(text).contains("holds elements of the type"), "{text}");
         }
     }
 
     #[test]
     fn refuses_nonsense_headers() {
-        let shape = |s: &str| error(&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {s}}}"));
+        let shape = |s: &str| {
+            error(&format!(
+                "{{'descr': '<f4', 'fortran_order': False, 'shape': {s}}}"
+            ))
+        };
         for text in [
             "(-1,)",
             "(1.5,)",
@@ -418,10 +454,20 @@ mod tests {
     fn refuses_headers_longer_than_the_file_or_absurd() {
         let mut bytes = MAGIC.to_vec();
         bytes.extend([1, 0, 0xff, 0xff]);
-        assert!(Header::parse(&bytes).unwrap_err().to_string().contains("ends inside"));
+        assert!(
+            Header::parse(&bytes)
+                .unwrap_err()
+                .to_string()
+                .contains("ends inside")
+        );
         let mut bytes = MAGIC.to_vec();
         bytes.extend([2, 0, 0xff, 0xff, 0xff, 0xff]);
-        assert!(Header::parse(&bytes).unwrap_err().to_string().contains("4294967295"));
+        assert!(
+            Header::parse(&bytes)
+                .unwrap_err()
+                .to_string()
+                .contains("4294967295")
+        );
     }
 
     fn any_header() -> impl Strategy<Value = Header> {
@@ -510,7 +556,11 @@ mod tests {
             Element::F16 => {
                 // Exact: 7 bits fit a half's 11. The top 16 bits of the single with the exponent rebiased.
                 let single = f32::from(value).to_bits();
-                let half = if value == 0 { 0 } else { (single >> 13) - ((127 - 15) << 10) };
+                let half = if value == 0 {
+                    0
+                } else {
+                    (single >> 13) - ((127 - 15) << 10)
+                };
                 (half as u16).to_be_bytes().to_vec()
             }
             _ => {

@@ -72,7 +72,9 @@ impl Rows {
             )));
         }
         let Some((&count, shape)) = numbers.shape.split_first() else {
-            return Err(ReadError::unsupported("is a single number, not one row per sample"));
+            return Err(ReadError::unsupported(
+                "is a single number, not one row per sample",
+            ));
         };
         if shape.contains(&0) {
             return Err(ReadError::unsupported(format!(
@@ -115,9 +117,9 @@ impl Rows {
         for source in files {
             let rows = usize::try_from(source.len() / record as u64)
                 .map_err(|_| ReadError::unsupported("has more rows than this machine can count"))?;
-            count = count
-                .checked_add(rows)
-                .ok_or_else(|| ReadError::unsupported("has more rows than this machine can count"))?;
+            count = count.checked_add(rows).ok_or_else(|| {
+                ReadError::unsupported("has more rows than this machine can count")
+            })?;
             segments.push(Segment {
                 source,
                 offset: skip as u64,
@@ -377,17 +379,25 @@ mod tests {
             &[usize::MAX, 0],
             &[0, usize::MAX],
         ] {
-            assert!(Rows::new(numbers(shape, false), source()).is_err(), "{shape:?}");
+            assert!(
+                Rows::new(numbers(shape, false), source()).is_err(),
+                "{shape:?}"
+            );
         }
         let empty = |shape: &[usize]| Rows::new(numbers(shape, false), Source::from_bytes(vec![]));
         assert!(empty(&[0, 3]).unwrap().is_empty());
-        assert!(empty(&[usize::MAX, 0]).is_err(), "countless rows without bytes");
+        assert!(
+            empty(&[usize::MAX, 0]).is_err(),
+            "countless rows without bytes"
+        );
         assert!(empty(&[0, usize::MAX, usize::MAX]).is_err());
     }
 
     #[test]
     fn every_row_is_visited_once_without_loss() {
-        let bytes: Vec<u8> = (0..40_000u64).flat_map(|v| (v << 40).to_le_bytes()).collect();
+        let bytes: Vec<u8> = (0..40_000u64)
+            .flat_map(|v| (v << 40).to_le_bytes())
+            .collect();
         let numbers = Numbers {
             element: Element::U64,
             big_endian: false,

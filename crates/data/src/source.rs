@@ -37,7 +37,10 @@ impl Source {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not a regular file",
+            ));
         }
         Ok(Source {
             backing: Backing::File(Arc::new(file)),
@@ -243,7 +246,10 @@ mod tests {
             let mut out = [0; 4];
             part.read_at(46, &mut out).unwrap();
             assert_eq!(out, [76, 77, 78, 79]);
-            assert!(part.read_at(47, &mut out).is_err(), "reads stop at the part's end");
+            assert!(
+                part.read_at(47, &mut out).is_err(),
+                "reads stop at the part's end"
+            );
             assert!(part.read_at(u64::MAX, &mut out).is_err());
             assert!(source.part(101, 100).is_none());
             assert!(source.part(u64::MAX, 2).is_none());

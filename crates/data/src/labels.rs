@@ -1,0 +1,143 @@
+//! Class labels: one whole number per sample.
+
+use crate::element::Number;
+use crate::error::{DataError, ReadError};
+use crate::rows::Rows;
+
+/// Floats count whole numbers exactly up to here.
+const EXACT_IN_F64: f64 = 9_007_199_254_740_992.0;
+
+/// Reads all labels of an array with one row per sample.
+///
+/// A row is one number, integer or a whole float. Rows of several numbers are accepted where they are one-hot, exactly:
+/// a single 1, the rest 0 (`keras.utils.to_categorical`); probabilities are not, since a class would be a guess.
+pub(crate) fn read(rows: &Rows, file: &str) -> Result<Vec<i64>, DataError> {
+    let wrong = |reason: String| DataError::Labels {
+        file: file.to_owned(),
+        reason,
+    };
+    let one_hot = rows.sample_len() > 1;
+    let mut labels = Vec::new();
+    let result = rows.for_each_row::<Problem>(|row, values| {
+        let label = if one_hot {
+            class_of_one_hot(values).ok_or_else(|| {
+                Problem::Labels(format!(
+                    "row {row} of shape {:?} is neither one whole number nor one-hot (a single 1, the rest 0)",
+                    rows.sample_shape()
+                ))
+            })?
+        } else {
+            values
+                .first()
+                .and_then(|&value| whole(value))
+                .ok_or_else(|| {
+                    let value = values.first().map(Number::to_string).unwrap_or_default();
+                    Problem::Labels(format!("row {row} is `{value}`, not a whole number"))
+                })?
+        };
+        labels.push(label);
+        Ok(())
+    });
+    match result {
+        Ok(()) => Ok(labels),
+        Err(Problem::Labels(reason)) => Err(wrong(reason)),
+        Err(Problem::Read(error)) => Err(error.in_file(file)),
+    }
+}
+
+enum Problem {
+    Read(ReadError),
+    Labels(String),
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        Problem::Read(error)
+    }
+}
+
+fn whole(number: Number) -> Option<i64> {
+    match number {
+        Number::Whole(value) => i64::try_from(value).ok(),
+        Number::Float(value) if value.trunc() == value && value.abs() <= EXACT_IN_F64 => {
+            Some(value as i64)
+        }
+        Number::Float(_) => None,
+    }
+}
+
+fn class_of_one_hot(values: &[Number]) -> Option<i64> {
+    let mut class = None;
+    for (index, &value) in values.iter().enumerate() {
+        match whole(value)? {
+            0 => {}
+            1 if class.is_none() => class = Some(index as i64),
+            _ => return None,
+        }
+    }
+    class
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Source;
+    use crate::element::Element;
+    use crate::rows::Numbers;
+
+    fn labels(element: Element, shape: &[usize], bytes: Vec<u8>) -> Result<Vec<i64>, String> {
+        let numbers = Numbers {
+            element,
+            big_endian: false,
+            fortran_order: false,
+            shape: shape.to_vec(),
+        };
+        let rows = Rows::new(numbers, Source::from_bytes(bytes)).unwrap();
+        read(&rows, "y.npy").map_err(|error| error.to_string())
+    }
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn integers_whole_floats_and_single_columns_are_labels() {
+        assert_eq!(labels(Element::U8, &[3], vec![7, 0, 9]), Ok(vec![7, 0, 9]));
+        assert_eq!(labels(Element::I8, &[2, 1], vec![1, 0xff]), Ok(vec![1, -1]));
+        assert_eq!(
+            labels(Element::F32, &[2], floats(&[3.0, -0.0])),
+            Ok(vec![3, 0])
+        );
+        let big = (1i64 << 60) + 1;
+        assert_eq!(
+            labels(Element::I64, &[1], big.to_le_bytes().to_vec()),
+            Ok(vec![big])
+        );
+    }
+
+    #[test]
+    fn exact_one_hot_rows_are_labels() {
+        let rows = floats(&[0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+        assert_eq!(labels(Element::F32, &[2, 3], rows), Ok(vec![1, 0]));
+    }
+
+    #[test]
+    fn anything_else_names_the_row() {
+        let error = labels(Element::F32, &[2], floats(&[1.0, 0.5])).unwrap_err();
+        assert_eq!(
+            error,
+            "labels in `y.npy`: row 1 is `0.5`, not a whole number"
+        );
+        for bad in [f32::NAN, f32::INFINITY, 1e30] {
+            assert!(labels(Element::F32, &[1], floats(&[bad])).is_err(), "{bad}");
+        }
+        assert!(labels(Element::U64, &[1], vec![0xff; 8]).is_err());
+        for bad in [[0, 0, 0], [1, 1, 0], [0, 2, 0]] {
+            let error = labels(Element::U8, &[1, 3], bad.to_vec()).unwrap_err();
+            assert!(error.contains("row 0 of shape [3] is neither"), "{error}");
+        }
+    }
+}

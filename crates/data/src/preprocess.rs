@@ -1,0 +1,214 @@
+//! How stored numbers become the model's input: `(x / divide - mean) / std`, per channel.
+
+use crate::error::DataError;
+use crate::layout::{Channels, Layout};
+
+/// What to do with stored numbers before they enter the model. The default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preprocessing {
+    /// Divides every number, first of all: 255 brings pixels to 0..1.
+    pub divide: Option<f32>,
+    /// Subtracted next: nothing, one number for all, or one per channel.
+    pub mean: Vec<f32>,
+    /// Divides last: nothing, one number for all, or one per channel.
+    pub std: Vec<f32>,
+    /// Height and width to bring 8-bit images to, as they are stored (before `divide`); bilinear, the aspect ratio is
+    /// not kept.
+    pub resize: Option<(usize, usize)>,
+    /// How the data lies, where the shapes do not tell.
+    pub layout: Option<Layout>,
+}
+
+/// The arithmetic part, checked and laid out for samples of one shape.
+#[derive(Clone, Debug)]
+pub(crate) struct Normalise {
+    divide: f32,
+    /// One pair, or one per channel.
+    channels: Vec<(f32, f32)>,
+    order: Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Same,
+    Planes(usize),
+    Interleaved,
+}
+
+impl Normalise {
+    pub(crate) fn new(
+        options: &Preprocessing,
+        wanted: &[usize],
+        channels: Channels,
+    ) -> Result<Normalise, DataError> {
+        let count = match (channels, wanted) {
+            (Channels::First, [count, ..]) | (Channels::Last, [.., count]) => *count,
+            _ => 1,
+        };
+        let divide = options.divide.unwrap_or(1.0);
+        divisor("divide", divide)?;
+        for &std in &options.std {
+            divisor("std", std)?;
+        }
+        if let Some(mean) = options.mean.iter().find(|mean| !mean.is_finite()) {
+            return Err(DataError::Preprocessing(format!(
+                "`--mean` cannot be `{mean}`"
+            )));
+        }
+        let means = per_channel("mean", &options.mean, count, 0.0, wanted)?;
+        let stds = per_channel("std", &options.std, count, 1.0, wanted)?;
+        let pairs = means.into_iter().zip(stds);
+        let mut channels_pairs: Vec<(f32, f32)> = pairs.collect();
+        let order = if channels_pairs.windows(2).all(|pair| pair[0] == pair[1]) {
+            channels_pairs.truncate(1);
+            Order::Same
+        } else if channels == Channels::First {
+            Order::Planes(wanted.iter().skip(1).product())
+        } else {
+            Order::Interleaved
+        };
+        Ok(Normalise {
+            divide,
+            channels: channels_pairs,
+            order,
+        })
+    }
+
+    /// Normalises whole samples in place.
+    pub(crate) fn apply(&self, values: &mut [f32]) {
+        let divide = self.divide;
+        let normalise = |values: &mut [f32], &(mean, std): &(f32, f32)| {
+            for value in values {
+                *value = (*value / divide - mean) / std;
+            }
+        };
+        match self.order {
+            Order::Same if divide == 1.0 && self.channels == [(0.0, 1.0)] => {}
+            Order::Same => self
+                .channels
+                .iter()
+                .for_each(|pair| normalise(values, pair)),
+            Order::Planes(pixels) => {
+                let planes = values.chunks_exact_mut(pixels);
+                for (plane, pair) in planes.zip(self.channels.iter().cycle()) {
+                    normalise(plane, pair);
+                }
+            }
+            Order::Interleaved => {
+                for pixel in values.chunks_exact_mut(self.channels.len()) {
+                    for (value, pair) in pixel.iter_mut().zip(&self.channels) {
+                        normalise(std::slice::from_mut(value), pair);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn divisor(name: &str, value: f32) -> Result<(), DataError> {
+    if value.is_finite() && value != 0.0 {
+        Ok(())
+    } else {
+        Err(DataError::Preprocessing(format!(
+            "`--{name}` cannot be `{value}`: numbers are divided by it"
+        )))
+    }
+}
+
+fn per_channel(
+    name: &str,
+    values: &[f32],
+    channels: usize,
+    default: f32,
+    wanted: &[usize],
+) -> Result<Vec<f32>, DataError> {
+    match *values {
+        [] => Ok(vec![default; channels]),
+        [single] => Ok(vec![single; channels]),
+        _ if values.len() == channels => Ok(values.to_vec()),
+        _ => Err(DataError::Preprocessing(format!(
+            "`--{name}` has {} values, but a model input of shape {wanted:?} has {}",
+            values.len(),
+            match channels {
+                1 => "no channels to tell apart: give one value".to_owned(),
+                _ => format!("{channels} channels: give one value, or {channels}"),
+            }
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(divide: Option<f32>, mean: &[f32], std: &[f32]) -> Preprocessing {
+        Preprocessing {
+            divide,
+            mean: mean.to_vec(),
+            std: std.to_vec(),
+            ..Preprocessing::default()
+        }
+    }
+
+    fn apply(
+        options: &Preprocessing,
+        wanted: &[usize],
+        channels: Channels,
+        values: &[f32],
+    ) -> Vec<f32> {
+        let mut values = values.to_vec();
+        Normalise::new(options, wanted, channels)
+            .unwrap()
+            .apply(&mut values);
+        values
+    }
+
+    #[test]
+    fn formula_per_channel() {
+        let values = [10.0, 20.0, 30.0, 40.0];
+        let one = options(Some(10.0), &[1.0], &[0.5]);
+        assert_eq!(
+            apply(&one, &[4], Channels::One, &values),
+            [0.0, 2.0, 4.0, 6.0]
+        );
+        let two = options(Some(10.0), &[1.0, 2.0], &[1.0, 0.5]);
+        assert_eq!(
+            apply(&two, &[2, 1, 2], Channels::First, &values),
+            [0.0, 1.0, 2.0, 4.0]
+        );
+        assert_eq!(
+            apply(&two, &[1, 2, 2], Channels::Last, &values),
+            [0.0, 0.0, 2.0, 4.0]
+        );
+        let mean_only = options(None, &[1.0, 2.0], &[]);
+        assert_eq!(
+            apply(&mean_only, &[1, 2, 2], Channels::Last, &values),
+            [9.0, 18.0, 29.0, 38.0]
+        );
+        assert_eq!(
+            apply(&Preprocessing::default(), &[4], Channels::One, &values),
+            values
+        );
+        // Two samples in one call.
+        assert_eq!(
+            apply(&two, &[2, 1, 1], Channels::First, &values),
+            [0.0, 0.0, 2.0, 4.0]
+        );
+    }
+
+    #[test]
+    fn impossible_options_are_errors() {
+        let error = |options: &Preprocessing| {
+            Normalise::new(options, &[3, 32, 32], Channels::First)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(error(&options(Some(0.0), &[], &[])).contains("--divide"));
+        assert!(error(&options(Some(f32::NAN), &[], &[])).contains("--divide"));
+        assert!(error(&options(None, &[], &[1.0, 0.0, 1.0])).contains("--std"));
+        assert!(error(&options(None, &[f32::INFINITY], &[])).contains("--mean"));
+        assert!(error(&options(None, &[1.0, 2.0], &[])).contains("2 values"));
+        let flat = Normalise::new(&options(None, &[1.0; 3], &[]), &[3072], Channels::One);
+        assert!(flat.unwrap_err().to_string().contains("give one value"));
+    }
+}

@@ -104,7 +104,8 @@ def main():
 
 
 def report(cases, options, scratch):
-    print(f"{'model':36} {'inputs':>6} {'worst':>9} {'other class':>11} {'near ties':>9} {'activations':>11}")
+    columns = f"{'inputs':>6} {'worst':>9} {'other class':>11} {'near ties':>9} {'activations':>11}"
+    print(f"{'model':36} {columns}")
     passed = failed = 0
     for case in cases:
         result = compare(case, options, scratch)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::onnx::attributes::Attributes;
-use crate::op::Op;
+use crate::op::{Binary, Op, Unary};
 use crate::tensor::{DType, Tensor};
 
 /// An ONNX node whose inputs are values of the graph.
@@ -44,7 +44,12 @@ impl NodeContext<'_> {
 
     /// An error when anything uses an output after the first `supported` ones.
     pub(crate) fn only_outputs(&self, supported: usize) -> Result<(), OpError> {
-        match self.used_outputs.iter().skip(supported).position(|&used| used) {
+        match self
+            .used_outputs
+            .iter()
+            .skip(supported)
+            .position(|&used| used)
+        {
             Some(extra) => Err(OpError::unsupported(format!(
                 "output {} is used",
                 supported + extra
@@ -123,6 +128,34 @@ impl Builder<'_> {
     /// Appends a canonical operator.
     pub(crate) fn push(&mut self, op: Op, inputs: &[ValueId]) -> Result<ValueId, OpError> {
         self.graph.push(self.name, op, inputs)
+    }
+
+    /// Adds a constant number.
+    pub(crate) fn scalar(&mut self, value: f32) -> ValueId {
+        self.tensor(Tensor::scalar(value))
+    }
+
+    /// Appends a function of each element.
+    pub(crate) fn unary(&mut self, op: Unary, x: ValueId) -> Result<ValueId, OpError> {
+        self.push(Op::Unary(op), &[x])
+    }
+
+    /// Appends a function of pairs of elements.
+    pub(crate) fn binary(
+        &mut self,
+        op: Binary,
+        a: ValueId,
+        b: ValueId,
+    ) -> Result<ValueId, OpError> {
+        self.push(Op::Binary(op), &[a, b])
+    }
+
+    /// Appends a cast, unless the type is already the wanted one.
+    pub(crate) fn cast(&mut self, value: ValueId, to: DType) -> Result<ValueId, OpError> {
+        if self.dtype(value) == to {
+            return Ok(value);
+        }
+        self.push(Op::Cast(to), &[value])
     }
 
     /// Appends a reshape, unless the shape is already the wanted one.

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use crate::error::OpError;
 use crate::op::Op;
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{ShapeDisplay, Tensor, TensorType, element_count};
+
+/// The largest result, in elements, that is computed while a graph is built. A few bytes of a
+/// file can ask for terabytes (Expand, Tile, Pad); such a node stays a node.
+const MAX_FOLDED: usize = 1 << 27;
 
 /// A value of a [`Graph`]: an input, a constant or the output of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,7 +125,11 @@ impl Graph {
     }
 
     /// Adds a constant.
-    pub fn add_constant(&mut self, name: impl Into<String>, tensor: impl Into<Arc<Tensor>>) -> ValueId {
+    pub fn add_constant(
+        &mut self,
+        name: impl Into<String>,
+        tensor: impl Into<Arc<Tensor>>,
+    ) -> ValueId {
         let tensor = tensor.into();
         self.add_value(name.into(), tensor.ty(), Some(tensor))
     }
@@ -137,11 +145,20 @@ impl Graph {
         let name = name.into();
         let types: Vec<&TensorType> = inputs.iter().map(|&i| &self.value(i).ty).collect();
         let ty = op.infer(&types)?;
-        let constants: Option<Vec<&Tensor>> = inputs
-            .iter()
-            .map(|&i| self.constant(i).map(Arc::as_ref))
-            .collect();
-        if let Some(tensor) = constants.and_then(|c| op.eval(&c, &ty)) {
+        let numel = element_count(&ty.shape).ok_or_else(|| {
+            let shape = ShapeDisplay(&ty.shape);
+            OpError::invalid(format!("the result of shape `{shape}` is too large"))
+        })?;
+        let constants = || -> Option<Vec<&Tensor>> {
+            let constant = |&i| self.constant(i).map(Arc::as_ref);
+            inputs.iter().map(constant).collect()
+        };
+        let folded = if numel <= MAX_FOLDED {
+            constants().and_then(|c| op.eval(&c, &ty))
+        } else {
+            None
+        };
+        if let Some(tensor) = folded {
             return Ok(self.add_constant(name, tensor));
         }
         let output = self.add_value(name.clone(), ty, None);
@@ -186,11 +203,8 @@ impl Graph {
         let mut map = vec![ValueId(u32::MAX); self.values.len()];
         for (i, value) in self.values.iter().enumerate() {
             if needed[i] {
-                map[i] = graph.add_value(
-                    value.name.clone(),
-                    value.ty.clone(),
-                    value.constant.clone(),
-                );
+                map[i] =
+                    graph.add_value(value.name.clone(), value.ty.clone(), value.constant.clone());
             }
         }
         for node in self.nodes.iter().filter(|n| needed[n.output.index()]) {
@@ -208,7 +222,12 @@ impl Graph {
         graph
     }
 
-    fn add_value(&mut self, name: String, ty: TensorType, constant: Option<Arc<Tensor>>) -> ValueId {
+    fn add_value(
+        &mut self,
+        name: String,
+        ty: TensorType,
+        constant: Option<Arc<Tensor>>,
+    ) -> ValueId {
         let id = ValueId(self.values.len() as u32);
         self.values.push(Value {
             name,
@@ -217,5 +236,65 @@ impl Graph {
             producer: None,
         });
         id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Binary;
+    use crate::tensor::{DType, Data};
+
+    fn add(graph: &mut Graph, a: ValueId, b: ValueId) -> Result<ValueId, OpError> {
+        graph.push("sum", Op::Binary(Binary::Add), &[a, b])
+    }
+
+    #[test]
+    fn nodes_on_constants_are_computed() {
+        let mut graph = Graph::new();
+        let a = graph.add_constant("a", Tensor::scalar(1.0));
+        let sum = add(&mut graph, a, a).unwrap();
+        assert_eq!(graph.constant(sum).unwrap().as_ref(), &Tensor::scalar(2.0));
+        assert!(graph.nodes().is_empty());
+    }
+
+    #[test]
+    fn results_too_large_for_memory_are_errors() {
+        let mut graph = Graph::new();
+        let a = graph.add_input("a", TensorType::new(DType::F32, [1 << 40, 1]));
+        let b = graph.add_input("b", TensorType::new(DType::F32, [1, 1 << 40]));
+        assert_eq!(
+            add(&mut graph, a, b).unwrap_err().to_string(),
+            "the result of shape `1099511627776x1099511627776` is too large"
+        );
+    }
+
+    #[test]
+    fn large_results_are_left_to_the_engine() {
+        let mut graph = Graph::new();
+        let side = 1 << 14;
+        let zeros = |shape: [usize; 2]| Tensor::new(shape, Data::F32(vec![0.0; side])).unwrap();
+        let a = graph.add_constant("a", zeros([side, 1]));
+        let b = graph.add_constant("b", zeros([1, side]));
+        let sum = add(&mut graph, a, b).unwrap();
+        assert!(graph.constant(sum).is_none());
+        assert_eq!(graph.nodes().len(), 1);
+    }
+
+    #[test]
+    fn pruning_keeps_what_outputs_need() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [2]));
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let two = graph.add_constant("two", Tensor::scalar(2.0));
+        let kept = add(&mut graph, x, one).unwrap();
+        add(&mut graph, x, two).unwrap();
+        graph.set_outputs(vec![kept]);
+        let pruned = graph.pruned();
+        assert_eq!((pruned.nodes().len(), pruned.values().len()), (1, 3));
+        let output = pruned.outputs()[0];
+        let producer = pruned.producer(output).unwrap();
+        assert_eq!(producer.inputs, [pruned.inputs()[0], ValueId(1)]);
+        assert_eq!(pruned.value(producer.inputs[1]).name, "one");
     }
 }

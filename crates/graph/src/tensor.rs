@@ -121,10 +121,7 @@ impl Tensor {
     /// A tensor from its parts, or `None` when the number of elements is not the shape's.
     pub fn new(shape: impl Into<Vec<usize>>, data: Data) -> Option<Self> {
         let shape = shape.into();
-        let numel = shape
-            .iter()
-            .try_fold(1usize, |acc, &d| acc.checked_mul(d))?;
-        (numel == data.len()).then_some(Tensor { shape, data })
+        (element_count(&shape)? == data.len()).then_some(Tensor { shape, data })
     }
 
     /// A scalar of floating-point type.
@@ -218,6 +215,16 @@ impl Tensor {
     }
 }
 
+/// Number of elements of a shape, or `None` when it, or a stride, is beyond what an address can
+/// count: extents of zero do not excuse the others.
+pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
+    let bound = shape
+        .iter()
+        .try_fold(size_of::<i64>(), |acc, &d| acc.checked_mul(d.max(1)))?;
+    isize::try_from(bound).ok()?;
+    Some(shape.iter().product())
+}
+
 /// Row-major strides of a shape.
 pub fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
@@ -236,6 +243,8 @@ mod tests {
         assert!(Tensor::new([2, 2], Data::F32(vec![0.0; 4])).is_some());
         assert!(Tensor::new([2, 2], Data::F32(vec![0.0; 3])).is_none());
         assert!(Tensor::new([usize::MAX, 2], Data::F32(vec![])).is_none());
+        assert!(Tensor::new([0, usize::MAX, 2], Data::F32(vec![])).is_none());
+        assert!(Tensor::new([2, 0, 3], Data::F32(vec![])).is_some());
     }
 
     #[test]

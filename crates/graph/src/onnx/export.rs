@@ -20,6 +20,8 @@ const IR_VERSION: i64 = 9;
 /// An ONNX node being written; an operator's `export` adds its attributes and parameters.
 pub(crate) struct OnnxNode<'a> {
     proto: NodeProto,
+    /// Nodes that compute what `proto` uses, where one ONNX node is not enough.
+    before: Vec<NodeProto>,
     initializers: &'a mut Vec<TensorProto>,
 }
 
@@ -27,6 +29,39 @@ impl OnnxNode<'_> {
     /// Another ONNX operator than [`Op::name`](crate::Op::name) says.
     pub(crate) fn op_type(&mut self, op_type: &str) {
         self.proto.op_type = Some(op_type.to_owned());
+    }
+
+    /// The name of the input at `index`.
+    pub(crate) fn input(&self, index: usize) -> String {
+        self.proto.input.get(index).cloned().unwrap_or_default()
+    }
+
+    /// Another node's result, by the name that [`OnnxNode::before`] gave, as the next input.
+    pub(crate) fn named_input(&mut self, name: String) {
+        self.proto.input.push(name);
+    }
+
+    /// Puts a node without attributes in front; returns the name of its result.
+    pub(crate) fn before(&mut self, op_type: &str, inputs: Vec<String>) -> String {
+        let output = self.proto.output.first().cloned().unwrap_or_default();
+        let name = format!("{output}.step{}", self.before.len());
+        self.before.push(NodeProto {
+            input: inputs,
+            output: vec![name.clone()],
+            name: Some(name.clone()),
+            op_type: Some(op_type.to_owned()),
+            ..Default::default()
+        });
+        name
+    }
+
+    /// A scalar under a name of its own, for [`OnnxNode::before`].
+    pub(crate) fn scalar(&mut self, value: f32) -> String {
+        let output = self.proto.output.first().cloned().unwrap_or_default();
+        let name = format!("{output}.scalar{}", self.initializers.len());
+        self.initializers
+            .push(tensor_proto(&name, &Tensor::scalar(value)));
+        name
     }
 
     /// An integer attribute.
@@ -109,9 +144,11 @@ impl Graph {
                     op_type: Some(node.op.name().to_owned()),
                     ..Default::default()
                 },
+                before: Vec::new(),
                 initializers: &mut initializers,
             };
             node.op.export(&mut onnx);
+            nodes.append(&mut onnx.before);
             nodes.push(onnx.proto);
         }
         // An output that is an input, a constant, or named twice needs a node of its own.

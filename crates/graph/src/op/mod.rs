@@ -12,30 +12,44 @@
 //! * `export`: back to ONNX.
 
 mod arg;
+mod binary;
+mod blocks;
+mod clip;
 mod conv;
+mod einsum;
 mod elementwise;
+mod erf;
 mod gather;
 mod matmul;
 mod norm;
+mod pad;
 mod pool;
+mod quantize;
 mod reduce;
 mod resize;
 mod shape;
+mod slice;
 mod softmax;
 mod structure;
+#[cfg(test)]
+mod testing;
+mod unary;
 mod window;
 
 pub use arg::ArgMax;
+pub use binary::Binary;
 pub use conv::{Conv, ConvTranspose};
-pub use elementwise::{Binary, Unary};
+pub use elementwise::broadcast;
 pub use gather::{Gather, GatherElements};
 pub use matmul::Gemm;
 pub use norm::{BatchNormalization, InstanceNormalization, LayerNormalization, Lrn};
+pub use pad::{Pad, PadMode};
 pub use pool::{Pool, PoolKind};
 pub use reduce::{Reduce, ReduceKind};
 pub use resize::{AxisMap, Coordinates, Interpolation, NearestRounding, Resize};
+pub use slice::Slice;
 pub use softmax::Softmax;
-pub use structure::{Pad, PadMode, Slice};
+pub use unary::Unary;
 pub use window::Window;
 
 use crate::builder::{Builder, NodeContext};
@@ -109,20 +123,45 @@ type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<ValueId>, OpE
 pub(crate) fn import_of(op_type: &str) -> Option<Import> {
     [
         arg::import_of,
+        binary::import_of,
+        blocks::import_of,
+        clip::import_of,
         conv::import_of,
+        einsum::import_of,
         elementwise::import_of,
         gather::import_of,
         matmul::import_of,
         norm::import_of,
+        pad::import_of,
         pool::import_of,
+        quantize::import_of,
         reduce::import_of,
         resize::import_of,
         shape::import_of,
+        slice::import_of,
         softmax::import_of,
         structure::import_of,
+        unary::import_of,
     ]
     .iter()
     .find_map(|family| family(op_type))
+}
+
+/// The types of the inputs of an operator that takes exactly `N`.
+fn arguments<'a, const N: usize>(
+    inputs: &[&'a TensorType],
+) -> Result<[&'a TensorType; N], OpError> {
+    inputs
+        .try_into()
+        .map_err(|_| OpError::invalid(format!("it takes {N} inputs, not {}", inputs.len())))
+}
+
+/// An error when a value is not of floating-point type.
+fn require_float(what: &str, ty: &TensorType) -> Result<(), OpError> {
+    match ty.dtype {
+        DType::F32 => Ok(()),
+        other => Err(OpError::unsupported(format!("{what} is of type {other}"))),
+    }
 }
 
 impl Op {

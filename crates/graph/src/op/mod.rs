@@ -52,11 +52,11 @@ pub use softmax::Softmax;
 pub use unary::Unary;
 pub use window::Window;
 
+use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
 use crate::error::OpError;
 use crate::onnx::export::OnnxNode;
 use crate::tensor::{DType, Tensor, TensorType};
-use crate::ValueId;
 
 /// A canonical operator. The documentation of each says what its inputs are; the batch has no
 /// special place among the axes.

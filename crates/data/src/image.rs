@@ -150,6 +150,8 @@ fn image(
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A PNG file made by the encoder of the `png` crate.
@@ -243,5 +245,33 @@ pub(crate) mod tests {
         let rgb = Image::decode(include_bytes!("../tests/fixtures/rgb.jpg")).unwrap();
         assert_eq!((rgb.height, rgb.width, rgb.channels), (8, 16, 3));
         close(&rgb, include_bytes!("../tests/fixtures/rgb.raw"));
+        let progressive =
+            Image::decode(include_bytes!("../tests/fixtures/progressive.jpg")).unwrap();
+        close(
+            &progressive,
+            include_bytes!("../tests/fixtures/progressive.raw"),
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_images_never_panic(
+            file in 0usize..4,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        ) {
+            let mut bytes = match file {
+                0 => include_bytes!("../tests/fixtures/grey.jpg").to_vec(),
+                1 => include_bytes!("../tests/fixtures/rgb.jpg").to_vec(),
+                2 => include_bytes!("../tests/fixtures/progressive.jpg").to_vec(),
+                _ => png(png::ColorType::Rgb, 5, 4, &[9; 60]),
+            };
+            for (place, value) in changes {
+                let place = place.index(bytes.len());
+                bytes[place] = value;
+            }
+            if let Ok(image) = Image::decode(&bytes) {
+                prop_assert_eq!(image.pixels.len(), image.height * image.width * image.channels);
+            }
+        }
     }
 }

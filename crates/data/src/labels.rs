@@ -7,6 +7,9 @@ use crate::rows::Rows;
 /// Floats count whole numbers exactly up to here.
 const EXACT_IN_F64: f64 = 9_007_199_254_740_992.0;
 
+/// One-hot rows with more classes are not labels: a row of billions of numbers should not come into memory to find out.
+const MOST_CLASSES: usize = 1 << 20;
+
 /// Reads all labels of an array with one row per sample.
 ///
 /// A row is one number, integer or a whole float. Rows of several numbers are accepted where they are one-hot, exactly:
@@ -17,6 +20,12 @@ pub(crate) fn read(rows: &Rows, file: &str) -> Result<Vec<i64>, DataError> {
         reason,
     };
     let one_hot = rows.sample_len() > 1;
+    if rows.sample_len() > MOST_CLASSES {
+        return Err(wrong(format!(
+            "rows of shape {:?} are too long for one-hot labels",
+            rows.sample_shape()
+        )));
+    }
     let mut labels = Vec::new();
     let result = rows.for_each_row::<Problem>(|row, values| {
         let label = if one_hot {
@@ -122,6 +131,13 @@ mod tests {
     fn exact_one_hot_rows_are_labels() {
         let rows = floats(&[0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
         assert_eq!(labels(Element::F32, &[2, 3], rows), Ok(vec![1, 0]));
+    }
+
+    #[test]
+    fn rows_too_long_for_classes_are_refused_unread() {
+        let shape = [1, MOST_CLASSES + 1];
+        let error = labels(Element::U8, &shape, vec![0; MOST_CLASSES + 1]).unwrap_err();
+        assert!(error.contains("too long"), "{error}");
     }
 
     #[test]

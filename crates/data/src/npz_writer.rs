@@ -109,6 +109,10 @@ impl NpzWriter {
             arrays: Vec::new(),
             bytes: Vec::new(),
         };
+        // Renaming onto a device such as /dev/null would replace it.
+        if std::fs::metadata(&writer.path).is_ok_and(|found| !found.is_file()) {
+            return Err(writer.wrong("it exists and is not a regular file".to_owned()));
+        }
         // An unwritable folder is reported here and not after hours of work.
         tempfile::tempfile_in(&writer.folder).map_err(|error| writer.failed(error))?;
         Ok(writer)
@@ -438,6 +442,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("missing").join("out.npz");
         assert!(NpzWriter::create(missing, Compression::Stored).is_err());
+        let taken = NpzWriter::create(folder.path(), Compression::Stored);
+        assert!(
+            taken
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file")
+        );
         let mut writer =
             NpzWriter::create(folder.path().join("out.npz"), Compression::Stored).unwrap();
         let column = writer.array::<u8>("x", &[]).unwrap();

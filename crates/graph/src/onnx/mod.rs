@@ -3,3 +3,4 @@
 pub(crate) mod attributes;
 pub(crate) mod export;
 pub(crate) mod proto;
+pub(crate) mod tensor;

@@ -93,10 +93,8 @@ pub(crate) mod attribute_type {
     pub(crate) const INT: i32 = 2;
     pub(crate) const STRING: i32 = 3;
     pub(crate) const TENSOR: i32 = 4;
-    pub(crate) const GRAPH: i32 = 5;
     pub(crate) const FLOATS: i32 = 6;
     pub(crate) const INTS: i32 = 7;
-    pub(crate) const STRINGS: i32 = 8;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,0 +1,135 @@
+//! Running a plan on micro-batches.
+
+use std::sync::Arc;
+
+use npcov_graph::Graph;
+
+use crate::error::EngineError;
+use crate::isa::Isa;
+use crate::kernel::Inputs;
+use crate::pack::{LANES, pack, unpack};
+use crate::plan::{Memory, Plan, Port};
+
+/// A graph, ready to run; shared by all workers.
+#[derive(Clone)]
+pub struct Executor {
+    plan: Arc<Plan>,
+}
+
+impl Executor {
+    /// Prepares a graph.
+    pub fn new(graph: &Graph) -> Result<Executor, EngineError> {
+        Executor::with_isa(graph, Isa::detect())
+    }
+
+    /// Prepares a graph for an instruction set that [`Isa::available`] lists.
+    pub fn with_isa(graph: &Graph, isa: Isa) -> Result<Executor, EngineError> {
+        Ok(Executor {
+            plan: Arc::new(Plan::new(graph, isa)?),
+        })
+    }
+
+    /// Numbers in each input of the graph.
+    pub fn input_lens(&self) -> impl Iterator<Item = usize> {
+        self.plan.inputs.iter().map(|port| port.len)
+    }
+
+    /// Numbers in each output of the graph.
+    pub fn output_lens(&self) -> impl Iterator<Item = usize> {
+        self.plan.outputs.iter().map(|port| port.len)
+    }
+
+    /// Bytes that a [`Worker`] allocates.
+    pub fn worker_bytes(&self) -> usize {
+        let packs = self.plan.buffers.iter().sum::<usize>() + self.plan.scratch;
+        packs * LANES * size_of::<f32>()
+    }
+
+    /// Working memory for one thread.
+    pub fn worker(&self) -> Worker {
+        Worker {
+            memory: Memory::new(&self.plan),
+            plan: self.plan.clone(),
+        }
+    }
+}
+
+/// An executor's working memory: one for each thread.
+pub struct Worker {
+    plan: Arc<Plan>,
+    memory: Memory,
+}
+
+impl Worker {
+    /// Runs the graph on 1 to [`LANES`] sets of inputs.
+    ///
+    /// `inputs[i]` holds `count` values of the graph's input `i`, one after the other;
+    /// `outputs[i]` takes as many of output `i`. Nothing is allocated.
+    pub fn run(
+        &mut self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+    ) -> Result<(), EngineError> {
+        self.check(count, inputs, outputs)?;
+        let Memory { buffers, scratch } = &mut self.memory;
+        for (port, samples) in self.plan.inputs.iter().zip(inputs) {
+            pack(samples, port.len, &mut buffers[port.buffer]);
+        }
+        for step in &self.plan.steps {
+            let (buffer, len) = step.output;
+            // Taken out while it is written, so that the others can be read.
+            let mut output = std::mem::take(&mut buffers[buffer]);
+            let inputs = Inputs {
+                buffers,
+                at: &step.inputs,
+            };
+            let wanted = step.kernel.scratch();
+            step.kernel
+                .run(&inputs, &mut scratch[..wanted], &mut output[..len]);
+            buffers[buffer] = output;
+        }
+        for (port, samples) in self.plan.outputs.iter().zip(outputs) {
+            unpack(&buffers[port.buffer], port.len, samples);
+        }
+        Ok(())
+    }
+
+    fn check(
+        &self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &[&mut [f32]],
+    ) -> Result<(), EngineError> {
+        let buffer = |what: &str, got, expected| match got == expected {
+            true => Ok(()),
+            false => Err(EngineError::Buffer {
+                what: what.to_owned(),
+                got,
+                expected,
+            }),
+        };
+        buffer("micro-batch", count.clamp(1, LANES), count)?;
+        buffer("list of inputs", inputs.len(), self.plan.inputs.len())?;
+        buffer("list of outputs", outputs.len(), self.plan.outputs.len())?;
+        let fits = |what: &str, ports: &[Port], lens: &mut dyn Iterator<Item = usize>| {
+            ports
+                .iter()
+                .zip(lens)
+                .enumerate()
+                .try_for_each(|(i, (port, len))| {
+                    buffer(&format!("{what} {i}"), len, count * port.len)
+                })
+        };
+        fits(
+            "input",
+            &self.plan.inputs,
+            &mut inputs.iter().map(|x| x.len()),
+        )?;
+        fits(
+            "output",
+            &self.plan.outputs,
+            &mut outputs.iter().map(|x| x.len()),
+        )
+    }
+}

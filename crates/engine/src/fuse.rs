@@ -1,0 +1,270 @@
+//! Which nodes are computed together.
+//!
+//! Two things save a pass over memory. Batch normalisation behind a convolution is a factor and a
+//! shift a channel, which the weights can carry: a rewrite of the graph. And neighbouring nodes
+//! can share a kernel: a chain of element-wise ones, or a product with what happens to its sums
+//! before they are stored. A group of such nodes is a [`Unit`].
+
+use std::collections::HashSet;
+
+use npcov_graph::op::{BatchNormalization, Unary};
+use npcov_graph::{Data, Graph, Node, Op, OpError, Rewriter, Tensor, ValueId};
+
+use crate::error::EngineError;
+use crate::isa::Isa;
+use crate::kernel::{Context, Kernel, Prepared, Tail};
+use crate::op::elementwise::{Chain, MAX_STEPS, is_elementwise};
+use crate::op::{self, conv, matmul};
+use crate::tile::Finish;
+
+/// Nodes that are computed by one kernel; positions in the graph, ascending. The last one's output
+/// is the unit's.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) nodes: Vec<usize>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// A single node.
+    Node,
+    /// Element-wise nodes.
+    Chain,
+    /// A product, possibly an addition, possibly a limit.
+    Product {
+        tail: Tail,
+        /// The value that is added.
+        addend: Option<ValueId>,
+    },
+}
+
+/// A unit's kernel and the values it reads.
+pub(crate) struct PreparedUnit {
+    pub(crate) kernel: Box<dyn Kernel>,
+    pub(crate) reads: Vec<ValueId>,
+}
+
+/// Groups the nodes of a graph. Reshapes are no nodes to the engine and are left out.
+pub(crate) fn units(graph: &Graph, isa: Isa) -> Vec<Unit> {
+    let consumers = graph.consumers();
+    let outputs: HashSet<ValueId> = graph.outputs().iter().copied().collect();
+    // A value that only the next node sees can disappear into a unit.
+    let is_private = |v: ValueId| consumers[v.index()].len() == 1 && !outputs.contains(&v);
+    let mut units: Vec<Option<Unit>> = Vec::new();
+    // The unit that computes each value.
+    let mut unit_of: Vec<Option<usize>> = vec![None; graph.values().len()];
+    for (position, node) in graph.nodes().iter().enumerate() {
+        if matches!(node.op, Op::Reshape(_)) {
+            continue;
+        }
+        let mut unit = Unit {
+            nodes: vec![position],
+            kind: kind_of(graph, node, isa),
+        };
+        let absorbable: Vec<(ValueId, usize)> = node
+            .inputs
+            .iter()
+            .filter(|&&v| is_private(v) && graph.shape(v) == graph.shape(node.output))
+            .filter_map(|&v| Some((v, unit_of[v.index()]?)))
+            .collect();
+        if unit.kind == Kind::Chain {
+            if let Some((product, kind)) = absorbable.iter().find_map(|&(v, u)| {
+                let kind = units[u].as_ref()?.kind;
+                Some((u, extended(graph, kind, v, node)?))
+            }) {
+                if let Some(before) = units[product].take() {
+                    unit.nodes.splice(0..0, before.nodes);
+                }
+                unit.kind = kind;
+            } else {
+                for (_, u) in absorbable {
+                    let fits = units[u].as_ref().is_some_and(|before| {
+                        before.kind == Kind::Chain
+                            && before.nodes.len() + unit.nodes.len() <= MAX_STEPS
+                    });
+                    if fits && let Some(before) = units[u].take() {
+                        unit.nodes.extend(before.nodes);
+                    }
+                }
+                unit.nodes.sort_unstable();
+            }
+        }
+        unit_of[node.output.index()] = Some(units.len());
+        units.push(Some(unit));
+    }
+    units.into_iter().flatten().collect()
+}
+
+fn kind_of(graph: &Graph, node: &Node, isa: Isa) -> Kind {
+    let cx = Context { graph, node, isa };
+    let product = match &node.op {
+        Op::Conv(_) => cx.constant(0).is_none(),
+        Op::MatMul => matmul::is_dense(&cx),
+        Op::Gemm(gemm) => matmul::gemm_is_dense(gemm, &cx),
+        _ => false,
+    };
+    match &node.op {
+        op if is_elementwise(op) => Kind::Chain,
+        _ if product => Kind::Product {
+            tail: Tail::NONE,
+            addend: None,
+        },
+        _ => Kind::Node,
+    }
+}
+
+/// The product that also does the work of `node`, which uses its result `value`.
+fn extended(graph: &Graph, kind: Kind, value: ValueId, node: &Node) -> Option<Kind> {
+    let Kind::Product { mut tail, addend } = kind else {
+        return None;
+    };
+    if tail.finish != Finish::None {
+        return None;
+    }
+    match (&node.op, &node.inputs[..]) {
+        (Op::Unary(Unary::Relu), _) => tail.finish = Finish::Clip(0.0, f32::INFINITY),
+        (Op::Unary(Unary::Clip { min, max }), _) => tail.finish = Finish::Clip(*min, *max),
+        (Op::Binary(npcov_graph::op::Binary::Add), &[a, b]) if addend.is_none() && a != b => {
+            let other = if a == value { b } else { a };
+            let fits =
+                graph.constant(other).is_none() && graph.shape(other) == graph.shape(node.output);
+            tail.add = true;
+            return fits.then_some(Kind::Product {
+                tail,
+                addend: Some(other),
+            });
+        }
+        _ => return None,
+    }
+    Some(Kind::Product { tail, addend })
+}
+
+impl Unit {
+    /// The value that the unit computes.
+    pub(crate) fn output(&self, graph: &Graph) -> ValueId {
+        graph.nodes()[self.last()].output
+    }
+
+    /// The position of the last node: where the unit stands among the others.
+    pub(crate) fn last(&self) -> usize {
+        self.nodes[self.nodes.len() - 1]
+    }
+
+    /// The unit's kernel.
+    pub(crate) fn prepare(&self, graph: &Graph, isa: Isa) -> Result<PreparedUnit, EngineError> {
+        let node = &graph.nodes()[self.nodes[0]];
+        self.kernel(graph, node, isa)
+            .map_err(|source| EngineError::Node {
+                node: node.name.clone(),
+                op: node.op.name(),
+                source,
+            })
+    }
+
+    fn kernel(&self, graph: &Graph, node: &Node, isa: Isa) -> Result<PreparedUnit, OpError> {
+        let cx = Context { graph, node, isa };
+        let (prepared, addend): (Prepared, Option<ValueId>) = match self.kind {
+            Kind::Chain => {
+                let (chain, reads) = Chain::new(graph, &self.nodes)?;
+                return Ok(PreparedUnit {
+                    kernel: Box::new(chain),
+                    reads,
+                });
+            }
+            Kind::Node => (op::prepare(&cx)?, None),
+            Kind::Product { tail, addend } => {
+                let prepared = match &node.op {
+                    Op::Conv(conv) => conv::prepare(conv, &cx, tail)?,
+                    Op::Gemm(gemm) => matmul::prepare_gemm(gemm, &cx, tail)?,
+                    _ => matmul::prepare(&cx, tail)?,
+                };
+                (prepared, addend)
+            }
+        };
+        // An input after the node's own is the addend.
+        let reads = prepared
+            .reads
+            .iter()
+            .map(|&r| node.inputs.get(r).copied().or(addend))
+            .collect::<Option<_>>()
+            .ok_or_else(|| OpError::invalid("a kernel reads an input that does not exist"))?;
+        Ok(PreparedUnit {
+            kernel: prepared.kernel,
+            reads,
+        })
+    }
+}
+
+/// The same graph with batch normalisation moved into the weights of the convolution before it,
+/// where nothing else sees what lies between.
+pub(crate) fn fold_batch_norm(graph: &Graph) -> Result<Graph, OpError> {
+    let consumers = graph.consumers();
+    let mut rewriter = Rewriter::new(graph);
+    for node in graph.nodes() {
+        let folded = match &node.op {
+            Op::BatchNormalization(norm) => foldable(graph, &consumers, node)
+                .and_then(|conv| Some((conv, folded_weights(graph, conv, node, norm)?))),
+            _ => None,
+        };
+        match folded {
+            Some((conv, (weight, bias))) => {
+                let x = rewriter.get(conv.inputs[0])?;
+                let weight = rewriter.graph().add_constant("weight", weight);
+                let bias = rewriter.graph().add_constant("bias", bias);
+                let inputs = [x, weight, bias];
+                let output = rewriter
+                    .graph()
+                    .push(conv.name.clone(), conv.op.clone(), &inputs)?;
+                rewriter.set(node.output, output);
+            }
+            None => {
+                rewriter.copy(node)?;
+            }
+        }
+    }
+    rewriter.finish()
+}
+
+/// The convolution in front of a normalisation, when only that one uses its result.
+fn foldable<'a>(graph: &'a Graph, consumers: &[Vec<usize>], node: &Node) -> Option<&'a Node> {
+    let x = node.inputs[0];
+    let conv = graph.producer(x)?;
+    let private = consumers[x.index()].len() == 1 && !graph.outputs().contains(&x);
+    (matches!(conv.op, Op::Conv(_)) && private).then_some(conv)
+}
+
+/// `scale * (w x + b - mean) / sqrt(variance + epsilon) + shift` as weights and bias.
+fn folded_weights(
+    graph: &Graph,
+    conv: &Node,
+    node: &Node,
+    norm: &BatchNormalization,
+) -> Option<(Tensor, Tensor)> {
+    let numbers = |id: ValueId| Some(graph.constant(id)?.as_f32()?.to_vec());
+    let weight = graph.constant(conv.inputs[1])?;
+    let w = weight.as_f32()?;
+    let channels = *weight.shape().first()?;
+    let bias = match conv.inputs.get(2) {
+        Some(&b) => numbers(b)?,
+        None => vec![0.0; channels],
+    };
+    let [scale, shift, mean, variance] = [1, 2, 3, 4].map(|i| numbers(node.inputs[i]));
+    let (scale, shift, mean, variance) = (scale?, shift?, mean?, variance?);
+    let factor =
+        |c: usize| f64::from(scale[c]) / (f64::from(variance[c]) + f64::from(norm.epsilon)).sqrt();
+    let per_channel = w.len() / channels.max(1);
+    let folded = w
+        .iter()
+        .enumerate()
+        .map(|(i, &w)| (f64::from(w) * factor(i / per_channel)) as f32)
+        .collect();
+    let bias = (0..channels)
+        .map(|c| {
+            let centred = f64::from(bias[c]) - f64::from(mean[c]);
+            (centred * factor(c) + f64::from(shift[c])) as f32
+        })
+        .collect();
+    let weight = Tensor::new(weight.shape(), Data::F32(folded))?;
+    Some((weight, Tensor::vector(bias)))
+}

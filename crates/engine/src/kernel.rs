@@ -1,0 +1,111 @@
+//! What an operator is to the executor: prepared once, run on every micro-batch.
+
+use std::sync::Arc;
+
+use npcov_graph::{Graph, Node, OpError, Tensor};
+
+use crate::isa::Isa;
+use crate::pack::Pack;
+use crate::tile::Finish;
+
+/// An operator with everything computed that does not depend on the input.
+pub(crate) trait Kernel: Send + Sync {
+    /// Number of packs of working memory that [`Kernel::run`] needs.
+    fn scratch(&self) -> usize {
+        0
+    }
+
+    /// Computes the output, of which every pack must be written: buffers are reused and hold
+    /// anything. `scratch` has the length asked for, also with any content.
+    fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]);
+}
+
+/// A kernel and the inputs it reads at run time.
+pub(crate) struct Prepared {
+    pub(crate) kernel: Box<dyn Kernel>,
+    /// Positions among the node's inputs. [`Inputs::get`] counts in this list. The executor
+    /// provides them as packs even where they are constants.
+    pub(crate) reads: Vec<usize>,
+}
+
+impl Prepared {
+    /// A kernel that reads the given inputs of its node.
+    pub(crate) fn new(kernel: impl Kernel + 'static, reads: impl Into<Vec<usize>>) -> Prepared {
+        Prepared {
+            kernel: Box::new(kernel),
+            reads: reads.into(),
+        }
+    }
+}
+
+/// The buffers that a kernel reads.
+pub(crate) struct Inputs<'a> {
+    pub(crate) buffers: &'a [Vec<Pack>],
+    /// Buffer and length of each input.
+    pub(crate) at: &'a [(usize, usize)],
+}
+
+impl<'a> Inputs<'a> {
+    /// The elements of input `i`, counted as in [`Prepared::reads`].
+    pub(crate) fn get(&self, i: usize) -> &'a [Pack] {
+        let (buffer, len) = self.at[i];
+        &self.buffers[buffer][..len]
+    }
+}
+
+/// What a kernel can know when it is prepared.
+pub(crate) struct Context<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) node: &'a Node,
+    pub(crate) isa: Isa,
+}
+
+impl<'a> Context<'a> {
+    /// Number of inputs.
+    pub(crate) fn arity(&self) -> usize {
+        self.node.inputs.len()
+    }
+
+    /// Shape of input `i`.
+    pub(crate) fn shape(&self, i: usize) -> &'a [usize] {
+        self.graph.shape(self.node.inputs[i])
+    }
+
+    /// Shape of the output.
+    pub(crate) fn output(&self) -> &'a [usize] {
+        self.graph.shape(self.node.output)
+    }
+
+    /// The elements of input `i`, when they do not depend on the model's input.
+    pub(crate) fn constant(&self, i: usize) -> Option<&'a Arc<Tensor>> {
+        self.graph.constant(self.node.inputs[i])
+    }
+
+    /// The elements of input `i`, which this kernel needs before it runs.
+    pub(crate) fn parameter(&self, i: usize, what: &str) -> Result<Vec<f32>, OpError> {
+        match self.constant(i) {
+            Some(tensor) => Ok(tensor.to_f32()),
+            None => Err(OpError::unsupported(format!(
+                "{what} depends on the model's input"
+            ))),
+        }
+    }
+}
+
+/// What a convolution or matrix product does to its sums before they are stored: other nodes'
+/// work, at no cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Tail {
+    /// Whether a tensor of the output's shape is added: the input after those of the node itself.
+    pub(crate) add: bool,
+    /// What happens then.
+    pub(crate) finish: Finish,
+}
+
+impl Tail {
+    /// Nothing.
+    pub(crate) const NONE: Tail = Tail {
+        add: false,
+        finish: Finish::None,
+    };
+}

@@ -1,0 +1,281 @@
+//! Matrix products: tiles when the right-hand side is constant, else sums lane by lane.
+
+use npcov_graph::OpError;
+use npcov_graph::op::Gemm;
+
+use super::elementwise::broadcast_table;
+use crate::isa::vectorised;
+use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
+use crate::pack::Pack;
+use crate::tile::{Init, Taps, Target, Weights};
+
+/// `x [rows, k]` times constant weights `[k, n]`.
+struct Dense {
+    rows: usize,
+    k: usize,
+    n: usize,
+    weights: Weights,
+    bias: Vec<f32>,
+    tail: Tail,
+}
+
+impl Kernel for Dense {
+    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        let x = inputs.get(0);
+        let other = self.tail.add.then(|| inputs.get(1));
+        for block in self.weights.blocks() {
+            let bias = &self.bias[block.first..block.first + block.height];
+            let init = match other {
+                Some(other) => Init::BiasAnd(bias, other),
+                None => Init::Bias(bias),
+            };
+            for row in 0..self.rows {
+                let taps = Taps {
+                    x: row * self.k,
+                    len: self.k,
+                    cols: 1,
+                    rows: 1,
+                    ..Taps::default()
+                };
+                let target = Target {
+                    at: row * self.n + block.first,
+                    stride: 1,
+                };
+                block.run(x, &taps, init, self.tail.finish, output, target);
+            }
+        }
+    }
+}
+
+/// Whether a product can take a [`Tail`]: those with constant weights can.
+pub(crate) fn is_dense(cx: &Context<'_>) -> bool {
+    cx.constant(0).is_none() && cx.constant(1).is_some() && cx.shape(1).len() == 2
+}
+
+/// A matrix product of NumPy's kind.
+pub(crate) fn prepare(cx: &Context<'_>, tail: Tail) -> Result<Prepared, OpError> {
+    let (a, b) = (cx.shape(0), cx.shape(1));
+    if is_dense(cx) && !a.is_empty() {
+        let (k, n) = (b[0], b[1]);
+        let weights = cx.parameter(1, "the weight")?;
+        let kernel = Dense {
+            rows: a.iter().product::<usize>() / k.max(1),
+            k,
+            n,
+            weights: Weights::new(cx.isa, n, k, |n_, k_| weights[k_ * n + n_]),
+            bias: vec![0.0; n],
+            tail,
+        };
+        return Ok(Prepared::new(kernel, dense_reads(cx, tail)));
+    }
+    Ok(Prepared::new(Product::batched(a, b, cx.output())?, [0, 1]))
+}
+
+/// A product of two matrices with a third one added.
+pub(crate) fn prepare_gemm(op: &Gemm, cx: &Context<'_>, tail: Tail) -> Result<Prepared, OpError> {
+    let (a, b) = (cx.shape(0), cx.shape(1));
+    let [rows, n] = cx.output()[..] else {
+        return Err(OpError::invalid("its output is no matrix"));
+    };
+    let k = if op.trans_a { a[0] } else { a[1] };
+    // A single transposed row is stored like the row itself.
+    let rows_are_contiguous = !op.trans_a || rows == 1;
+    let bias = per_column(op, cx, n);
+    if let (true, true, Some(bias)) = (is_dense(cx), rows_are_contiguous, bias) {
+        let weights = cx.parameter(1, "the weight")?;
+        let weight = |m: usize, i: usize| {
+            op.alpha
+                * if op.trans_b {
+                    weights[m * k + i]
+                } else {
+                    weights[i * n + m]
+                }
+        };
+        let kernel = Dense {
+            rows,
+            k,
+            n,
+            weights: Weights::new(cx.isa, n, k, weight),
+            bias,
+            tail,
+        };
+        return Ok(Prepared::new(kernel, dense_reads(cx, tail)));
+    }
+    if tail != Tail::NONE {
+        return Err(OpError::invalid("a general product cannot take a tail"));
+    }
+    let product = Product {
+        rows,
+        k,
+        n,
+        a: if op.trans_a { [1, a[1]] } else { [a[1], 1] },
+        b: if op.trans_b { [1, b[1]] } else { [b[1], 1] },
+        batches: vec![(0, 0)],
+    };
+    let addend = match cx.arity() > 2 {
+        true => Some((op.beta, broadcast_table(cx.shape(2), cx.output())?)),
+        false => None,
+    };
+    let reads = (0..cx.arity()).collect::<Vec<_>>();
+    let kernel = GeneralGemm {
+        alpha: op.alpha,
+        product,
+        addend,
+    };
+    Ok(Prepared::new(kernel, reads))
+}
+
+/// Whether [`prepare_gemm`] takes the path with tiles.
+pub(crate) fn gemm_is_dense(op: &Gemm, cx: &Context<'_>) -> bool {
+    let one_row = cx.output().first() == Some(&1);
+    is_dense(cx) && (!op.trans_a || one_row) && per_column(op, cx, cx.output()[1]).is_some()
+}
+
+fn dense_reads(cx: &Context<'_>, tail: Tail) -> Vec<usize> {
+    match tail.add {
+        true => vec![0, cx.arity()],
+        false => vec![0],
+    }
+}
+
+/// `beta * c` when it is a constant that is the same for every row.
+fn per_column(op: &Gemm, cx: &Context<'_>, n: usize) -> Option<Vec<f32>> {
+    if cx.arity() < 3 {
+        return Some(vec![0.0; n]);
+    }
+    let shape = cx.shape(2);
+    let c = cx.constant(2)?.to_f32();
+    let rows_agree = shape.len() < 2 || shape[0] == 1;
+    match c.len() {
+        1 => Some(vec![op.beta * c[0]; n]),
+        len if len == n && rows_agree => Some(c.iter().map(|x| op.beta * x).collect()),
+        _ => None,
+    }
+}
+
+/// A product whose both sides depend on the input.
+struct Product {
+    rows: usize,
+    k: usize,
+    n: usize,
+    /// Distance between rows and between columns of `a`.
+    a: [usize; 2],
+    /// Distance between rows and between columns of `b`.
+    b: [usize; 2],
+    /// Where the matrices of each product start.
+    batches: Vec<(usize, usize)>,
+}
+
+impl Product {
+    /// NumPy's rules: vectors are matrices of one row or column, leading axes are broadcast.
+    fn batched(a: &[usize], b: &[usize], output: &[usize]) -> Result<Product, OpError> {
+        let (rows, k) = match a {
+            [] => return Err(OpError::invalid("a scalar in a matrix product")),
+            [k] => (1, *k),
+            [.., rows, k] => (*rows, *k),
+        };
+        let n = if b.len() > 1 { b[b.len() - 1] } else { 1 };
+        let lead = |shape: &[usize]| shape[..shape.len().saturating_sub(2)].to_vec();
+        let (lead_a, lead_b) = (lead(a), lead(b));
+        let matrices = output.iter().product::<usize>() / (rows * n).max(1);
+        let leading_axes = output.len() - usize::from(a.len() > 1) - usize::from(b.len() > 1);
+        let lead_output = &output[..leading_axes];
+        let starts = |lead: &[usize]| -> Result<Vec<u32>, OpError> {
+            match matrices {
+                1 => Ok(vec![0]),
+                _ => broadcast_table(lead, lead_output),
+            }
+        };
+        let batches = starts(&lead_a)?
+            .into_iter()
+            .zip(starts(&lead_b)?)
+            .map(|(i, j)| (i as usize * rows * k, j as usize * k * n))
+            .collect();
+        Ok(Product {
+            rows,
+            k,
+            n,
+            a: [k, 1],
+            b: [n, 1],
+            batches,
+        })
+    }
+
+    fn run(&self, a: &[Pack], b: &[Pack], output: &mut [Pack]) {
+        vectorised(|| {
+            let matrix = self.rows * self.n;
+            for (&(a_start, b_start), output) in self.batches.iter().zip(output.chunks_mut(matrix))
+            {
+                for row in 0..self.rows {
+                    let a = &a[a_start + row * self.a[0]..];
+                    let output = &mut output[row * self.n..(row + 1) * self.n];
+                    for (i, block) in output.chunks_mut(COLUMNS).enumerate() {
+                        let b = &b[b_start + i * COLUMNS * self.b[1]..];
+                        self.block(a, b, block);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Up to [`COLUMNS`] neighbouring elements of one row.
+    #[inline(always)]
+    fn block(&self, a: &[Pack], b: &[Pack], block: &mut [Pack]) {
+        let mut sums = [Pack::ZERO; COLUMNS];
+        if let (COLUMNS, 1) = (block.len(), self.b[1]) {
+            for k in 0..self.k {
+                let x = a[k * self.a[1]];
+                let row = &b[k * self.b[0]..][..COLUMNS];
+                for c in 0..COLUMNS {
+                    sums[c] = sums[c].zip(x.zip(row[c], |x, y| x * y), |s, p| s + p);
+                }
+            }
+        } else {
+            for k in 0..self.k {
+                let x = a[k * self.a[1]];
+                for (c, sum) in sums.iter_mut().enumerate().take(block.len()) {
+                    let y = b[k * self.b[0] + c * self.b[1]];
+                    *sum = sum.zip(x.zip(y, |x, y| x * y), |s, p| s + p);
+                }
+            }
+        }
+        block.copy_from_slice(&sums[..block.len()]);
+    }
+}
+
+/// Sums that are kept in registers together.
+const COLUMNS: usize = 4;
+
+impl Kernel for Product {
+    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        self.run(inputs.get(0), inputs.get(1), output);
+    }
+}
+
+/// A Gemm whose matrices depend on the input.
+struct GeneralGemm {
+    alpha: f32,
+    product: Product,
+    /// Factor of the third matrix, and which of its elements goes where.
+    addend: Option<(f32, Vec<u32>)>,
+}
+
+impl Kernel for GeneralGemm {
+    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        self.product.run(inputs.get(0), inputs.get(1), output);
+        let alpha = self.alpha;
+        match &self.addend {
+            None => {
+                for y in output {
+                    *y = y.map(|y| alpha * y);
+                }
+            }
+            Some((beta, table)) => {
+                let c = inputs.get(2);
+                for (y, &at) in output.iter_mut().zip(table) {
+                    *y = y.zip(c[at as usize], |y, c| alpha * y + beta * c);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Kernels, one file per operator family, named as in `npcov-graph`.
+
+mod arg;
+pub(crate) mod conv;
+mod conv_transpose;
+mod depthwise;
+pub(crate) mod elementwise;
+mod fibre;
+mod gather;
+mod lrn;
+pub(crate) mod matmul;
+mod norm;
+mod pixel_major;
+mod pool;
+mod reduce;
+mod resize;
+mod softmax;
+mod structure;
+
+use npcov_graph::{Op, OpError};
+
+use crate::kernel::{Context, Prepared, Tail};
+#[cfg(test)]
+mod testing;
+
+/// The kernel of a node.
+pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
+    match &cx.node.op {
+        Op::Conv(op) => conv::prepare(op, cx, Tail::NONE),
+        Op::ConvTranspose(op) => conv_transpose::prepare(op, cx),
+        Op::Gemm(op) => matmul::prepare_gemm(op, cx, Tail::NONE),
+        Op::MatMul => matmul::prepare(cx, Tail::NONE),
+        Op::BatchNormalization(op) => norm::prepare_batch(op, cx),
+        Op::InstanceNormalization(op) => norm::prepare_instance(op, cx),
+        Op::LayerNormalization(op) => norm::prepare_layer(op, cx),
+        Op::Lrn(op) => lrn::prepare(op, cx),
+        Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
+            Err(OpError::invalid("element-wise operators are run as chains"))
+        }
+        Op::Pool(op) => pool::prepare(op, cx),
+        Op::Reduce(op) => reduce::prepare(op, cx),
+        Op::ArgMax(op) => arg::prepare(op, cx),
+        Op::Softmax(op) => softmax::prepare(op, cx),
+        Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_) => structure::prepare_select(cx),
+        Op::Concat(axis) => structure::prepare_concat(*axis, cx),
+        Op::Gather(op) => gather::prepare(op, cx),
+        Op::GatherElements(op) => gather::prepare_elements(op, cx),
+        Op::Resize(op) => resize::prepare(op, cx),
+    }
+}

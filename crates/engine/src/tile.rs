@@ -1,0 +1,600 @@
+//! The one kernel that matters: a tile of output channels times one pack.
+//!
+//! A convolution, seen from one output position, is for every output channel `m` a sum over taps
+//! and input channels, `out[m] += w[m][k] * x[k]`, where `x[k]` is a pack. A tile keeps the sums
+//! of up to [`max_rows`] channels in registers while it walks over `k`; each pack of `x` is
+//! loaded once for all of them, each weight is broadcast once for all lanes. There is nothing to
+//! rearrange at run time (no im2col) as long as the packs of `x` stand next to each other along
+//! the input channels, which the caller sees to, and padding costs nothing: taps outside of the
+//! input are not walked over.
+//!
+//! Every sum is one chain of fused multiply-adds in the order of `k`, for every tile height and
+//! vector width; so CPUs with FMA give the same bits, whatever their vectors.
+
+#![allow(unsafe_code)]
+
+use crate::isa::Isa;
+use crate::pack::Pack;
+
+/// Which products a tile adds up: `rows x cols` runs of `len` neighbouring packs and weights.
+/// Positions are in packs for `x`, and in weights of one channel for `w`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taps {
+    /// Position of the first product.
+    pub(crate) x: usize,
+    /// Position of the first product.
+    pub(crate) w: usize,
+    /// Number of products in a run.
+    pub(crate) len: usize,
+    /// Number of runs in a row.
+    pub(crate) cols: usize,
+    /// From one run to the next.
+    pub(crate) x_col: isize,
+    /// From one run to the next.
+    pub(crate) w_col: usize,
+    /// Number of rows.
+    pub(crate) rows: usize,
+    /// From one row to the next.
+    pub(crate) x_row: isize,
+    /// From one row to the next.
+    pub(crate) w_row: usize,
+}
+
+/// What the sums start from, one per channel of the tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Init<'a> {
+    /// These numbers.
+    Bias(&'a [f32]),
+    /// These numbers plus a tensor laid out like the output.
+    BiasAnd(&'a [f32], &'a [Pack]),
+    /// What the output holds.
+    Output,
+}
+
+/// What happens to the finished sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Finish {
+    /// Nothing.
+    None,
+    /// Limited from below and above; a ReLU is `0..inf`.
+    Clip(f32, f32),
+}
+
+/// Where the sums go: channel `m` to pack `at + m * stride`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) at: usize,
+    pub(crate) stride: usize,
+}
+
+/// The largest tile: as many channels as leave registers for the operands.
+pub(crate) fn max_rows(isa: Isa) -> usize {
+    match isa {
+        // 2 accumulators a row; 12 of 16 registers.
+        Isa::Avx2 => 6,
+        // 1 accumulator a row; 12 chains hide the latency of two FMA units.
+        Isa::Avx512 => 12,
+        // 4 registers a pack: 12 of 16, and of NEON's 32.
+        Isa::Portable => 3,
+    }
+}
+
+/// Weights of one layer, cut into blocks of channels and laid out in the order tiles read them:
+/// block by block, then `k`, then channel.
+#[derive(Clone, Debug)]
+pub(crate) struct Weights {
+    isa: Isa,
+    data: Vec<f32>,
+    /// Number of channels of each block.
+    heights: Vec<u8>,
+    /// Products per channel.
+    k: usize,
+}
+
+impl Weights {
+    /// Packs `channels x k` weights given by position. Blocks differ in height by at most one, so
+    /// that no tile is too low to keep the multipliers busy.
+    pub(crate) fn new(
+        isa: Isa,
+        channels: usize,
+        k: usize,
+        weight: impl Fn(usize, usize) -> f32,
+    ) -> Weights {
+        let blocks = channels.div_ceil(max_rows(isa)).max(1);
+        let bound = |b: usize| channels * b / blocks;
+        let mut data = Vec::with_capacity(channels * k);
+        let mut heights = Vec::with_capacity(blocks);
+        for b in 0..blocks {
+            for i in 0..k {
+                data.extend((bound(b)..bound(b + 1)).map(|m| weight(m, i)));
+            }
+            heights.push((bound(b + 1) - bound(b)) as u8);
+        }
+        Weights {
+            isa,
+            data,
+            heights,
+            k,
+        }
+    }
+
+    /// The blocks, each with its first channel.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let mut first = 0;
+        self.heights.iter().map(move |&height| {
+            let height = usize::from(height);
+            let block = Block {
+                isa: self.isa,
+                weights: &self.data[first * self.k..(first + height) * self.k],
+                first,
+                height,
+                k: self.k,
+            };
+            first += height;
+            block
+        })
+    }
+}
+
+/// Some channels' weights.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'a> {
+    isa: Isa,
+    weights: &'a [f32],
+    /// The first channel.
+    pub(crate) first: usize,
+    /// Number of channels.
+    pub(crate) height: usize,
+    k: usize,
+}
+
+impl Block<'_> {
+    /// Computes the block's channels at one output position.
+    ///
+    /// # Panics
+    /// When `taps`, `init` or `target` reach outside of the slices.
+    pub(crate) fn run(
+        &self,
+        x: &[Pack],
+        taps: &Taps,
+        init: Init<'_>,
+        finish: Finish,
+        output: &mut [Pack],
+        target: Target,
+    ) {
+        let Some(rows) = self.height.checked_sub(1) else {
+            return;
+        };
+        let last = target.at + rows * target.stride;
+        assert!(last < output.len());
+        match init {
+            Init::Bias(bias) => assert!(bias.len() >= self.height),
+            Init::BiasAnd(bias, other) => {
+                assert!(bias.len() >= self.height && last < other.len());
+            }
+            Init::Output => {}
+        }
+        check(taps, x.len(), self.k);
+        // SAFETY: `check` and the assertions above are exactly the bounds that the kernels rely
+        // on; a `Weights` is only made for an instruction set that was detected.
+        unsafe {
+            match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2::run(self, x, taps, init, finish, output, target),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => avx512::run(self, x, taps, init, finish, output, target),
+                _ => portable::run(self, x, taps, init, finish, output, target),
+            }
+        }
+    }
+}
+
+/// Panics unless all runs lie inside of `x` (packs) and of `k` weights a channel.
+///
+/// Positions are linear in the row and column numbers, so their extremes are at the corners.
+fn check(taps: &Taps, x: usize, k: usize) {
+    if taps.rows == 0 || taps.cols == 0 || taps.len == 0 {
+        return;
+    }
+    let (rows, cols) = (taps.rows as isize - 1, taps.cols as isize - 1);
+    let far = [rows * taps.x_row, cols * taps.x_col];
+    let low = taps.x as isize + far.iter().map(|&d| d.min(0)).sum::<isize>();
+    let high = taps.x as isize + far.iter().map(|&d| d.max(0)).sum::<isize>();
+    assert!(low >= 0 && high + taps.len as isize <= x as isize);
+    let w = taps.w + rows as usize * taps.w_row + cols as usize * taps.w_col + taps.len;
+    assert!(w <= k);
+}
+
+/// A kernel for one vector type: the same text for every instruction set.
+macro_rules! kernel {
+    (
+        $isa:ident, $(#[$feature:meta])*, vectors: $n:expr, heights: [$($height:literal)*],
+        zero: $zero:expr, splat: $splat:expr, load: $load:expr, store: $store:expr,
+        fma: $fma:expr, add: $add:expr, min: $min:expr, max: $max:expr $(, use $import:path)?
+    ) => {
+        mod $isa {
+            use super::{Block, Finish, Init, Taps, Target};
+            use crate::pack::{LANES, Pack};
+            $(use $import::*;)?
+
+            /// Number of vectors that make a pack.
+            const N: usize = $n;
+
+            /// # Safety
+            /// The instruction set must be present and all positions inside of the slices.
+            $(#[$feature])*
+            pub(super) unsafe fn run(
+                block: &Block<'_>, x: &[Pack], taps: &Taps, init: Init<'_>, finish: Finish,
+                output: &mut [Pack], target: Target,
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match block.height {
+                        $($height => tile::<$height>(block, x, taps, init, finish, output, target),)*
+                        _ => unreachable!("blocks are at most `max_rows` high"),
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`run`]; `M` is the block's height.
+            $(#[$feature])*
+            unsafe fn tile<const M: usize>(
+                block: &Block<'_>, x: &[Pack], taps: &Taps, init: Init<'_>, finish: Finish,
+                output: &mut [Pack], target: Target,
+            ) {
+                // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
+                // `N` vectors of `LANES / N` floats.
+                unsafe {
+                    let out = output.as_mut_ptr().add(target.at);
+                    let mut sums = [[$zero; N]; M];
+                    match init {
+                        Init::Bias(bias) => {
+                            for m in 0..M {
+                                sums[m] = [$splat(*bias.get_unchecked(m)); N];
+                            }
+                        }
+                        Init::BiasAnd(bias, other) => {
+                            let other = other.as_ptr().add(target.at);
+                            for m in 0..M {
+                                let row = other.add(m * target.stride).cast::<f32>();
+                                let bias = $splat(*bias.get_unchecked(m));
+                                for v in 0..N {
+                                    sums[m][v] = $add($load(row.add(v * (LANES / N))), bias);
+                                }
+                            }
+                        }
+                        Init::Output => {
+                            for m in 0..M {
+                                let row = out.add(m * target.stride).cast::<f32>();
+                                for v in 0..N {
+                                    sums[m][v] = $load(row.add(v * (LANES / N)));
+                                }
+                            }
+                        }
+                    }
+                    let x = x.as_ptr();
+                    let w = block.weights.as_ptr();
+                    for row in 0..taps.rows {
+                        for col in 0..taps.cols {
+                            let at = taps.x as isize
+                                + row as isize * taps.x_row
+                                + col as isize * taps.x_col;
+                            let mut x = x.offset(at).cast::<f32>();
+                            let mut w =
+                                w.add((taps.w + row * taps.w_row + col * taps.w_col) * M);
+                            for _ in 0..taps.len {
+                                let mut lanes = [$zero; N];
+                                for v in 0..N {
+                                    lanes[v] = $load(x.add(v * (LANES / N)));
+                                }
+                                for m in 0..M {
+                                    let weight = $splat(*w.add(m));
+                                    for v in 0..N {
+                                        sums[m][v] = $fma(weight, lanes[v], sums[m][v]);
+                                    }
+                                }
+                                x = x.add(LANES);
+                                w = w.add(M);
+                            }
+                        }
+                    }
+                    if let Finish::Clip(low, high) = finish {
+                        let (low, high) = ($splat(low), $splat(high));
+                        for m in 0..M {
+                            for v in 0..N {
+                                sums[m][v] = $min($max(sums[m][v], low), high);
+                            }
+                        }
+                    }
+                    for m in 0..M {
+                        let row = out.add(m * target.stride).cast::<f32>();
+                        for v in 0..N {
+                            $store(row.add(v * (LANES / N)), sums[m][v]);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+kernel! {
+    avx2, #[target_feature(enable = "avx2,fma")], vectors: 2, heights: [1 2 3 4 5 6],
+    zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
+    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, add: _mm256_add_ps,
+    min: min, max: max, use super::x86
+}
+
+#[cfg(target_arch = "x86_64")]
+kernel! {
+    avx512, #[target_feature(enable = "avx512f")], vectors: 1,
+    heights: [1 2 3 4 5 6 7 8 9 10 11 12],
+    zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
+    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, add: _mm512_add_ps,
+    min: min512, max: max512, use super::x86
+}
+
+kernel! {
+    portable, , vectors: 1, heights: [1 2 3],
+    zero: [0.0f32; LANES], splat: splat, load: load, store: store, fma: fma, add: add,
+    min: min, max: max, use super::plain
+}
+
+/// Intrinsics, and limits that let a NaN through: `maxps` returns its second operand when one is
+/// not a number, so the value under test stands second.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    pub(super) use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) fn max(x: __m256, low: __m256) -> __m256 {
+        _mm256_max_ps(low, x)
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) fn min(x: __m256, high: __m256) -> __m256 {
+        _mm256_min_ps(high, x)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn max512(x: __m512, low: __m512) -> __m512 {
+        _mm512_max_ps(low, x)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) fn min512(x: __m512, high: __m512) -> __m512 {
+        _mm512_min_ps(high, x)
+    }
+}
+
+/// A pack as an array, for compilers to vectorise as they can.
+mod plain {
+    use crate::pack::LANES;
+
+    type Vector = [f32; LANES];
+
+    #[inline(always)]
+    pub(super) fn splat(x: f32) -> Vector {
+        [x; LANES]
+    }
+
+    /// # Safety
+    /// `LANES` floats must be readable at `at`.
+    #[inline(always)]
+    pub(super) unsafe fn load(at: *const f32) -> Vector {
+        // SAFETY: the caller's.
+        unsafe { at.cast::<Vector>().read() }
+    }
+
+    /// # Safety
+    /// `LANES` floats must be writable at `at`.
+    #[inline(always)]
+    pub(super) unsafe fn store(at: *mut f32, x: Vector) {
+        // SAFETY: the caller's.
+        unsafe { at.cast::<Vector>().write(x) }
+    }
+
+    #[inline(always)]
+    fn zip(a: Vector, b: Vector, f: impl Fn(f32, f32) -> f32) -> Vector {
+        std::array::from_fn(|l| f(a[l], b[l]))
+    }
+
+    /// Fused where the target always has the instruction; elsewhere it would be a library call.
+    #[inline(always)]
+    pub(super) fn fma(a: Vector, b: Vector, c: Vector) -> Vector {
+        std::array::from_fn(|l| {
+            if cfg!(target_arch = "aarch64") {
+                a[l].mul_add(b[l], c[l])
+            } else {
+                a[l] * b[l] + c[l]
+            }
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn add(a: Vector, b: Vector) -> Vector {
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    pub(super) fn max(x: Vector, low: Vector) -> Vector {
+        zip(x, low, |x, low| if low > x { low } else { x })
+    }
+
+    #[inline(always)]
+    pub(super) fn min(x: Vector, high: Vector) -> Vector {
+        zip(x, high, |x, high| if high < x { high } else { x })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::LANES;
+
+    fn number(i: usize) -> f32 {
+        ((i * 7919 % 1013) as f32 - 500.0) / 100.0
+    }
+
+    fn packs(n: usize) -> Vec<Pack> {
+        (0..n)
+            .map(|i| Pack(std::array::from_fn(|l| number(i * LANES + l))))
+            .collect()
+    }
+
+    /// The definition: one lane and one channel at a time, in f64.
+    fn naive(
+        w: &dyn Fn(usize, usize) -> f32,
+        channel: usize,
+        lane: usize,
+        x: &[Pack],
+        taps: &Taps,
+    ) -> f64 {
+        let mut sum = 0.0;
+        for row in 0..taps.rows {
+            for col in 0..taps.cols {
+                for i in 0..taps.len {
+                    let at =
+                        taps.x as isize + row as isize * taps.x_row + col as isize * taps.x_col;
+                    let k = taps.w + row * taps.w_row + col * taps.w_col + i;
+                    sum += f64::from(w(channel, k)) * f64::from(x[at as usize + i].0[lane]);
+                }
+            }
+        }
+        sum
+    }
+
+    const TAPS: Taps = Taps {
+        x: 40,
+        w: 2,
+        len: 5,
+        cols: 2,
+        x_col: 7,
+        w_col: 5,
+        rows: 3,
+        x_row: -13,
+        w_row: 11,
+    };
+
+    #[test]
+    fn every_instruction_set_and_height_agrees_with_the_definition() {
+        let k = 40;
+        let x = packs(64);
+        let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
+        for isa in Isa::available() {
+            for channels in 1..=2 * max_rows(isa) + 1 {
+                let weights = Weights::new(isa, channels, k, w);
+                let bias: Vec<f32> = (0..channels).map(number).collect();
+                let other = packs(channels * 3);
+                let mut output = vec![Pack::ZERO; channels * 3];
+                for block in weights.blocks() {
+                    let target = Target {
+                        at: block.first * 3 + 1,
+                        stride: 3,
+                    };
+                    let bias = &bias[block.first..];
+                    let finish = Finish::Clip(-100.0, 150.0);
+                    block.run(
+                        &x,
+                        &TAPS,
+                        Init::BiasAnd(bias, &other),
+                        finish,
+                        &mut output,
+                        target,
+                    );
+                }
+                for m in 0..channels {
+                    for lane in 0..LANES {
+                        let expected = (naive(&w, m, lane, &x, &TAPS)
+                            + f64::from(bias[m])
+                            + f64::from(other[m * 3 + 1].0[lane]))
+                        .clamp(-100.0, 150.0);
+                        let got = f64::from(output[m * 3 + 1].0[lane]);
+                        assert!(
+                            (got - expected).abs() <= 1e-4 * expected.abs().max(100.0),
+                            "{isa:?}, {channels} channels: {got} for {expected}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_continue_from_the_output_with_the_same_bits() {
+        let x = packs(64);
+        for isa in Isa::available() {
+            let weights = Weights::new(isa, 5, 40, |m, i| number(m * 31 + i));
+            let run = |parts: &[Taps]| {
+                let mut output = vec![Pack::ZERO; 5];
+                for block in weights.blocks() {
+                    let target = Target {
+                        at: block.first,
+                        stride: 1,
+                    };
+                    for (i, taps) in parts.iter().enumerate() {
+                        let init = if i == 0 {
+                            Init::Bias(&[0.5; 5])
+                        } else {
+                            Init::Output
+                        };
+                        block.run(&x, taps, init, Finish::None, &mut output, target);
+                    }
+                }
+                output
+            };
+            let first = Taps { rows: 2, ..TAPS };
+            let rest = Taps {
+                x: (TAPS.x as isize + 2 * TAPS.x_row) as usize,
+                w: TAPS.w + 2 * TAPS.w_row,
+                rows: 1,
+                ..TAPS
+            };
+            assert_eq!(run(&[TAPS]), run(&[first, rest]));
+        }
+    }
+
+    #[test]
+    fn clipping_lets_nan_through() {
+        let x = vec![Pack::splat(f32::NAN)];
+        for isa in Isa::available() {
+            let weights = Weights::new(isa, 1, 1, |_, _| 1.0);
+            let taps = Taps {
+                len: 1,
+                cols: 1,
+                rows: 1,
+                ..Taps::default()
+            };
+            let mut output = vec![Pack::ZERO];
+            for block in weights.blocks() {
+                let finish = Finish::Clip(0.0, f32::INFINITY);
+                let target = Target { at: 0, stride: 1 };
+                block.run(&x, &taps, Init::Bias(&[0.0]), finish, &mut output, target);
+            }
+            assert!(output[0].0.iter().all(|x| x.is_nan()), "{isa:?}");
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn taps_outside_of_the_input_panic() {
+        let weights = Weights::new(Isa::detect(), 1, 40, |_, _| 1.0);
+        let x = packs(10);
+        let block = weights.blocks().next().unwrap();
+        let target = Target { at: 0, stride: 1 };
+        block.run(
+            &x,
+            &TAPS,
+            Init::Bias(&[0.0]),
+            Finish::None,
+            &mut [Pack::ZERO],
+            target,
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Where a classifier's logits are.
+
+use crate::graph::{Graph, ValueId};
+use crate::op::{Binary, Op, Reduce, ReduceKind, Unary};
+
+/// What follows the logits in the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing: the output is the logits.
+    Logits,
+    /// Softmax.
+    Softmax,
+    /// The logarithm of softmax.
+    LogSoftmax,
+    /// A sigmoid of a single logit: two classes, the second one for a positive logit.
+    Sigmoid,
+}
+
+/// The logits of a classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classifier {
+    /// The value that holds them.
+    pub logits: ValueId,
+    /// What the model does with them.
+    pub ending: Ending,
+}
+
+impl Classifier {
+    /// Finds the logits behind an output of the graph: in front of a trailing softmax (also one
+    /// written out as exponentials over their sum) or of a sigmoid of a single number.
+    pub fn find(graph: &Graph, output: ValueId) -> Classifier {
+        let end = behind_reshapes(graph, output);
+        let found = graph.producer(end).and_then(|node| match &node.op {
+            Op::Softmax(softmax) => Some((
+                node.inputs[0],
+                if softmax.log {
+                    Ending::LogSoftmax
+                } else {
+                    Ending::Softmax
+                },
+            )),
+            Op::Unary(Unary::Sigmoid) if graph.value(end).ty.numel() == batch(graph) => {
+                Some((node.inputs[0], Ending::Sigmoid))
+            }
+            Op::Binary(Binary::Div) => written_out_softmax(graph, node.inputs[0], node.inputs[1])
+                .map(|logits| (logits, Ending::Softmax)),
+            _ => None,
+        });
+        let (logits, ending) = found.unwrap_or((output, Ending::Logits));
+        Classifier { logits, ending }
+    }
+
+    /// Number of classes that are told apart, for a graph made for `batch` inputs.
+    pub fn classes(&self, graph: &Graph, batch: usize) -> usize {
+        let outputs = graph.value(self.logits).ty.numel() / batch.max(1);
+        match (self.ending, outputs) {
+            (Ending::Sigmoid, 1) => 2,
+            _ => outputs,
+        }
+    }
+}
+
+fn batch(graph: &Graph) -> usize {
+    graph
+        .inputs()
+        .first()
+        .and_then(|&i| graph.shape(i).first().copied())
+        .unwrap_or(1)
+}
+
+fn behind_reshapes(graph: &Graph, mut value: ValueId) -> ValueId {
+    while let Some(node) = graph.producer(value)
+        && matches!(node.op, Op::Reshape(_))
+    {
+        value = node.inputs[0];
+    }
+    value
+}
+
+/// The logits of `exp(z - max z) / sum exp(z - max z)`.
+fn written_out_softmax(graph: &Graph, numerator: ValueId, denominator: ValueId) -> Option<ValueId> {
+    let sum = graph.producer(denominator)?;
+    let summed = matches!(
+        sum.op,
+        Op::Reduce(Reduce {
+            kind: ReduceKind::Sum,
+            ..
+        })
+    );
+    if !summed || sum.inputs[0] != numerator {
+        return None;
+    }
+    let exp = graph.producer(numerator)?;
+    if exp.op != Op::Unary(Unary::Exp) {
+        return None;
+    }
+    let shifted = graph.producer(exp.inputs[0])?;
+    let maximum = match shifted.op {
+        Op::Binary(Binary::Sub) => graph.producer(shifted.inputs[1])?,
+        _ => return None,
+    };
+    let of_logits = matches!(
+        maximum.op,
+        Op::Reduce(Reduce {
+            kind: ReduceKind::Max,
+            ..
+        })
+    ) && maximum.inputs[0] == shifted.inputs[0];
+    of_logits.then_some(shifted.inputs[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Softmax;
+    use crate::tensor::{DType, TensorType};
+
+    fn input(graph: &mut Graph, shape: &[usize]) -> ValueId {
+        graph.add_input("x", TensorType::new(DType::F32, shape))
+    }
+
+    #[test]
+    fn softmax_is_looked_behind() {
+        let mut graph = Graph::new();
+        let x = input(&mut graph, &[1, 3]);
+        let z = graph.push("z", Op::Unary(Unary::Tanh), &[x]).unwrap();
+        let op = Op::Softmax(Softmax {
+            axis: 1,
+            log: false,
+        });
+        let p = graph.push("p", op, &[z]).unwrap();
+        let r = graph.push("r", Op::Reshape(vec![3]), &[p]).unwrap();
+        let found = Classifier::find(&graph, r);
+        assert_eq!((found.logits, found.ending), (z, Ending::Softmax));
+        assert_eq!(found.classes(&graph, 1), 3);
+    }
+
+    #[test]
+    fn written_out_softmax_is_looked_behind() {
+        let mut graph = Graph::new();
+        let z = input(&mut graph, &[1, 3]);
+        let reduce = |kind| {
+            Op::Reduce(Reduce {
+                kind,
+                axes: vec![1],
+                keep_dims: true,
+            })
+        };
+        let max = graph.push("m", reduce(ReduceKind::Max), &[z]).unwrap();
+        let sub = graph.push("s", Op::Binary(Binary::Sub), &[z, max]).unwrap();
+        let exp = graph.push("e", Op::Unary(Unary::Exp), &[sub]).unwrap();
+        let sum = graph.push("t", reduce(ReduceKind::Sum), &[exp]).unwrap();
+        let p = graph
+            .push("p", Op::Binary(Binary::Div), &[exp, sum])
+            .unwrap();
+        assert_eq!(Classifier::find(&graph, p).logits, z);
+        assert_eq!(Classifier::find(&graph, sub).ending, Ending::Logits);
+    }
+
+    #[test]
+    fn a_single_sigmoid_tells_two_classes_apart() {
+        for (width, ending, classes) in [(1, Ending::Sigmoid, 2), (4, Ending::Logits, 4)] {
+            let mut graph = Graph::new();
+            let z = input(&mut graph, &[1, width]);
+            let p = graph.push("p", Op::Unary(Unary::Sigmoid), &[z]).unwrap();
+            let found = Classifier::find(&graph, p);
+            assert_eq!(found.ending, ending);
+            assert_eq!(found.classes(&graph, 1), classes);
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! From a model to a graph: shapes become static, everything that does not depend on the input
+//! becomes a constant, functions and decided branches are inlined.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::activation::recognise_activations;
+use crate::builder::{Builder, NodeContext};
+use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
+use crate::graph::{Graph, ValueId};
+use crate::model::{Declaration, Dim, Model, standard_opset};
+use crate::onnx::attributes::Attributes;
+use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
+use crate::onnx::tensor::read_tensor;
+use crate::op::import_of;
+use crate::tensor::{Data, Tensor, TensorType};
+
+/// Functions and branches may nest this deep; a function that calls itself never ends.
+const MAX_DEPTH: usize = 32;
+
+/// What is left open in a model and must be known for a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Specialisation {
+    /// Extent of the first axis of every input where the model leaves it open; 0 means 1.
+    pub batch: usize,
+    /// Whether a first axis that the model fixes takes `batch` too.
+    pub rebatch: bool,
+    /// Whole shapes of inputs, by name, for axes that are open after the first.
+    pub shapes: BTreeMap<String, Vec<usize>>,
+    /// Inputs that are bound to a constant, by name.
+    pub constants: BTreeMap<String, Tensor>,
+}
+
+impl Model {
+    /// The graph for one batch size and input shape.
+    ///
+    /// Nodes that cannot be used are reported together, see [`GraphError::Nodes`].
+    pub fn specialise(&self, options: &Specialisation) -> Result<Graph, GraphError> {
+        let mut importer = Importer {
+            model: self,
+            graph: Graph::new(),
+            errors: Vec::new(),
+        };
+        let mut scope = Scope::default();
+        for input in self.inputs() {
+            let value = match options.constants.get(&input.name) {
+                Some(tensor) => importer
+                    .graph
+                    .add_constant(input.name.clone(), tensor.clone()),
+                None => {
+                    let ty = input_type(&input, options)?;
+                    importer.graph.add_input(input.name.clone(), ty)
+                }
+            };
+            scope.define(input.name, Binding::Value(value));
+        }
+        let outputs = importer.subgraph(self.graph(), &mut scope, self.opset(), 0)?;
+        if !importer.errors.is_empty() {
+            return Err(GraphError::Nodes(importer.errors));
+        }
+        let outputs: Option<Vec<ValueId>> = outputs.into_iter().collect();
+        let mut graph = importer.graph;
+        graph.set_outputs(outputs.ok_or_else(|| {
+            GraphError::Invalid("an output depends on nodes that cannot be used".to_owned())
+        })?);
+        if graph.outputs().is_empty() {
+            return Err(GraphError::Invalid("the model has no output".to_owned()));
+        }
+        recognise_activations(&graph).map_err(|e| GraphError::Invalid(e.to_string()))
+    }
+}
+
+/// The static type of an input.
+fn input_type(input: &Declaration, options: &Specialisation) -> Result<TensorType, GraphError> {
+    let dtype = input.dtype.ok_or_else(|| {
+        GraphError::Invalid(format!("input `{}` is no tensor of numbers", input.name))
+    })?;
+    let given = options.shapes.get(&input.name);
+    let Some(dims) = &input.dims else {
+        return match given {
+            Some(shape) => Ok(TensorType::new(dtype, shape.clone())),
+            None => Err(GraphError::OpenAxis {
+                input: input.name.clone(),
+                shape: input.shape(),
+                axis: 0,
+            }),
+        };
+    };
+    if let Some(shape) = given
+        && shape.len() != dims.len()
+    {
+        return Err(wrong_shape(input, shape));
+    }
+    let mut extents = Vec::with_capacity(dims.len());
+    for (axis, dim) in dims.iter().enumerate() {
+        let given = given.map(|shape| shape[axis]);
+        extents.push(match (dim, given) {
+            (Dim::Fixed(n), _) if axis > 0 || !options.rebatch => match given {
+                Some(g) if g != *n => {
+                    return Err(wrong_shape(input, given_shape(options, input)));
+                }
+                _ => *n,
+            },
+            (_, Some(g)) => g,
+            (_, None) if axis == 0 => options.batch.max(1),
+            (_, None) => {
+                return Err(GraphError::OpenAxis {
+                    input: input.name.clone(),
+                    shape: input.shape(),
+                    axis,
+                });
+            }
+        });
+    }
+    Ok(TensorType::new(dtype, extents))
+}
+
+fn given_shape<'a>(options: &'a Specialisation, input: &Declaration) -> &'a [usize] {
+    options.shapes.get(&input.name).map_or(&[], Vec::as_slice)
+}
+
+fn wrong_shape(input: &Declaration, given: &[usize]) -> GraphError {
+    GraphError::InputShape {
+        input: input.name.clone(),
+        declared: input.shape(),
+        given: crate::tensor::ShapeDisplay(given).to_string(),
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+enum Binding {
+    Value(ValueId),
+    /// An optional argument that a function's caller left out.
+    Absent,
+    /// What could not be computed. Nodes that need it are passed over, so that one unknown
+    /// operator is reported once.
+    Failed,
+}
+
+impl Binding {
+    fn value(self) -> Option<ValueId> {
+        match self {
+            Binding::Value(value) => Some(value),
+            Binding::Absent | Binding::Failed => None,
+        }
+    }
+}
+
+/// Names, innermost subgraph last.
+#[derive(Default)]
+struct Scope {
+    levels: Vec<HashMap<String, Binding>>,
+}
+
+impl Scope {
+    fn define(&mut self, name: String, binding: Binding) {
+        if self.levels.is_empty() {
+            self.levels.push(HashMap::new());
+        }
+        if let Some(level) = self.levels.last_mut() {
+            level.insert(name, binding);
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<Binding> {
+        self.levels
+            .iter()
+            .rev()
+            .find_map(|level| level.get(name).copied())
+    }
+}
+
+struct Importer<'m> {
+    model: &'m Model,
+    graph: Graph,
+    errors: Vec<NodeError>,
+}
+
+/// What stands around a node: its operator set, and in a function the attributes of the call.
+#[derive(Clone, Copy)]
+struct Surroundings<'a> {
+    opset: i64,
+    call: Option<&'a [Cow<'a, AttributeProto>]>,
+    depth: usize,
+}
+
+impl<'m> Importer<'m> {
+    /// Imports a graph or a branch; returns its outputs.
+    fn subgraph(
+        &mut self,
+        proto: &GraphProto,
+        scope: &mut Scope,
+        opset: i64,
+        depth: usize,
+    ) -> Result<Vec<Option<ValueId>>, GraphError> {
+        let outputs: Vec<&str> = proto
+            .output
+            .iter()
+            .map(|o| o.name.as_deref().unwrap_or_default())
+            .collect();
+        let used = used_names(&proto.node, &outputs);
+        for tensor in &proto.initializer {
+            let name = tensor.name.clone().unwrap_or_default();
+            if used.contains(name.as_str()) {
+                let value = read_tensor(tensor, &self.model.external)?;
+                let value = self.graph.add_constant(name.clone(), value);
+                scope.define(name, Binding::Value(value));
+            }
+        }
+        let around = Surroundings {
+            opset,
+            call: None,
+            depth,
+        };
+        self.nodes(&proto.node, &used, scope, around)?;
+        outputs
+            .iter()
+            .map(|name| {
+                scope
+                    .get(name)
+                    .map(Binding::value)
+                    .ok_or_else(|| GraphError::Invalid(format!("output `{name}` is not computed")))
+            })
+            .collect()
+    }
+
+    fn nodes(
+        &mut self,
+        nodes: &[NodeProto],
+        used: &HashSet<&str>,
+        scope: &mut Scope,
+        around: Surroundings<'_>,
+    ) -> Result<(), GraphError> {
+        for node in nodes {
+            let outputs = match self.node(node, used, scope, around)? {
+                Ok(outputs) => outputs.into_iter().map(Some).collect(),
+                Err(None) => Vec::new(),
+                Err(Some(reason)) => {
+                    self.errors.push(NodeError {
+                        node: node_name(node).to_owned(),
+                        op_type: node.qualified_op(),
+                        reason,
+                    });
+                    Vec::new()
+                }
+            };
+            for (i, name) in node
+                .output
+                .iter()
+                .enumerate()
+                .filter(|(_, n)| !n.is_empty())
+            {
+                let value = outputs.get(i).copied().flatten();
+                if let Some(value) = value
+                    && self.graph.value(value).producer.is_some()
+                {
+                    self.graph.rename(value, name.clone());
+                }
+                let binding = value.map_or(Binding::Failed, Binding::Value);
+                scope.define(name.clone(), binding);
+            }
+        }
+        Ok(())
+    }
+
+    /// Imports a node. The outer result is for what is wrong with the file as a whole; the inner
+    /// one is the node's own, `Err(None)` when something before it failed.
+    #[allow(
+        clippy::type_complexity,
+        reason = "one use; the doc comment explains it"
+    )]
+    fn node(
+        &mut self,
+        node: &NodeProto,
+        used: &HashSet<&str>,
+        scope: &mut Scope,
+        around: Surroundings<'_>,
+    ) -> Result<Result<Vec<ValueId>, Option<NodeErrorKind>>, GraphError> {
+        let op_error = |e: OpError| Some(NodeErrorKind::Op(e));
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            inputs.push(match (name.as_str(), scope.get(name)) {
+                ("", _) | (_, Some(Binding::Absent)) => None,
+                (_, Some(Binding::Value(value))) => Some(value),
+                (_, Some(Binding::Failed)) => return Ok(Err(None)),
+                (_, None) => {
+                    return Err(GraphError::Invalid(format!(
+                        "node `{}` ({}) uses `{name}`, which nothing before it computes",
+                        node_name(node),
+                        node.qualified_op()
+                    )));
+                }
+            });
+        }
+        let context = NodeContext {
+            op_type: node.op_type.as_deref().unwrap_or_default(),
+            opset: around.opset,
+            attributes: attributes(node, around.call),
+            inputs,
+            used_outputs: node
+                .output
+                .iter()
+                .map(|o| used.contains(o.as_str()))
+                .collect(),
+        };
+        if let Some(function) = self.function(node) {
+            return self.call(function, &context, around.depth);
+        }
+        if !node.is_standard() {
+            return Ok(Err(Some(NodeErrorKind::UnknownOperator)));
+        }
+        let result = match context.op_type {
+            "Constant" => self.constant(node, &context),
+            "ConstantOfShape" => self.constant_of_shape(node, &context),
+            "If" => return self.branch(&context, scope, around),
+            op_type => match import_of(op_type) {
+                None => return Ok(Err(Some(NodeErrorKind::UnknownOperator))),
+                Some(import) => import(
+                    &context,
+                    &mut Builder {
+                        graph: &mut self.graph,
+                        name: node_name(node),
+                    },
+                ),
+            },
+        };
+        Ok(result
+            .and_then(|outputs| context.attributes.check_all_read().map(|()| outputs))
+            .map_err(op_error))
+    }
+
+    fn function(&self, node: &NodeProto) -> Option<&'m FunctionProto> {
+        let text = |s: &Option<String>| s.clone().unwrap_or_default();
+        self.model.proto.functions.iter().find(|f| {
+            f.name == node.op_type
+                && text(&f.domain) == text(&node.domain)
+                && text(&f.overload) == text(&node.overload)
+        })
+    }
+
+    /// Inlines a function of the model.
+    #[allow(clippy::type_complexity, reason = "as `node`")]
+    fn call(
+        &mut self,
+        function: &'m FunctionProto,
+        context: &NodeContext<'_>,
+        depth: usize,
+    ) -> Result<Result<Vec<ValueId>, Option<NodeErrorKind>>, GraphError> {
+        if depth >= MAX_DEPTH {
+            return Err(GraphError::Invalid(format!(
+                "function `{}` nests too deeply",
+                context.op_type
+            )));
+        }
+        let mut scope = Scope::default();
+        for (i, name) in function.input.iter().enumerate() {
+            let binding = context.optional(i).map_or(Binding::Absent, Binding::Value);
+            scope.define(name.clone(), binding);
+        }
+        let outputs: Vec<&str> = function.output.iter().map(String::as_str).collect();
+        let used = used_names(&function.node, &outputs);
+        let mut arguments = context.attributes.list().to_vec();
+        for default in &function.attribute_proto {
+            if !arguments.iter().any(|a| a.name == default.name) {
+                arguments.push(Cow::Borrowed(default));
+            }
+        }
+        let around = Surroundings {
+            opset: standard_opset(&function.opset_import).unwrap_or(context.opset),
+            call: Some(&arguments),
+            depth: depth + 1,
+        };
+        self.nodes(&function.node, &used, &mut scope, around)?;
+        let values: Option<Vec<ValueId>> = outputs
+            .iter()
+            .map(|name| scope.get(name)?.value())
+            .collect();
+        // What failed inside is already reported.
+        Ok(values.ok_or(None))
+    }
+
+    /// Inlines the branch that a constant condition takes.
+    #[allow(clippy::type_complexity, reason = "as `node`")]
+    fn branch(
+        &mut self,
+        context: &NodeContext<'_>,
+        scope: &mut Scope,
+        around: Surroundings<'_>,
+    ) -> Result<Result<Vec<ValueId>, Option<NodeErrorKind>>, GraphError> {
+        let decide = || -> Result<&GraphProto, OpError> {
+            let condition = self.graph.constant(context.input(0)?).ok_or_else(|| {
+                OpError::unsupported("the condition depends on the model's input")
+            })?;
+            let taken = condition.to_f32().first().is_some_and(|&c| c != 0.0);
+            let name = if taken { "then_branch" } else { "else_branch" };
+            context
+                .attributes
+                .graph(name)?
+                .ok_or_else(|| OpError::invalid(format!("it has no `{name}`")))
+        };
+        let branch = match decide() {
+            Ok(branch) => branch,
+            Err(e) => return Ok(Err(Some(NodeErrorKind::Op(e)))),
+        };
+        if around.depth >= MAX_DEPTH {
+            return Err(GraphError::Invalid("branches nest too deeply".to_owned()));
+        }
+        scope.levels.push(HashMap::new());
+        let outputs = self.subgraph(branch, scope, around.opset, around.depth + 1);
+        scope.levels.pop();
+        Ok(outputs?.into_iter().collect::<Option<_>>().ok_or(None))
+    }
+
+    fn constant(
+        &mut self,
+        node: &NodeProto,
+        context: &NodeContext<'_>,
+    ) -> Result<Vec<ValueId>, OpError> {
+        let attributes = &context.attributes;
+        let tensor = if let Some(proto) = attributes.tensor("value")? {
+            self.attribute_tensor(&proto)?
+        } else if let Some(x) = attributes.optional_float("value_float")? {
+            Tensor::scalar(x)
+        } else if let Some(x) = attributes.floats("value_floats")? {
+            Tensor::vector(x)
+        } else if let Some(x) = attributes.optional_int("value_int")? {
+            scalar_of(Data::I64(vec![x]))?
+        } else if let Some(x) = attributes.ints("value_ints")? {
+            Tensor::ints(x)
+        } else {
+            return Err(OpError::unsupported("it holds no numbers"));
+        };
+        Ok(vec![self.graph.add_constant(node_name(node), tensor)])
+    }
+
+    fn constant_of_shape(
+        &mut self,
+        node: &NodeProto,
+        context: &NodeContext<'_>,
+    ) -> Result<Vec<ValueId>, OpError> {
+        let mut builder = Builder {
+            graph: &mut self.graph,
+            name: node_name(node),
+        };
+        let shape = builder.ints(context.input(0)?, "shape")?;
+        let shape = shape
+            .iter()
+            .map(|&d| usize::try_from(d))
+            .collect::<Result<Vec<usize>, _>>()
+            .map_err(|_| OpError::invalid(format!("shape {shape:?}")))?;
+        let value = match context.attributes.tensor("value")? {
+            Some(proto) => self.attribute_tensor(&proto)?.reshaped([]),
+            None => Some(Tensor::scalar(0.0)),
+        };
+        let value = value.ok_or_else(|| OpError::invalid("`value` must have one element"))?;
+        builder = Builder {
+            graph: &mut self.graph,
+            name: node_name(node),
+        };
+        let value = builder.tensor(value);
+        Ok(vec![builder.push(crate::op::Op::Expand(shape), &[value])?])
+    }
+
+    fn attribute_tensor(&self, proto: &crate::onnx::proto::TensorProto) -> Result<Tensor, OpError> {
+        read_tensor(proto, &self.model.external).map_err(|e| OpError::invalid(e.to_string()))
+    }
+}
+
+fn scalar_of(data: Data) -> Result<Tensor, OpError> {
+    Tensor::new([], data).ok_or_else(|| OpError::invalid("it is no scalar"))
+}
+
+/// The node's name, or that of its first output when it has none.
+fn node_name(node: &NodeProto) -> &str {
+    match node.name.as_deref() {
+        Some(name) if !name.is_empty() => name,
+        _ => node.output.first().map_or("", String::as_str),
+    }
+}
+
+/// The node's attributes; inside a function, references are replaced by the call's arguments, and
+/// references to arguments that were not given disappear.
+fn attributes<'a>(
+    node: &'a NodeProto,
+    call: Option<&'a [Cow<'a, AttributeProto>]>,
+) -> Attributes<'a> {
+    let list = node
+        .attribute
+        .iter()
+        .filter_map(|attribute| {
+            let reference = attribute.ref_attr_name.as_deref().unwrap_or_default();
+            if reference.is_empty() {
+                return Some(Cow::Borrowed(attribute));
+            }
+            let argument = call?
+                .iter()
+                .find(|a| a.name.as_deref() == Some(reference))?;
+            let mut argument = argument.clone().into_owned();
+            argument.name.clone_from(&attribute.name);
+            Some(Cow::Owned(argument))
+        })
+        .collect();
+    Attributes::new(list)
+}
+
+/// All names that nodes read, also in their branches, and the outputs.
+fn used_names<'a>(nodes: &'a [NodeProto], outputs: &[&'a str]) -> HashSet<&'a str> {
+    let mut used: HashSet<&str> = outputs.iter().copied().collect();
+    let mut pending: Vec<&[NodeProto]> = vec![nodes];
+    while let Some(nodes) = pending.pop() {
+        for node in nodes {
+            used.extend(node.input.iter().map(String::as_str));
+            for graph in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
+                used.extend(graph.output.iter().filter_map(|o| o.name.as_deref()));
+                pending.push(&graph.node);
+            }
+        }
+    }
+    used.remove("");
+    used
+}

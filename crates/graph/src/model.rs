@@ -1,0 +1,247 @@
+//! A model as its file describes it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::error::GraphError;
+use crate::onnx::proto::{
+    GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto, data_type,
+};
+use crate::onnx::tensor::{ExternalData, dtype_of};
+use crate::tensor::DType;
+
+/// The oldest operator set that npcov reads: the first with NumPy's broadcasting.
+const OLDEST_OPSET: i64 = 7;
+
+/// Extent of an axis as a model declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// A number.
+    Fixed(usize),
+    /// Open, with the name that the model gives it, if any.
+    Open(String),
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(n) => write!(f, "{n}"),
+            Dim::Open(name) if name.is_empty() => f.write_str("?"),
+            Dim::Open(name) => f.write_str(name),
+        }
+    }
+}
+
+/// An input or output as the model declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Name.
+    pub name: String,
+    /// Element type, `None` for what is no tensor of numbers.
+    pub dtype: Option<DType>,
+    /// Extent of each axis; `None` when the model does not say.
+    pub dims: Option<Vec<Dim>>,
+}
+
+impl Declaration {
+    /// The shape in words: `Nx3x32x32`.
+    pub fn shape(&self) -> String {
+        match &self.dims {
+            None => "unknown".to_owned(),
+            Some(dims) if dims.is_empty() => "scalar".to_owned(),
+            Some(dims) => dims
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("x"),
+        }
+    }
+}
+
+/// An ONNX model, decoded but not interpreted: shapes may be open, operators unknown.
+///
+/// [`Model::specialise`] turns it into a [`Graph`](crate::Graph).
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) proto: ModelProto,
+    pub(crate) external: ExternalData,
+}
+
+impl Model {
+    /// Reads a model from a file. External data is looked for in the file's folder.
+    pub fn read(path: impl AsRef<Path>) -> Result<Model, GraphError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| GraphError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let folder = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Model::decode(bytes.into(), path, Some(folder))
+    }
+
+    /// Decodes a model from memory.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Model, GraphError> {
+        Model::decode(bytes.into(), Path::new("model"), None)
+    }
+
+    fn decode(bytes: Bytes, path: &Path, folder: Option<PathBuf>) -> Result<Model, GraphError> {
+        let not_onnx = |reason: &str| GraphError::NotOnnx {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let proto = ModelProto::decode(bytes).map_err(|e| not_onnx(&e.to_string()))?;
+        // Every field is optional on the wire, so almost any bytes decode to something.
+        if proto.graph.is_none() {
+            return Err(not_onnx("it holds no graph"));
+        }
+        let model = Model {
+            proto,
+            external: ExternalData { folder },
+        };
+        let opset = model.opset();
+        if opset < OLDEST_OPSET {
+            return Err(GraphError::Invalid(format!(
+                "operator set {opset} is older than {OLDEST_OPSET}; convert the model with \
+                 `onnx.version_converter`"
+            )));
+        }
+        if !model.graph().sparse_initializer.is_empty() {
+            return Err(GraphError::Invalid(
+                "sparse initialisers are not supported".to_owned(),
+            ));
+        }
+        Ok(model)
+    }
+
+    pub(crate) fn graph(&self) -> &GraphProto {
+        // `decode` refuses a model without one.
+        static EMPTY: std::sync::LazyLock<GraphProto> = std::sync::LazyLock::new(Default::default);
+        self.proto.graph.as_ref().unwrap_or(&EMPTY)
+    }
+
+    /// Version of the standard operator set.
+    pub fn opset(&self) -> i64 {
+        standard_opset(&self.proto.opset_import).unwrap_or(1)
+    }
+
+    /// The program that wrote the file, with its version.
+    pub fn producer(&self) -> String {
+        [&self.proto.producer_name, &self.proto.producer_version]
+            .into_iter()
+            .flatten()
+            .filter(|s| !s.is_empty())
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The inputs that a caller provides: not those that are initialisers.
+    pub fn inputs(&self) -> Vec<Declaration> {
+        let graph = self.graph();
+        let is_initializer = |name: &Option<String>| {
+            graph
+                .initializer
+                .iter()
+                .any(|t: &TensorProto| &t.name == name)
+        };
+        graph
+            .input
+            .iter()
+            .filter(|info| !is_initializer(&info.name))
+            .map(declaration)
+            .collect()
+    }
+
+    /// The outputs.
+    pub fn outputs(&self) -> Vec<Declaration> {
+        self.graph().output.iter().map(declaration).collect()
+    }
+
+    /// How often each operator occurs, by name; with its domain when that is not the standard one.
+    pub fn operators(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for node in &self.graph().node {
+            *counts.entry(node.qualified_op()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Number of stored floating-point numbers: weights, biases, statistics.
+    pub fn parameters(&self) -> usize {
+        let floats =
+            |t: &&TensorProto| dtype_of(t.data_type.unwrap_or_default()) == Some(DType::F32);
+        let numel = |t: &TensorProto| {
+            t.dims
+                .iter()
+                .try_fold(1usize, |acc, &d| acc.checked_mul(usize::try_from(d).ok()?))
+                .unwrap_or(0)
+        };
+        let graph = self.graph();
+        let constants = graph
+            .node
+            .iter()
+            .filter(|n| n.op_type.as_deref() == Some("Constant"))
+            .flat_map(|n| n.attribute.iter().filter_map(|a| a.t.as_ref()));
+        graph
+            .initializer
+            .iter()
+            .chain(constants)
+            .filter(floats)
+            .map(numel)
+            .fold(0, usize::saturating_add)
+    }
+}
+
+/// Version of the standard operator set among a model's or a function's.
+pub(crate) fn standard_opset(imports: &[OperatorSetIdProto]) -> Option<i64> {
+    imports
+        .iter()
+        .find(|o| matches!(o.domain.as_deref(), None | Some("" | "ai.onnx")))
+        .and_then(|o| o.version)
+}
+
+fn declaration(info: &ValueInfoProto) -> Declaration {
+    let tensor = info.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
+    let dims = tensor.and_then(|t| t.shape.as_ref()).map(|shape| {
+        shape
+            .dim
+            .iter()
+            .map(|d| match d.dim_value.map(usize::try_from) {
+                Some(Ok(n)) if n > 0 => Dim::Fixed(n),
+                // Zero and negative extents mean "open" in old PaddlePaddle and Keras exports.
+                _ => Dim::Open(d.dim_param.clone().unwrap_or_default()),
+            })
+            .collect()
+    });
+    Declaration {
+        name: info.name.clone().unwrap_or_default(),
+        dtype: tensor
+            .and_then(|t| t.elem_type)
+            .filter(|&t| t != data_type::STRING)
+            .and_then(dtype_of),
+        dims,
+    }
+}
+
+impl crate::onnx::proto::NodeProto {
+    /// Whether the node is of the standard domain.
+    pub(crate) fn is_standard(&self) -> bool {
+        matches!(self.domain.as_deref(), None | Some("" | "ai.onnx"))
+    }
+
+    /// The operator's name, with its domain when that is not the standard one.
+    pub(crate) fn qualified_op(&self) -> String {
+        let op = self.op_type.as_deref().unwrap_or_default();
+        match self.is_standard() {
+            true => op.to_owned(),
+            false => format!("{}.{op}", self.domain.as_deref().unwrap_or_default()),
+        }
+    }
+}

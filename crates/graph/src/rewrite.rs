@@ -1,0 +1,102 @@
+//! Making a graph from another one.
+
+use crate::error::OpError;
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::Op;
+
+/// A graph under construction that follows another one, node by node: some copied, some replaced.
+///
+/// ```
+/// use npcov_graph::{DType, Graph, Op, Rewriter, TensorType, op::Unary};
+///
+/// let mut graph = Graph::new();
+/// let x = graph.add_input("x", TensorType::new(DType::F32, [1, 3]));
+/// let y = graph.push("relu", Op::Unary(Unary::Relu), &[x])?;
+/// graph.set_outputs(vec![y]);
+///
+/// // Every ReLU becomes a hyperbolic tangent.
+/// let mut rewriter = Rewriter::new(&graph);
+/// for node in graph.nodes() {
+///     match node.op {
+///         Op::Unary(Unary::Relu) => rewriter.replace(node, Op::Unary(Unary::Tanh), &node.inputs)?,
+///         _ => rewriter.copy(node)?,
+///     };
+/// }
+/// assert_eq!(rewriter.finish()?.nodes()[0].op.name(), "Tanh");
+/// # Ok::<(), npcov_graph::OpError>(())
+/// ```
+pub struct Rewriter<'g> {
+    from: &'g Graph,
+    to: Graph,
+    map: Vec<Option<ValueId>>,
+}
+
+impl<'g> Rewriter<'g> {
+    /// Starts with the inputs of `from`.
+    pub fn new(from: &'g Graph) -> Self {
+        let mut rewriter = Rewriter {
+            from,
+            to: Graph::new(),
+            map: vec![None; from.values().len()],
+        };
+        for &input in from.inputs() {
+            let value = from.value(input);
+            let copy = rewriter.to.add_input(value.name.clone(), value.ty.clone());
+            rewriter.map[input.index()] = Some(copy);
+        }
+        rewriter
+    }
+
+    /// The graph so far, to add to.
+    pub fn graph(&mut self) -> &mut Graph {
+        &mut self.to
+    }
+
+    /// What has become of a value; constants are copied when they are first asked for.
+    pub fn get(&mut self, id: ValueId) -> Result<ValueId, OpError> {
+        let value = self.from.value(id);
+        if self.map[id.index()].is_none()
+            && let Some(tensor) = &value.constant
+        {
+            let copy = self.to.add_constant(value.name.clone(), tensor.clone());
+            self.map[id.index()] = Some(copy);
+        }
+        self.map[id.index()].ok_or_else(|| {
+            OpError::invalid(format!("`{}` is used before it is computed", value.name))
+        })
+    }
+
+    /// Copies a node.
+    pub fn copy(&mut self, node: &Node) -> Result<ValueId, OpError> {
+        self.replace(node, node.op.clone(), &node.inputs)
+    }
+
+    /// Puts another operator, on values of the first graph, in the place of a node.
+    pub fn replace(&mut self, node: &Node, op: Op, inputs: &[ValueId]) -> Result<ValueId, OpError> {
+        let inputs = inputs
+            .iter()
+            .map(|&i| self.get(i))
+            .collect::<Result<Vec<_>, _>>()?;
+        let output = self.to.push(node.name.clone(), op, &inputs)?;
+        self.set(node.output, output);
+        Ok(output)
+    }
+
+    /// Says what has become of a value; it keeps its name.
+    pub fn set(&mut self, old: ValueId, new: ValueId) {
+        self.to.rename(new, self.from.value(old).name.clone());
+        self.map[old.index()] = Some(new);
+    }
+
+    /// The new graph, with the outputs of the first one, without what they do not need.
+    pub fn finish(mut self) -> Result<Graph, OpError> {
+        let outputs = self
+            .from
+            .outputs()
+            .iter()
+            .map(|&o| self.get(o))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.to.set_outputs(outputs);
+        Ok(self.to.pruned())
+    }
+}

@@ -1,0 +1,186 @@
+//! Running a trace over a dataset.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use npcov_data::Loader;
+use npcov_engine::{Executor, LANES, Worker};
+use npcov_program::{Output, Trace};
+
+use crate::error::Error;
+
+/// Buffers in flight for each thread: one being filled, others waiting for their turn.
+const BUFFERS_PER_THREAD: usize = 4;
+
+/// A trace, ready to run.
+pub struct Tracer {
+    executor: Executor,
+    outputs: Vec<Output>,
+    /// Inputs in each lane.
+    batch: usize,
+}
+
+/// The results of some inputs: one vector for each output of the trace, inputs one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Positions in the dataset.
+    pub rows: Range<usize>,
+    /// For each output, `rows.len()` results.
+    pub outputs: Vec<Vec<f32>>,
+}
+
+impl Tracer {
+    pub(crate) fn new(trace: Trace, batch: usize) -> Result<Tracer, Error> {
+        Ok(Tracer {
+            executor: Executor::new(&trace.graph)?,
+            outputs: trace.outputs,
+            batch,
+        })
+    }
+
+    /// What each output is.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Numbers that each output has for one input.
+    pub fn output_lens(&self) -> Vec<usize> {
+        self.executor
+            .output_lens()
+            .map(|len| len / self.batch)
+            .collect()
+    }
+
+    /// Bytes of memory that `threads` threads will need.
+    pub fn bytes(&self, threads: usize) -> usize {
+        threads * self.executor.worker_bytes()
+    }
+
+    /// Number of inputs that are computed together.
+    pub fn micro_batch(&self) -> usize {
+        LANES * self.batch
+    }
+
+    /// Runs the trace on a range of a dataset, on `threads` threads, and hands the results to
+    /// `sink` in the order of the dataset. The results are the same bits for any number of
+    /// threads and any range. An error of the sink ends the run.
+    pub fn run<E: From<Error>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        mut sink: impl FnMut(&Batch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = range.len().div_ceil(self.micro_batch());
+        let threads = threads.clamp(1, count.max(1));
+        let (done, results) = mpsc::channel();
+        let (free, buffers) = mpsc::channel();
+        for _ in 0..threads * BUFFERS_PER_THREAD {
+            // The receiver outlives the loop.
+            let _ = free.send(Batch::default());
+        }
+        // The next position and a buffer are taken together, so that the results that are waited
+        // for always have their buffers, and no thread runs far ahead.
+        let queue = Mutex::new((range.start, buffers));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let done = done.clone();
+                let (queue, stop, range) = (&queue, &stop, &range);
+                scope.spawn(move || self.work(data, range.end, queue, &done, stop));
+            }
+            drop(done);
+            let result = in_order(&results, &free, range.start, &mut sink);
+            stop.store(true, Ordering::Relaxed);
+            // Wakes the threads that wait for a buffer.
+            drop(free);
+            result
+        })
+    }
+
+    /// One thread's work: micro-batches until there are no more.
+    fn work(
+        &self,
+        data: &Loader,
+        end: usize,
+        queue: &Mutex<(usize, Receiver<Batch>)>,
+        done: &Sender<Result<Batch, Error>>,
+        stop: &AtomicBool,
+    ) {
+        let mut worker = self.executor.worker();
+        let mut samples = Vec::new();
+        loop {
+            let mut batch = {
+                let Ok(mut queue) = queue.lock() else { return };
+                if queue.0 >= end || stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let Ok(mut batch) = queue.1.recv() else {
+                    return;
+                };
+                batch.rows = queue.0..(queue.0 + self.micro_batch()).min(end);
+                queue.0 = batch.rows.end;
+                batch
+            };
+            let result = self
+                .compute(&mut worker, data, &mut samples, &mut batch)
+                .map(|()| batch);
+            if done.send(result).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn compute(
+        &self,
+        worker: &mut Worker,
+        data: &Loader,
+        samples: &mut Vec<f32>,
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        let rows = batch.rows.len();
+        let sample = data.sample_len();
+        // Models with a batch size of their own take whole batches: the last is filled up.
+        let lanes = rows.div_ceil(self.batch);
+        samples.resize(lanes * self.batch * sample, 0.0);
+        data.read(batch.rows.clone(), &mut samples[..rows * sample])?;
+        for row in rows..lanes * self.batch {
+            samples.copy_within(..sample, row * sample);
+        }
+        batch.outputs.resize_with(self.outputs.len(), Vec::new);
+        for (output, len) in batch.outputs.iter_mut().zip(self.executor.output_lens()) {
+            output.resize(lanes * len, 0.0);
+        }
+        let mut outputs: Vec<&mut [f32]> =
+            batch.outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        worker.run(lanes, &[samples.as_slice()], &mut outputs)?;
+        for (output, len) in batch.outputs.iter_mut().zip(self.output_lens()) {
+            output.truncate(rows * len);
+        }
+        Ok(())
+    }
+}
+
+/// Hands results on in the order of their rows, and their buffers back.
+fn in_order<E: From<Error>>(
+    results: &Receiver<Result<Batch, Error>>,
+    free: &Sender<Batch>,
+    mut next: usize,
+    sink: &mut impl FnMut(&Batch) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut waiting = BTreeMap::new();
+    for result in results {
+        let batch = result?;
+        waiting.insert(batch.rows.start, batch);
+        while let Some(batch) = waiting.remove(&next) {
+            sink(&batch)?;
+            next = batch.rows.end;
+            // Nobody may be left who wants it.
+            let _ = free.send(batch);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Path layers: where activations and relevances are looked at.
+
+use std::str::FromStr;
+
+use npcov_graph::op::{Binary, Unary};
+use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
+
+use crate::channel::channel_axes;
+use crate::error::ProgramError;
+use crate::flow::Flow;
+
+/// A layer whose neurons a path consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathLayer {
+    /// The node's name in the model.
+    pub name: String,
+    /// The operator whose output it is.
+    pub op: &'static str,
+    /// The value that is looked at.
+    pub value: ValueId,
+    /// The value in front of the activation function.
+    pub before: ValueId,
+    /// The axis that tells neurons apart; `None` when every element is one.
+    pub channel_axis: Option<usize>,
+    /// Number of neurons.
+    pub neurons: usize,
+    /// Whether every path from input to logits crosses this layer. Only then do the relevances of
+    /// its neurons add up to the logit.
+    pub cut: bool,
+}
+
+/// Names some layers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// By position among the path layers; negative ones count from the end.
+    Index(i64),
+    /// By name; `*` stands for any characters.
+    Name(String),
+}
+
+impl FromStr for Selector {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.parse() {
+            Ok(index) => Selector::Index(index),
+            Err(_) => Selector::Name(text.to_owned()),
+        })
+    }
+}
+
+/// Which layers are path layers, and what a neuron is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LayerOptions {
+    /// Only these, in the order of the model; all when empty. A full name may also be that of a
+    /// node that is no activation function.
+    pub select: Vec<Selector>,
+    /// Whether every unit of a feature map is a neuron, instead of every channel.
+    pub units: bool,
+}
+
+/// The path layers of a model, from input to output: by default the outputs of all hidden
+/// activation functions that the logits are explained through. Gates of squeeze-excitation are
+/// not.
+///
+/// `batch` is the number of inputs that the graph takes at once, on the first axis.
+pub fn path_layers(
+    graph: &Graph,
+    classifier: &Classifier,
+    batch: usize,
+    options: &LayerOptions,
+) -> Result<Vec<PathLayer>, ProgramError> {
+    let flow = Flow::new(graph, classifier.logits);
+    let axes = channel_axes(graph);
+    let layer = |node: &Node| {
+        let shape = graph.shape(node.output);
+        let per_input = graph.value(node.output).ty.numel() / batch.max(1);
+        let axis = axes[node.output.index()].filter(|_| !options.units);
+        PathLayer {
+            name: node.name.clone(),
+            op: node.op.name(),
+            value: node.output,
+            before: node.inputs.first().copied().unwrap_or(node.output),
+            channel_axis: axis,
+            neurons: axis.map_or(per_input, |a| shape[a]),
+            cut: flow.is_cut(node.output),
+        }
+    };
+    let hidden = |node: &&Node| node.output != classifier.logits && flow.is_on_path(node.output);
+    let all: Vec<PathLayer> = graph
+        .nodes()
+        .iter()
+        .filter(|node| is_activation(&node.op))
+        .filter(hidden)
+        .map(layer)
+        .collect();
+    if options.select.is_empty() {
+        return match all.is_empty() {
+            true => Err(ProgramError::NoLayers),
+            false => Ok(all),
+        };
+    }
+    let mut chosen: Vec<PathLayer> = Vec::new();
+    for selector in &options.select {
+        let mut found: Vec<PathLayer> = match selector {
+            Selector::Index(index) => at(&all, *index).cloned().into_iter().collect(),
+            Selector::Name(pattern) => all
+                .iter()
+                .filter(|l| matches(pattern, &l.name))
+                .cloned()
+                .collect(),
+        };
+        if let (true, Selector::Name(name)) = (found.is_empty(), selector) {
+            let named = |n: &&Node| n.name == *name || graph.value(n.output).name == *name;
+            // The last node of that name: an ONNX operator may have become several.
+            found.extend(graph.nodes().iter().rev().find(named).map(layer));
+        }
+        if found.is_empty() {
+            return Err(ProgramError::NoSuchLayer {
+                selector: match selector {
+                    Selector::Index(i) => i.to_string(),
+                    Selector::Name(name) => name.clone(),
+                },
+                layers: all.into_iter().map(|l| l.name).collect(),
+            });
+        }
+        chosen.extend(found);
+    }
+    chosen.sort_by_key(|l| graph.value(l.value).producer);
+    chosen.dedup();
+    Ok(chosen)
+}
+
+fn at(layers: &[PathLayer], index: i64) -> Option<&PathLayer> {
+    let position = if index < 0 {
+        index + layers.len() as i64
+    } else {
+        index
+    };
+    layers.get(usize::try_from(position).ok()?)
+}
+
+/// Whether a name fits a pattern in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Whether an operator is an activation function.
+fn is_activation(op: &Op) -> bool {
+    match op {
+        Op::Binary(binary) => *binary == Binary::PRelu,
+        Op::Unary(unary) => match unary {
+            Unary::Relu
+            | Unary::LeakyRelu { .. }
+            | Unary::ThresholdedRelu { .. }
+            | Unary::Elu { .. }
+            | Unary::Selu { .. }
+            | Unary::Celu { .. }
+            | Unary::Sigmoid
+            | Unary::HardSigmoid { .. }
+            | Unary::Tanh
+            | Unary::Gelu { .. }
+            | Unary::Swish { .. }
+            | Unary::HardSwish
+            | Unary::Mish
+            | Unary::Softplus
+            | Unary::Softsign
+            | Unary::Shrink { .. } => true,
+            // A limited ReLU; other limits are arithmetic.
+            Unary::Clip { min, .. } => *min == 0.0,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::{DType, TensorType};
+
+    /// Three activations in a row on a map of four channels, and a function that is none.
+    fn net() -> (Graph, Classifier) {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 4, 2, 2]));
+        for (name, f) in [
+            ("block1/relu", Unary::Relu),
+            ("abs", Unary::Abs),
+            ("block2/tanh", Unary::Tanh),
+            ("block2/relu", Unary::Relu),
+        ] {
+            x = graph.push(name, Op::Unary(f), &[x]).unwrap();
+        }
+        let y = graph.push("end", Op::Unary(Unary::Neg), &[x]).unwrap();
+        graph.set_outputs(vec![y]);
+        let classifier = Classifier::find(&graph, y);
+        (graph, classifier)
+    }
+
+    fn names(select: &[&str]) -> Result<Vec<String>, ProgramError> {
+        let (graph, classifier) = net();
+        let options = LayerOptions {
+            select: select.iter().map(|s| s.parse().unwrap()).collect(),
+            units: false,
+        };
+        let layers = path_layers(&graph, &classifier, 1, &options)?;
+        Ok(layers.into_iter().map(|l| l.name).collect())
+    }
+
+    #[test]
+    fn layers_are_chosen_by_index_name_and_pattern() {
+        assert_eq!(
+            names(&[]).unwrap(),
+            ["block1/relu", "block2/tanh", "block2/relu"]
+        );
+        assert_eq!(names(&["-1", "0"]).unwrap(), ["block1/relu", "block2/relu"]);
+        assert_eq!(
+            names(&["block2/*"]).unwrap(),
+            ["block2/tanh", "block2/relu"]
+        );
+        assert_eq!(
+            names(&["*relu", "2"]).unwrap(),
+            ["block1/relu", "block2/relu"]
+        );
+        assert_eq!(names(&["abs"]).unwrap(), ["abs"]);
+    }
+
+    #[test]
+    fn a_selector_without_a_layer_is_an_error_that_lists_them() {
+        let error = names(&["block3"]).unwrap_err().to_string();
+        assert!(
+            error.contains("`block3`") && error.contains("1 `block2/tanh`"),
+            "{error}"
+        );
+        assert!(names(&["3"]).is_err());
+    }
+
+    #[test]
+    fn neurons_are_channels_or_units() {
+        let (graph, classifier) = net();
+        for (units, neurons) in [(false, 4), (true, 16)] {
+            let options = LayerOptions {
+                select: Vec::new(),
+                units,
+            };
+            let layers = path_layers(&graph, &classifier, 1, &options).unwrap();
+            assert_eq!(layers[0].neurons, neurons);
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        assert!(matches("a*c", "abc") && matches("*", "") && matches("abc", "abc"));
+        assert!(matches("*b*", "abc") && matches("a*b*c", "a--b--c"));
+        assert!(!matches("a*c", "ab") && !matches("a", "ab") && !matches("*b*b", "ab"));
+    }
+}

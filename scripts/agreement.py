@@ -117,14 +117,15 @@ def report(cases, options, scratch):
         activations = "-" if result.activations is None else f"{result.activations:.1e}"
         print(
             f"{case.model.name:36} {len(case.x):6} {result.worst:9.1e} {result.other_class:11} "
-            f"{result.ties:9} {activations:>11}"
-            + ("" if good else "  FAILED"),
+            f"{result.ties:9} {activations:>11}" + ("" if good else "  FAILED"),
             flush=True,
         )
         if result.error:
             print(f"    {result.error}")
         elif result.worst > TOLERANCE:
-            print(f"    {result.above} inputs above {TOLERANCE:g}; {self_difference(case, options)}")
+            print(
+                f"    {result.above} inputs above {TOLERANCE:g}; {self_difference(case, options)}"
+            )
     print(f"{passed} passed, {failed} failed")
     return 0 if failed == 0 and passed > 0 else 1
 
@@ -181,7 +182,9 @@ def judge(ours, reference):
         expected = [layer.shape for layer in reference.activations]
         if [layer.shape for layer in layers] != expected:
             shapes = ", ".join(str(layer.shape[1:]) for layer in layers)
-            result.error = f"path layers {shapes}; expected {', '.join(str(s[1:]) for s in expected)}"
+            result.error = (
+                f"path layers {shapes}; expected {', '.join(str(s[1:]) for s in expected)}"
+            )
             return result
         result.activations = float(
             max(ratios(a, b).max() for a, b in zip(layers, reference.activations))

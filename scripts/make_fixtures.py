@@ -65,9 +65,7 @@ def main():
 
     script_export(lenet, output / "lenet.onnx")
     dynamo_export(lenet, output / "lenet-dynamo.onnx")
-    script_export(
-        torch.nn.Sequential(lenet, torch.nn.Softmax(1)), output / "lenet-softmax.onnx"
-    )
+    script_export(torch.nn.Sequential(lenet, torch.nn.Softmax(1)), output / "lenet-softmax.onnx")
     for style in ("flatten", "squeeze"):
         one = models.LeNetBatchOne(lenet, style).eval()
         script_export(one, output / f"lenet-batch1-{style}.onnx", dynamic=False)
@@ -88,14 +86,11 @@ def main():
     matlab_style(perceptron, pixels, output / "mlp-matlab.onnx")
     external_data(perceptron, output / "mlp-external.onnx")
     local_function(perceptron, output / "mlp-function.onnx")
-    script_export(
-        torch.nn.Sequential(binary, torch.nn.Sigmoid()), output / "binary-sigmoid.onnx"
-    )
+    script_export(torch.nn.Sequential(binary, torch.nn.Sigmoid()), output / "binary-sigmoid.onnx")
     keras_export(pixels, labels, options.epochs, output / "keras.onnx")
 
     expected = {
-        file.stem: expect(file, test_pixels, test_labels)
-        for file in sorted(output.glob("*.onnx"))
+        file.stem: expect(file, test_pixels, test_labels) for file in sorted(output.glob("*.onnx"))
     }
     (output / "expected.json").write_text(json_lines(expected))
 

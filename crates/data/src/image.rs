@@ -53,13 +53,19 @@ impl Image {
 
 /// Refuses images that are absurd, or larger than `bytes` of compressed data could describe at `factor` to one.
 fn check_size(width: usize, height: usize, bytes: usize, factor: usize) -> Result<(), ReadError> {
-    let pixels = width.checked_mul(height).filter(|&pixels| pixels > 0);
-    match pixels {
-        Some(pixels) if pixels <= LONGEST / 8 && pixels / factor <= bytes => Ok(()),
-        _ => Err(ReadError::malformed(format!(
+    let pixels = width.saturating_mul(height);
+    if pixels == 0 || pixels / factor > bytes {
+        return Err(ReadError::malformed(format!(
             "claims {height}x{width} pixels in a file of {bytes} bytes"
-        ))),
+        )));
     }
+    if pixels > LONGEST / 4 {
+        return Err(ReadError::unsupported(format!(
+            "has {height}x{width} pixels; images are read up to {} million",
+            (LONGEST / 4) >> 20
+        )));
+    }
+    Ok(())
 }
 
 fn decode_png(bytes: &[u8]) -> Result<Image, ReadError> {

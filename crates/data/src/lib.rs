@@ -35,7 +35,8 @@
 //! # Memory, and files that lie
 //!
 //! A dataset is never in memory as `f32`. Rows are read by position from the file ([`Source`], [`rows::Rows`]); what is
-//! compressed has no positions, so it is decoded once, into memory up to 16 MiB and into a temporary file beyond that.
+//! compressed has no positions, so it is decoded once, into memory up to 16 MiB and into a temporary file in the system's
+//! folder for these beyond that; it vanishes with the process.
 //! Nothing is allocated on the word of a header: it must agree with the length of the file first, and a compressed array
 //! is decoded to exactly the size its header claims, after a check that its compressed bytes could hold that.
 //! Plain and stored arrays are read without verifying a checksum, which would mean reading them whole.

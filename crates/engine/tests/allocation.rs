@@ -1,0 +1,64 @@
+//! Running a graph allocates nothing: everything is planned when it is loaded.
+
+#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use npcov_engine::{Executor, LANES};
+use npcov_graph::{Model, Specialisation};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the caller's.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// One test only: another one running beside it would count too.
+#[test]
+fn running_a_graph_allocates_nothing() {
+    for name in ["lenet", "resnet8", "mobilenet", "vit", "keras"] {
+        let path =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/{name}.onnx"));
+        let graph = Model::read(path)
+            .unwrap()
+            .specialise(&Specialisation::default())
+            .unwrap();
+        let executor = Executor::new(&graph).unwrap();
+        let input = vec![0.5; LANES * executor.input_lens().sum::<usize>()];
+        let mut outputs: Vec<Vec<f32>> = executor
+            .output_lens()
+            .map(|len| vec![0.0; LANES * len])
+            .collect();
+        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut worker = executor.worker();
+        worker.run(LANES, &[&input], &mut outputs).unwrap();
+        let before = ALLOCATIONS.load(Ordering::SeqCst);
+        for _ in 0..3 {
+            worker.run(LANES, &[&input], &mut outputs).unwrap();
+        }
+        assert_eq!(ALLOCATIONS.load(Ordering::SeqCst) - before, 0, "{name}");
+    }
+}

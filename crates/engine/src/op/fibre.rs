@@ -54,8 +54,13 @@ impl Fibres {
     pub(super) fn new(shape: &[usize], axes: &[usize]) -> Fibres {
         let strides = strides(shape);
         let positions = |inside: bool| -> Vec<usize> {
+            let chosen = || (0..shape.len()).filter(|axis| axes.contains(axis) == inside);
+            // Next to an extent of zero the others may be too large for a list.
+            if chosen().any(|axis| shape[axis] == 0) {
+                return Vec::new();
+            }
             let mut positions = vec![0];
-            for axis in (0..shape.len()).filter(|axis| axes.contains(axis) == inside) {
+            for axis in chosen() {
                 let stride = strides[axis];
                 let along = |&p: &usize| (0..shape[axis]).map(move |i| p + i * stride);
                 positions = positions.iter().flat_map(along).collect();
@@ -250,6 +255,7 @@ mod tests {
         assert_eq!(single.bases, [0, 1, 2, 3, 4]);
         assert_eq!(Fibres::new(&[2, 0], &[1]).len, 0);
         assert!(Fibres::new(&[2, 0], &[0]).bases.is_empty());
+        assert_eq!(Fibres::new(&[2, 1 << 50, 0], &[1, 2]).len, 0);
     }
 
     #[test]

@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-
 from reference import Reference, predict
 
 ROOT = Path(__file__).resolve().parent.parent

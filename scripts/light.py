@@ -16,11 +16,10 @@ import argparse
 import sys
 from pathlib import Path
 
+import agreement
 import numpy as np
 import onnx
 from onnx import numpy_helper
-
-import agreement
 
 INPUTS = 4
 

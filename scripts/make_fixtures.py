@@ -19,12 +19,11 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
+import fixture_models as models
 import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
-
-import fixture_models as models
 from reference import Reference, predict
 
 FOOTWEAR = (5, 7, 9)  # sandal, sneaker, ankle boot

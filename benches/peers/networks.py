@@ -74,6 +74,12 @@ def make(name):
         if isinstance(layer, nn.Conv2d):
             # Keeps activations away from the slow range of denormal numbers.
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        elif isinstance(layer, nn.BatchNorm2d):
+            # The exporter merges equal tensors, which trained networks do not have.
+            for scale in (layer.weight, layer.running_var):
+                nn.init.uniform_(scale, 0.5, 1.5)
+            for shift in (layer.bias, layer.running_mean):
+                nn.init.normal_(shift, 0, 0.1)
     return network.eval()
 
 

@@ -60,9 +60,8 @@ def onnxruntime_forward(model, batch, threads):
 
 
 def torch_forward(model, batch, threads):
-    import torch
-
     import networks
+    import torch
 
     torch.set_num_threads(threads)
     name = Path(model).stem

@@ -40,6 +40,18 @@ pub enum Error {
         /// The input's shape as declared.
         declared: String,
     },
+    /// A label is none of the model's classes.
+    #[error("`{data}`, row {row}: label {label}, but the model has {classes} classes (0 to {})", .classes.saturating_sub(1))]
+    Label {
+        /// The dataset.
+        data: String,
+        /// The label's position in the dataset.
+        row: usize,
+        /// The label.
+        label: i64,
+        /// Number of classes.
+        classes: usize,
+    },
     /// The model computed something that is no number.
     #[error("input {row}: the model's logits are not finite")]
     NotFinite {

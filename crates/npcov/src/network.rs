@@ -178,6 +178,12 @@ impl Network {
         )?;
         Tracer::new(trace, self.batch)
     }
+
+    /// A program that gives the logits and nothing else, ready to run.
+    pub fn logits_tracer(&self) -> Result<Tracer, Error> {
+        let trace = Trace::new(&self.graph, &self.classifier, &[], self.batch, &[])?;
+        Tracer::new(trace, self.batch)
+    }
 }
 
 /// The whole shape of the input, when the user gave one.

@@ -1,0 +1,130 @@
+//! `npcov.toml`: settings that need not be repeated on every command line.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use npcov::NetworkOptions;
+use npcov::data::{Layout, Preprocessing};
+use npcov::program::LayerOptions;
+use serde::Deserialize;
+
+use crate::args::{DataArgs, ModelArgs};
+use crate::value::{LayerName, LayoutName, Numbers, Shape, Size};
+
+/// The file that is looked for in the current folder.
+const FILE: &str = "npcov.toml";
+
+/// The settings of a file, and the flags on top of them.
+///
+/// Keys have the names of the flags. A key that is not known is an error: a typing error that
+/// changes nothing would be found late.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Config {
+    model: Option<PathBuf>,
+    input_shape: Option<Shape>,
+    output_name: Option<String>,
+    layers: Option<Vec<LayerName>>,
+    units: Option<bool>,
+    data: Option<String>,
+    threads: Option<NonZeroUsize>,
+    #[serde(default)]
+    preprocessing: PreprocessingTable,
+    /// The file's folder, where its relative paths start.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PreprocessingTable {
+    divide: Option<f32>,
+    mean: Option<Numbers>,
+    std: Option<Numbers>,
+    resize: Option<Size>,
+    layout: Option<LayoutName>,
+}
+
+impl Config {
+    /// Reads the file that is named, or else `npcov.toml` where there is one.
+    pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Config> {
+        let path = named.unwrap_or(Path::new(FILE));
+        if named.is_none() && !path.exists() {
+            return Ok(Config::default());
+        }
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let config: Config = toml::from_str(&text)
+            .map_err(|error| anyhow!("`{}`: {}", path.display(), error.to_string().trim_end()))?;
+        Ok(Config {
+            folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+            ..config
+        })
+    }
+
+    /// The model's file.
+    pub(crate) fn model(&self, args: &ModelArgs) -> anyhow::Result<PathBuf> {
+        let here = || Some(self.folder.join(self.model.as_ref()?));
+        args.model
+            .clone()
+            .or_else(here)
+            .ok_or_else(|| anyhow!("no model is named: give its file, or set `model` in `{FILE}`"))
+    }
+
+    /// What the model's file leaves open.
+    pub(crate) fn network(&self, args: &ModelArgs) -> NetworkOptions {
+        let shape = args.input_shape.as_ref().or(self.input_shape.as_ref());
+        let select = match (&args.layers, &self.layers) {
+            (Some(layers), _) => layers.clone(),
+            (None, Some(layers)) => layers.iter().map(Into::into).collect(),
+            (None, None) => Vec::new(),
+        };
+        NetworkOptions {
+            input_shape: shape.map(|shape| shape.0.clone()),
+            output: args.output_name.clone().or(self.output_name.clone()),
+            layers: LayerOptions {
+                select,
+                units: args.units.or(self.units).unwrap_or(false),
+            },
+        }
+    }
+
+    /// The specification of the dataset.
+    pub(crate) fn data(&self, args: &DataArgs) -> anyhow::Result<String> {
+        if let Some(data) = &args.data {
+            return Ok(data.clone());
+        }
+        let data = self.data.as_ref().ok_or_else(|| {
+            anyhow!("no data is named: give `--data FILE`, or set `data` in `{FILE}`")
+        })?;
+        let path = self.folder.join(data);
+        let text = path.to_str().map(str::to_owned);
+        text.ok_or_else(|| anyhow!("`{}` is no UTF-8", path.display()))
+    }
+
+    /// What happens to the data before it enters the model.
+    pub(crate) fn preprocessing(&self, args: &DataArgs) -> Preprocessing {
+        let file = &self.preprocessing;
+        let numbers = |flag: &Option<Vec<f32>>, key: &Option<Numbers>| {
+            let key = || key.as_ref().map(Numbers::list);
+            flag.clone().or_else(key).unwrap_or_default()
+        };
+        let layout: Option<Layout> = args.layout.or(file.layout.map(|layout| layout.0));
+        Preprocessing {
+            divide: args.divide.or(file.divide),
+            mean: numbers(&args.mean, &file.mean),
+            std: numbers(&args.std, &file.std),
+            resize: args.resize.or(file.resize).map(|Size(h, w)| (h, w)),
+            layout,
+        }
+    }
+
+    /// Number of threads: one for each core that may be used, unless it is given.
+    pub(crate) fn threads(&self, flag: Option<NonZeroUsize>) -> usize {
+        let cores = || std::thread::available_parallelism().ok();
+        flag.or(self.threads)
+            .or_else(cores)
+            .map_or(1, NonZeroUsize::get)
+    }
+}

@@ -1,0 +1,77 @@
+//! Errors as the user sees them.
+
+use std::io::ErrorKind;
+
+use npcov::data::{DataError, ReadError};
+use npcov::graph::GraphError;
+use npcov::program::ProgramError;
+
+/// The error and its causes, one a line.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // Many messages already end with their cause.
+        if !text.contains(&cause) {
+            text += &format!("\n  caused by: {cause}");
+        }
+    }
+    text
+}
+
+/// What the user can do about an error, where that is not obvious from its message.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    const PATHS: &str = "relative paths start at the current folder, those in `npcov.toml` at the \
+                         folder of that file";
+    Some(match error.downcast_ref::<npcov::Error>()? {
+        npcov::Error::Graph(error) => match error {
+            GraphError::Io { source, .. } if source.kind() == ErrorKind::NotFound => PATHS,
+            GraphError::NotOnnx { .. } => {
+                "npcov reads ONNX: `torch.onnx.export` writes it from PyTorch, \
+                 `model.export(\"model.onnx\", format=\"onnx\")` from Keras"
+            }
+            GraphError::OpenAxis { .. } | GraphError::InputShape { .. } => INPUT_SHAPE,
+            _ => return None,
+        },
+        npcov::Error::InputShape { .. } => INPUT_SHAPE,
+        npcov::Error::SeveralInputs(_) => {
+            "a dataset fills one input; export the model with its other inputs as constants"
+        }
+        npcov::Error::NoSuchOutput { .. } => {
+            "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one"
+        }
+        npcov::Error::NotFinite { .. } => {
+            "numbers far from what the model was trained on can overflow; check `--divide`, \
+             `--mean` and `--std`"
+        }
+        npcov::Error::Label { .. } => {
+            "labels are class numbers from 0; name other arrays as `--data file.npz:SAMPLES,LABELS`"
+        }
+        npcov::Error::Program(error) => match error {
+            ProgramError::NoSuchLayer { .. } => {
+                "`--layers` takes indices (`0`, `-1`), names and patterns (`block2/*`)"
+            }
+            ProgramError::NoLayers => "`--layers NAME,...` takes the name of any node",
+            _ => return None,
+        },
+        npcov::Error::Data(error) => match error {
+            DataError::Read {
+                source: ReadError::Io(source),
+                ..
+            } if source.kind() == ErrorKind::NotFound => PATHS,
+            DataError::Shape { reason, .. } if reason.contains("--layout") => {
+                "`chw` is one plane of pixels per channel (PyTorch), `hwc` the channels side by \
+                 side in each pixel (TensorFlow, most image libraries)"
+            }
+            DataError::Shape { .. } => {
+                "`npcov inspect MODEL` shows the model's input; `--resize HxW` changes the size of \
+                 8-bit images, `--input-shape` that of a model with open axes"
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+const INPUT_SHAPE: &str =
+    "`--input-shape` gives the shape of one input, without the batch: `--input-shape 3x224x224`";

@@ -1,0 +1,55 @@
+//! `npcov predict`.
+
+use npcov::data::{Dataset, Loader};
+use npcov::{Network, TraceFile};
+
+use crate::args::{Format, PredictArgs};
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+/// Classifies a dataset, prints how that went and writes logits and activations where wanted.
+pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let model = config.model(&args.model)?;
+    let data = config.data(&args.data)?;
+    let network = Network::open(model, &config.network(&args.model))?;
+    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let preprocessing = config.preprocessing(&args.data);
+    let loader =
+        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
+    for warning in loader.warnings() {
+        printer.warning(warning);
+    }
+    // Activations that nobody sees are not computed.
+    let (tracer, mut file) = match &args.output {
+        None => (network.logits_tracer()?, None),
+        Some(path) => {
+            let tracer = network.tracer(&[])?;
+            let file = TraceFile::create(path, &tracer)?;
+            (tracer, Some(file))
+        }
+    };
+    let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
+    let threads = config.threads(args.threads);
+    let mut progress = Progress::new(inputs);
+    let predictions = npcov::predict::<npcov::Error>(
+        &network,
+        &tracer,
+        &loader,
+        0..inputs,
+        threads,
+        |batch, classes| {
+            progress.advance(classes.len());
+            file.as_mut()
+                .map_or(Ok(()), |file| file.append(batch, classes))
+        },
+    )?;
+    drop(progress);
+    if let Some(file) = file {
+        file.finish()?;
+    }
+    printer.data(&match args.format {
+        Format::Text => npcov_report::predictions(&predictions),
+        Format::Json => npcov_report::json(&predictions),
+    })
+}

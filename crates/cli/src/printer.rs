@@ -1,0 +1,64 @@
+//! The one place that prints.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use anyhow::Context;
+
+/// Prints data to standard output and talk to standard error.
+///
+/// Colour is for terminals, and only where the user has not set `NO_COLOR`; every message says
+/// without colour what it is.
+pub(crate) struct Printer {
+    colour: bool,
+}
+
+const RED: &str = "1;31";
+const YELLOW: &str = "1;33";
+const CYAN: &str = "1;36";
+
+impl Printer {
+    pub(crate) fn new() -> Printer {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Printer {
+            colour: !refused && io::stderr().is_terminal(),
+        }
+    }
+
+    /// Writes a result to standard output. A reader that has seen enough (`npcov ... | head`) is
+    /// no error.
+    pub(crate) fn data(&self, text: &str) -> anyhow::Result<()> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(error).context("cannot write to standard output")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes to standard error. There is nobody left to tell when that fails.
+    pub(crate) fn talk(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+    }
+
+    pub(crate) fn warning(&self, message: &str) {
+        self.message("warning", YELLOW, message);
+    }
+
+    pub(crate) fn error(&self, message: &str) {
+        self.message("error", RED, message);
+    }
+
+    /// What to do about the error just printed.
+    pub(crate) fn hint(&self, message: &str) {
+        self.talk("\n");
+        self.message("hint", CYAN, message);
+    }
+
+    fn message(&self, role: &str, colour: &str, message: &str) {
+        self.talk(&match self.colour {
+            true => format!("\x1b[{colour}m{role}\x1b[0m: {message}\n"),
+            false => format!("{role}: {message}\n"),
+        });
+    }
+}

@@ -1,0 +1,44 @@
+//! A progress bar for work that takes a while.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work that is done before this shows no bar.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A bar on standard error, if that is a terminal; gone when dropped.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(inputs: usize) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(inputs as u64), ProgressDrawTarget::hidden());
+        let template = "{bar:30} {human_pos} of {human_len} inputs, {per_sec}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Progress {
+            bar,
+            start: Instant::now(),
+            shown: false,
+        }
+    }
+
+    pub(crate) fn advance(&mut self, inputs: usize) {
+        self.bar.inc(inputs as u64);
+        if !self.shown && self.start.elapsed() >= PATIENCE {
+            self.shown = true;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,63 @@
+//! Logits, predictions and activations as an npz file.
+
+use std::path::PathBuf;
+
+use npcov_data::npz::{Column, Compression, NpzWriter};
+use npcov_program::{Output, Tap};
+
+use crate::error::Error;
+use crate::tracer::{Batch, Tracer};
+
+/// An npz file that takes the results of a tracer, batch by batch.
+///
+/// It holds `logits` (f32, inputs x logits), `prediction` (i64, inputs) and for every path layer
+/// that the tracer computes `activation.0`, `activation.1`, ... (f32, inputs x neurons), from
+/// input to output. Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
+pub struct TraceFile {
+    writer: NpzWriter,
+    prediction: Column<i64>,
+    /// For each output of the tracer; `None` for taps, which are no part of the file.
+    outputs: Vec<Option<Column<f32>>>,
+    classes: Vec<i64>,
+}
+
+impl TraceFile {
+    /// Prepares to write what a tracer gives. An unwritable folder is reported here.
+    pub fn create(path: impl Into<PathBuf>, tracer: &Tracer) -> Result<TraceFile, Error> {
+        let mut writer = NpzWriter::create(path, Compression::Stored)?;
+        let mut outputs = Vec::new();
+        for (output, len) in tracer.outputs().iter().zip(tracer.output_lens()) {
+            outputs.push(match output {
+                Output::Logits => Some(writer.array("logits", &[len])?),
+                Output::Tap(tap) if *tap == Tap::activation(tap.layer) => {
+                    Some(writer.array(&format!("activation.{}", tap.layer), &[len])?)
+                }
+                Output::Tap(_) => None,
+            });
+        }
+        Ok(TraceFile {
+            prediction: writer.array::<i64>("prediction", &[])?,
+            writer,
+            outputs,
+            classes: Vec::new(),
+        })
+    }
+
+    /// Appends a batch and the classes of its inputs.
+    pub fn append(&mut self, batch: &Batch, classes: &[usize]) -> Result<(), Error> {
+        self.classes.clear();
+        self.classes.extend(classes.iter().map(|&c| c as i64));
+        self.writer.append(&self.prediction, &self.classes)?;
+        for (column, values) in self.outputs.iter().zip(&batch.outputs) {
+            if let Some(column) = column {
+                self.writer.append(column, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the file under its name.
+    pub fn finish(self) -> Result<(), Error> {
+        Ok(self.writer.finish()?)
+    }
+}

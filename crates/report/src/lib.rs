@@ -1,0 +1,35 @@
+//! Results of npcov as text for people and JSON for programs.
+//!
+//! Results are types of the crate `npcov`; here they are only written down. Text may change with
+//! any version. JSON is a [`Document`]: it says which [format](FORMAT) it is in, and reads back
+//! into the same type.
+//!
+//! ```
+//! use npcov::{ClassResult, Predictions};
+//! use npcov_report::{Document, json, predictions};
+//!
+//! let class = |class, predicted| ClassResult { class, predicted, ..ClassResult::default() };
+//! let result = Predictions {
+//!     data: "images.npz".to_owned(),
+//!     inputs: 3,
+//!     correct: None,
+//!     accuracy: None,
+//!     classes: vec![class(0, 2), class(1, 1)],
+//!     confusion: None,
+//! };
+//! assert!(predictions(&result).contains("66.67%"));
+//!
+//! let text = json(&result);
+//! let read: Document<Predictions> = serde_json::from_str(&text)?;
+//! assert_eq!((read.npcov.format, read.result), (1, result));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+mod inspection;
+mod json;
+mod predictions;
+mod table;
+
+pub use inspection::inspection;
+pub use json::{Document, FORMAT, Header, json};
+pub use predictions::predictions;

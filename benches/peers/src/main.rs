@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 
 use rten::{Dimension, Model, RunOptions, ThreadPool};
-use rten_tensor::NdTensor;
+use rten_tensor::{AsView, NdTensor};
 use tract_linalg::multithread::{Executor, set_default_executor};
 use tract_onnx::prelude::*;
 
@@ -30,12 +30,17 @@ fn main() -> Result<(), Failure> {
     let [peer, model, inputs, threads, repeats, settings @ ..] = arguments.as_slice() else {
         return Err("usage: peers rten|tract MODEL INPUTS THREADS REPEATS BATCH:MODE...".into());
     };
-    let (inputs, threads, repeats) = (inputs.parse()?, threads.parse()?, repeats.parse()?);
+    let (inputs, threads, repeats): (usize, usize, usize) =
+        (inputs.parse()?, threads.parse()?, repeats.parse()?);
     let shape = image_shape(model)?;
     for setting in settings {
         let (batch, mode) = setting.split_once(':').ok_or("a setting is BATCH:MODE")?;
         let batch: usize = batch.parse()?;
-        let (outer, inner) = if mode == "outer" { (threads, 1) } else { (1, threads) };
+        let (outer, inner) = if mode == "outer" {
+            (threads, 1)
+        } else {
+            (1, threads)
+        };
         let forward = match peer.as_str() {
             "rten" => rten_forward(model, shape, batch, inner)?,
             "tract" => tract_forward(model, shape, batch, inner)?,
@@ -70,7 +75,9 @@ fn time(forward: &Forward, batches: usize, workers: usize) -> Result<f64, Failur
 }
 
 fn image_shape(model: &str) -> Result<ImageShape, Failure> {
-    let dimensions = Model::load_file(model)?.input_shape(0).ok_or("the model has no input")?;
+    let dimensions = Model::load_file(model)?
+        .input_shape(0)
+        .ok_or("the model has no input")?;
     let sizes: Vec<usize> = dimensions
         .iter()
         .filter_map(|dimension| match dimension {
@@ -78,15 +85,24 @@ fn image_shape(model: &str) -> Result<ImageShape, Failure> {
             Dimension::Symbolic(_) => None,
         })
         .collect();
-    sizes.try_into().map_err(|_| "expected images with a symbolic batch".into())
+    sizes
+        .try_into()
+        .map_err(|_| "expected images with a symbolic batch".into())
 }
 
 /// Pixels between 0 and 1 that differ from image to image.
 fn pixels(count: usize) -> Vec<f32> {
-    (0..count).map(|i| (i * 7919 % 256) as f32 / 255.0).collect()
+    (0..count)
+        .map(|i| (i * 7919 % 256) as f32 / 255.0)
+        .collect()
 }
 
-fn rten_forward(model: &str, shape: ImageShape, batch: usize, threads: usize) -> Result<Forward, Failure> {
+fn rten_forward(
+    model: &str,
+    shape: ImageShape,
+    batch: usize,
+    threads: usize,
+) -> Result<Forward, Failure> {
     let mut options = rten::ModelOptions::with_all_ops();
     options.prepack_weights(true);
     let model = options.load_file(model)?;
@@ -101,7 +117,12 @@ fn rten_forward(model: &str, shape: ImageShape, batch: usize, threads: usize) ->
     }))
 }
 
-fn tract_forward(model: &str, shape: ImageShape, batch: usize, threads: usize) -> Result<Forward, Failure> {
+fn tract_forward(
+    model: &str,
+    shape: ImageShape,
+    batch: usize,
+    threads: usize,
+) -> Result<Forward, Failure> {
     set_default_executor(match threads {
         1 => Executor::SingleThread,
         _ => Executor::multithread(threads),

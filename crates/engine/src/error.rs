@@ -16,6 +16,12 @@ pub enum EngineError {
         /// The reason.
         source: OpError,
     },
+    /// The working memory of one thread cannot be had.
+    #[error("a thread needs {} MiB of working memory, which cannot be had", bytes >> 20)]
+    Memory {
+        /// Its size.
+        bytes: usize,
+    },
     /// A caller's buffer does not fit the graph.
     #[error("{what} has {got} numbers, expected {expected}")]
     Buffer {

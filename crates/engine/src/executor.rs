@@ -7,7 +7,7 @@ use npcov_graph::Graph;
 use crate::error::EngineError;
 use crate::isa::Isa;
 use crate::kernel::Inputs;
-use crate::pack::{LANES, pack, unpack};
+use crate::pack::{LANES, Pack, pack, unpack};
 use crate::plan::{Memory, Plan};
 
 /// A graph, ready to run; shared by all workers.
@@ -41,16 +41,20 @@ impl Executor {
 
     /// Bytes that a [`Worker`] allocates.
     pub fn worker_bytes(&self) -> usize {
-        let packs = self.plan.buffers.iter().sum::<usize>() + self.plan.scratch;
-        packs * LANES * size_of::<f32>()
+        let buffers = self.plan.buffers.iter().copied();
+        let packs = buffers.fold(self.plan.scratch, usize::saturating_add);
+        packs.saturating_mul(size_of::<Pack>())
     }
 
     /// Working memory for one thread.
-    pub fn worker(&self) -> Worker {
-        Worker {
-            memory: Memory::new(&self.plan),
+    pub fn worker(&self) -> Result<Worker, EngineError> {
+        let memory = Memory::new(&self.plan).ok_or_else(|| EngineError::Memory {
+            bytes: self.worker_bytes(),
+        })?;
+        Ok(Worker {
+            memory,
             plan: self.plan.clone(),
-        }
+        })
     }
 }
 

@@ -106,7 +106,7 @@ fn kind_of(graph: &Graph, node: &Node, isa: Isa) -> Kind {
     };
     match &node.op {
         op if is_elementwise(op) => Kind::Chain,
-        _ if product => Kind::Product {
+        _ if product && !cx.output().contains(&0) => Kind::Product {
             tail: Tail::NONE,
             addend: None,
         },
@@ -267,4 +267,105 @@ fn folded_weights(
         .collect();
     let weight = Tensor::new(weight.shape(), Data::F32(folded))?;
     Some((weight, Tensor::vector(bias)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::Executor;
+    use crate::pack::LANES;
+    use npcov_graph::op::{Binary, Conv, Window};
+    use npcov_graph::{DType, TensorType};
+
+    fn numbers(shape: &[usize], seed: usize) -> Tensor {
+        let count = shape.iter().product();
+        let data = (0..count)
+            .map(|i| ((i * 37 + seed * 11) % 23) as f32 / 11.0 - 1.0)
+            .collect();
+        Tensor::new(shape, Data::F32(data)).unwrap()
+    }
+
+    /// A residual block: `relu(norm(conv(x)) + x)`, optionally with every value an output.
+    fn block(all_outputs: bool) -> Graph {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4, 5, 5]));
+        let conv = Op::Conv(Conv {
+            window: Window {
+                kernel: vec![3, 3],
+                strides: vec![1, 1],
+                dilations: vec![1, 1],
+                pads_begin: vec![1, 1],
+                pads_end: vec![1, 1],
+            },
+            groups: 1,
+        });
+        let w = graph.add_constant("w", numbers(&[4, 4, 3, 3], 1));
+        let z = graph.push("conv", conv, &[x, w]).unwrap();
+        let mut inputs = vec![z];
+        for seed in 2..5 {
+            inputs.push(graph.add_constant("p", numbers(&[4], seed)));
+        }
+        inputs.push(graph.add_constant("variance", Tensor::vector(vec![0.5, 1.0, 2.0, 0.1])));
+        let norm = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
+        let n = graph.push("norm", norm, &inputs).unwrap();
+        let s = graph.push("add", Op::Binary(Binary::Add), &[n, x]).unwrap();
+        let y = graph.push("relu", Op::Unary(Unary::Relu), &[s]).unwrap();
+        graph.set_outputs(match all_outputs {
+            true => vec![y, z, n, s],
+            false => vec![y],
+        });
+        graph
+    }
+
+    fn unit_sizes(graph: &Graph) -> Vec<usize> {
+        let units = units(&fold_batch_norm(graph).unwrap(), Isa::detect());
+        units.iter().map(|u| u.nodes.len()).collect()
+    }
+
+    #[test]
+    fn a_residual_block_is_one_unit() {
+        assert_eq!(unit_sizes(&block(false)), [3]);
+    }
+
+    #[test]
+    fn what_an_output_shows_is_computed() {
+        assert_eq!(unit_sizes(&block(true)), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn fused_and_separate_nodes_agree() {
+        let run = |graph: &Graph| {
+            let executor = Executor::new(graph).unwrap();
+            let x = numbers(&[LANES, 100], 9);
+            let mut outputs: Vec<Vec<f32>> = executor
+                .output_lens()
+                .map(|len| vec![0.0; LANES * len])
+                .collect();
+            let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+            executor
+                .worker()
+                .unwrap()
+                .run(LANES, &[x.as_f32().unwrap()], &mut slices)
+                .unwrap();
+            outputs.swap_remove(0)
+        };
+        let (fused, separate) = (run(&block(false)), run(&block(true)));
+        for (a, b) in fused.iter().zip(&separate) {
+            assert!((a - b).abs() <= 1e-5, "{a} and {b}");
+        }
+        assert!(fused.iter().any(|&y| y > 0.0) && fused.contains(&0.0));
+    }
+
+    /// `(x + 1) * tanh(x)`: two chains that meet become one.
+    #[test]
+    fn chains_that_meet_are_one_unit() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 8]));
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let a = graph.push("a", Op::Binary(Binary::Add), &[x, one]).unwrap();
+        let t = graph.push("t", Op::Unary(Unary::Tanh), &[x]).unwrap();
+        let y = graph.push("y", Op::Binary(Binary::Mul), &[a, t]).unwrap();
+        graph.set_outputs(vec![y]);
+        assert_eq!(unit_sizes(&graph), [3]);
+    }
 }

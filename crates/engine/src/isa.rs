@@ -46,6 +46,9 @@ impl Isa {
 
 /// Runs `f` compiled for the CPU's wide vectors. Plain loops over packs vectorise by themselves;
 /// no operation in them depends on the instruction set, so neither do their results.
+///
+/// `f` and what it calls must be marked `#[inline(always)]`: only what is inlined here is compiled
+/// for the wider instruction set.
 #[inline]
 pub(crate) fn vectorised<R>(f: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]

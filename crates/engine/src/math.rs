@@ -105,8 +105,9 @@ pub(crate) fn tanh(x: f32) -> f32 {
 /// `ln(1 + e^x)`, which is `max(x, 0) + ln(1 + e^-|x|)`.
 #[inline(always)]
 pub(crate) fn softplus(x: f32) -> f32 {
-    let positive = if x > 0.0 { x } else { 0.0 };
-    positive + ln(1.0 + exp(-x.abs())) + (x - x)
+    // NaN is not below zero, and stays.
+    let positive = if x < 0.0 { 0.0 } else { x };
+    positive + ln(1.0 + exp(-x.abs()))
 }
 
 /// Error function: its series up to 1, beyond it `1 - e^(-x^2) p(1 / (1 + x/3))` with the
@@ -117,7 +118,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     let x2 = x * x;
     // 2 / sqrt(pi) * (-1)^n / (n! (2n + 1))
     let near = x
-        * (1.128_379_2
+        * (std::f32::consts::FRAC_2_SQRT_PI
             + x2 * (-0.376_126_4
                 + x2 * (0.112_837_92
                     + x2 * (-0.026_866_17
@@ -131,7 +132,8 @@ pub(crate) fn erf(x: f32) -> f32 {
         * (0.254_829_6
             + t * (-0.284_496_72 + t * (1.421_413_7 + t * (-1.453_152_1 + t * 1.061_405_4))));
     let far = (1.0 - p * exp(-x2)).copysign(x);
-    if a < 1.0 { near } else { far + (x - x) }
+    // The series lets NaN through.
+    if a >= 1.0 { far } else { near }
 }
 
 #[cfg(test)]

@@ -204,17 +204,28 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(plan: &Plan) -> Memory {
-        let mut buffers: Vec<Vec<Pack>> =
-            plan.buffers.iter().map(|&n| vec![Pack::ZERO; n]).collect();
+    /// The memory, or `None` when the system does not have it: shapes come from files.
+    pub(crate) fn new(plan: &Plan) -> Option<Memory> {
+        let mut buffers = plan
+            .buffers
+            .iter()
+            .map(|&n| zeroed(n))
+            .collect::<Option<Vec<_>>>()?;
         for (buffer, constant) in &plan.constants {
             for (pack, &x) in buffers[*buffer].iter_mut().zip(constant) {
                 *pack = Pack::splat(x);
             }
         }
-        Memory {
+        Some(Memory {
             buffers,
-            scratch: vec![Pack::ZERO; plan.scratch],
-        }
+            scratch: zeroed(plan.scratch)?,
+        })
     }
+}
+
+fn zeroed(len: usize) -> Option<Vec<Pack>> {
+    let mut packs = Vec::new();
+    packs.try_reserve_exact(len).ok()?;
+    packs.resize(len, Pack::ZERO);
+    Some(packs)
 }

@@ -53,7 +53,7 @@ fn running_a_graph_allocates_nothing() {
             .map(|len| vec![0.0; LANES * len])
             .collect();
         let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        let mut worker = executor.worker();
+        let mut worker = executor.worker().unwrap();
         worker.run(LANES, &[&input], &mut outputs).unwrap();
         let before = ALLOCATIONS.load(Ordering::SeqCst);
         for _ in 0..3 {

@@ -28,7 +28,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
         .collect();
     let mut results = vec![0.0; inputs * logits];
-    let mut workers: Vec<_> = (0..threads).map(|_| executor.worker()).collect();
+    let mut workers: Vec<_> = (0..threads)
+        .map(|_| executor.worker())
+        .collect::<Result<_, _>>()?;
     for _ in 0..repeats {
         let start = Instant::now();
         let next = AtomicUsize::new(0);

@@ -240,7 +240,7 @@ fn agree(whole: &(Graph, Classifier), single: &(Graph, Classifier), n: usize) ->
             let input: Vec<f32> = (start * len..(start + rows) * len).map(number).collect();
             let mut output = vec![0.0; executor.output_lens().sum()];
             executor
-                .worker()
+                .worker()?
                 .run(1, &[&input], &mut [output.as_mut_slice()])?;
             logits.extend(output);
         }

@@ -110,7 +110,14 @@ impl Tracer {
         done: &Sender<Result<Batch, Error>>,
         stop: &AtomicBool,
     ) {
-        let mut worker = self.executor.worker();
+        let mut worker = match self.executor.worker() {
+            Ok(worker) => worker,
+            Err(error) => {
+                // The run may have ended already.
+                let _ = done.send(Err(error.into()));
+                return;
+            }
+        };
         let mut samples = Vec::new();
         loop {
             let mut batch = {

@@ -54,22 +54,25 @@ impl ArgKernel {
         worst: f32,
         better: impl Fn(f32, f32) -> bool,
     ) {
-        vectorised(|| {
-            for (y, &base) in output.iter_mut().zip(self.fibres.bases()) {
-                let mut best = [worst; LANES];
-                let mut position = [0.0; LANES];
-                let mut i = 0.0;
-                self.fibres.visit(x, base, 0..self.fibres.len(), |x| {
-                    for l in 0..LANES {
-                        let found = better(x.0[l], best[l]);
-                        best[l] = if found { x.0[l] } else { best[l] };
-                        position[l] = if found { i } else { position[l] };
-                    }
-                    i += 1.0;
-                });
-                *y = Pack(position);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (y, &base) in output.iter_mut().zip(self.fibres.bases()) {
+                    let mut best = [worst; LANES];
+                    let mut position = [0.0; LANES];
+                    let mut i = 0.0;
+                    self.fibres.visit(x, base, 0..self.fibres.len(), |x| {
+                        for l in 0..LANES {
+                            let found = better(x.0[l], best[l]);
+                            best[l] = if found { x.0[l] } else { best[l] };
+                            position[l] = if found { i } else { position[l] };
+                        }
+                        i += 1.0;
+                    });
+                    *y = Pack(position);
+                }
+            },
+        );
     }
 }
 

@@ -263,3 +263,182 @@ impl Kernel for ConvKernel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::testing::{Input, check, number_of, positions};
+    use npcov_graph::Op;
+
+    /// The definition, one product after the other.
+    fn naive(op: &Conv, x: &[usize], w: &[usize], values: &[Vec<f64>]) -> Vec<f64> {
+        let window = &op.window;
+        let spatial = window.output(&x[2..], false).unwrap();
+        let output = [&[x[0], w[0]], &spatial[..]].concat();
+        let per_group = w[0] / op.groups;
+        let sum = |at: &Vec<usize>| {
+            let first = at[1] / per_group * w[1];
+            let mut sum = values.get(2).map_or(0.0, |bias| bias[at[1]]);
+            for tap in positions(&w[1..]) {
+                let mut from = vec![at[0], first + tap[0]];
+                for axis in 0..spatial.len() {
+                    let padded = at[axis + 2] * window.strides[axis]
+                        + tap[axis + 1] * window.dilations[axis];
+                    // Past the end for what lies in the padding before the beginning.
+                    from.push(padded.wrapping_sub(window.pads_begin[axis]));
+                }
+                if from.iter().zip(x).all(|(i, extent)| i < extent) {
+                    let weight = number_of(w, &[&[at[1]], &tap[..]].concat());
+                    sum += values[1][weight] * values[0][number_of(x, &from)];
+                }
+            }
+            sum
+        };
+        positions(&output).iter().map(sum).collect()
+    }
+
+    struct Case {
+        x: &'static [usize],
+        w: &'static [usize],
+        strides: &'static [usize],
+        dilations: &'static [usize],
+        begin: &'static [usize],
+        end: &'static [usize],
+        groups: usize,
+    }
+
+    const PLAIN: Case = Case {
+        x: &[1, 3, 6, 5],
+        w: &[7, 3, 3, 3],
+        strides: &[1, 1],
+        dilations: &[1, 1],
+        begin: &[1, 1],
+        end: &[1, 1],
+        groups: 1,
+    };
+
+    const CASES: [Case; 12] = [
+        PLAIN,
+        // Several images in one lane.
+        Case {
+            x: &[2, 3, 6, 5],
+            ..PLAIN
+        },
+        Case {
+            strides: &[2, 3],
+            begin: &[0, 2],
+            end: &[2, 0],
+            ..PLAIN
+        },
+        Case {
+            dilations: &[2, 1],
+            ..PLAIN
+        },
+        Case {
+            dilations: &[1, 2],
+            begin: &[2, 3],
+            ..PLAIN
+        },
+        // 1x1, and a window as large as the input.
+        Case {
+            w: &[13, 3, 1, 1],
+            begin: &[0, 0],
+            end: &[0, 0],
+            ..PLAIN
+        },
+        Case {
+            w: &[2, 3, 6, 5],
+            begin: &[0, 0],
+            end: &[0, 0],
+            ..PLAIN
+        },
+        // Groups, depthwise, depthwise with two outputs a channel.
+        Case {
+            x: &[1, 4, 5, 5],
+            w: &[6, 2, 3, 3],
+            groups: 2,
+            ..PLAIN
+        },
+        Case {
+            x: &[1, 4, 5, 5],
+            w: &[4, 1, 3, 3],
+            groups: 4,
+            strides: &[2, 1],
+            ..PLAIN
+        },
+        Case {
+            x: &[2, 4, 5, 5],
+            w: &[8, 1, 3, 3],
+            groups: 4,
+            dilations: &[1, 2],
+            ..PLAIN
+        },
+        // One and three spatial axes.
+        Case {
+            x: &[1, 2, 9],
+            w: &[3, 2, 4],
+            strides: &[2],
+            dilations: &[1],
+            begin: &[1],
+            end: &[3],
+            groups: 1,
+        },
+        Case {
+            x: &[1, 2, 4, 3, 5],
+            w: &[3, 2, 2, 3, 2],
+            strides: &[1, 2, 1],
+            dilations: &[2, 1, 1],
+            begin: &[1, 1, 0],
+            end: &[2, 0, 1],
+            groups: 1,
+        },
+    ];
+
+    #[test]
+    fn convolutions_agree_with_the_definition() {
+        for case in CASES {
+            let op = Conv {
+                window: Window {
+                    kernel: case.w[2..].to_vec(),
+                    strides: case.strides.to_vec(),
+                    dilations: case.dilations.to_vec(),
+                    pads_begin: case.begin.to_vec(),
+                    pads_end: case.end.to_vec(),
+                },
+                groups: case.groups,
+            };
+            let inputs = [
+                Input::varying(case.x),
+                Input::constant(case.w),
+                Input::constant(&case.w[..1]),
+            ];
+            for arity in [2, 3] {
+                check(Op::Conv(op.clone()), &inputs[..arity], 1e-6, |values| {
+                    naive(&op, case.x, case.w, values)
+                });
+            }
+        }
+    }
+
+    /// Weights above [`CACHED_WEIGHTS`] take several positions at a time.
+    #[test]
+    fn large_weights_agree_with_the_definition() {
+        let op = Conv {
+            window: Window {
+                kernel: vec![3, 3],
+                strides: vec![1, 1],
+                dilations: vec![1, 1],
+                pads_begin: vec![1, 1],
+                pads_end: vec![1, 1],
+            },
+            groups: 1,
+        };
+        let (x, w) = (&[1, 96, 3, 3], &[90, 96, 3, 3]);
+        assert!(w.iter().product::<usize>() * size_of::<f32>() > CACHED_WEIGHTS);
+        let inputs = [Input::varying(x), Input::constant(w)];
+        // 864 products are added up one by one.
+        check(Op::Conv(op.clone()), &inputs, 1e-5, |values| {
+            naive(&op, x, w, values)
+        });
+    }
+}

@@ -74,29 +74,32 @@ impl Kernel for Depthwise {
         let [depth, height, width] = self.y.extent;
         let multiplier = self.y.channels / self.x.channels;
         let image = self.x.pixels();
-        vectorised(|| {
-            for (number, row) in output.chunks_mut(width.max(1)).enumerate() {
-                let (h, rest) = (number % height, number / height);
-                let (d, rest) = (rest % depth, rest / depth);
-                let (channel, n) = (rest % self.y.channels, rest / self.y.channels);
-                let from = (n * self.x.channels + channel / multiplier) * image;
-                let x = &inputs.get(0)[from..from + image];
-                self.row(channel, self.taps[0][d], self.taps[1][h], x, row);
-                if self.tail.add {
-                    let other = &inputs.get(1)[number * width..][..width];
-                    for (y, other) in row.iter_mut().zip(other) {
-                        *y = y.zip(*other, |y, other| y + other);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (number, row) in output.chunks_mut(width.max(1)).enumerate() {
+                    let (h, rest) = (number % height, number / height);
+                    let (d, rest) = (rest % depth, rest / depth);
+                    let (channel, n) = (rest % self.y.channels, rest / self.y.channels);
+                    let from = (n * self.x.channels + channel / multiplier) * image;
+                    let x = &inputs.get(0)[from..from + image];
+                    self.row(channel, self.taps[0][d], self.taps[1][h], x, row);
+                    if self.tail.add {
+                        let other = &inputs.get(1)[number * width..][..width];
+                        for (y, other) in row.iter_mut().zip(other) {
+                            *y = y.zip(*other, |y, other| y + other);
+                        }
+                    }
+                    if let Finish::Clip(low, high) = self.tail.finish {
+                        for y in row {
+                            *y = y.map(|y| {
+                                let y = if y < low { low } else { y };
+                                if y > high { high } else { y }
+                            });
+                        }
                     }
                 }
-                if let Finish::Clip(low, high) = self.tail.finish {
-                    for y in row {
-                        *y = y.map(|y| {
-                            let y = if y < low { low } else { y };
-                            if y > high { high } else { y }
-                        });
-                    }
-                }
-            }
-        });
+            },
+        );
     }
 }

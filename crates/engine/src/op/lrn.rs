@@ -55,23 +55,26 @@ impl LrnKernel {
     fn normalise(&self, x: &[Pack], output: &mut [Pack], power: impl Fn(f32) -> f32) {
         let len = self.len.max(1);
         let sample = len * self.channels.max(1);
-        vectorised(|| {
-            for (x, y) in x.chunks_exact(sample).zip(output.chunks_exact_mut(sample)) {
-                for (c, y) in y.chunks_exact_mut(len).enumerate() {
-                    let first = c.saturating_sub(self.below);
-                    let last = (c.saturating_add(self.above)).min(self.channels - 1);
-                    let near = &x[first * len..(last + 1) * len];
-                    let own = &x[c * len..(c + 1) * len];
-                    for (i, (y, own)) in y.iter_mut().zip(own).enumerate() {
-                        let mut squares = Pack::ZERO;
-                        for x in near[i..].iter().step_by(len) {
-                            squares = squares.zip(*x, |s, x| s + x * x);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (x, y) in x.chunks_exact(sample).zip(output.chunks_exact_mut(sample)) {
+                    for (c, y) in y.chunks_exact_mut(len).enumerate() {
+                        let first = c.saturating_sub(self.below);
+                        let last = (c.saturating_add(self.above)).min(self.channels - 1);
+                        let near = &x[first * len..(last + 1) * len];
+                        let own = &x[c * len..(c + 1) * len];
+                        for (i, (y, own)) in y.iter_mut().zip(own).enumerate() {
+                            let mut squares = Pack::ZERO;
+                            for x in near[i..].iter().step_by(len) {
+                                squares = squares.zip(*x, |s, x| s + x * x);
+                            }
+                            *y = own.zip(squares, |x, s| x / power(self.bias + self.alpha * s));
                         }
-                        *y = own.zip(squares, |x, s| x / power(self.bias + self.alpha * s));
                     }
                 }
-            }
-        });
+            },
+        );
     }
 }
 

@@ -202,20 +202,24 @@ impl Product {
     }
 
     fn run(&self, a: &[Pack], b: &[Pack], output: &mut [Pack]) {
-        vectorised(|| {
-            let matrix = self.rows * self.n;
-            for (&(a_start, b_start), output) in self.batches.iter().zip(output.chunks_mut(matrix))
-            {
-                for row in 0..self.rows {
-                    let a = &a[a_start + row * self.a[0]..];
-                    let output = &mut output[row * self.n..(row + 1) * self.n];
-                    for (i, block) in output.chunks_mut(COLUMNS).enumerate() {
-                        let b = &b[b_start + i * COLUMNS * self.b[1]..];
-                        self.block(a, b, block);
+        vectorised(
+            #[inline(always)]
+            || {
+                let matrix = self.rows * self.n;
+                for (&(a_start, b_start), output) in
+                    self.batches.iter().zip(output.chunks_mut(matrix))
+                {
+                    for row in 0..self.rows {
+                        let a = &a[a_start + row * self.a[0]..];
+                        let output = &mut output[row * self.n..(row + 1) * self.n];
+                        for (i, block) in output.chunks_mut(COLUMNS).enumerate() {
+                            let b = &b[b_start + i * COLUMNS * self.b[1]..];
+                            self.block(a, b, block);
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 
     /// Up to [`COLUMNS`] neighbouring elements of one row.
@@ -274,6 +278,120 @@ impl Kernel for GeneralGemm {
                 let c = inputs.get(2);
                 for (y, &at) in output.iter_mut().zip(table) {
                     *y = y.zip(c[at as usize], |y, c| alpha * y + beta * c);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::testing::{Input, check};
+    use npcov_graph::Op;
+
+    /// `a [rows, k] b [k, n]`, given by position.
+    fn naive(
+        [rows, k, n]: [usize; 3],
+        a: impl Fn(usize, usize) -> f64,
+        b: impl Fn(usize, usize) -> f64,
+    ) -> Vec<f64> {
+        (0..rows * n)
+            .map(|i| (0..k).map(|j| a(i / n, j) * b(j, i % n)).sum())
+            .collect()
+    }
+
+    #[test]
+    fn products_with_weights_agree_with_the_definition() {
+        let inputs = [Input::varying(&[2, 3, 5]), Input::constant(&[5, 14])];
+        check(Op::MatMul, &inputs, 1e-6, |v| {
+            naive([6, 5, 14], |i, k| v[0][i * 5 + k], |k, j| v[1][k * 14 + j])
+        });
+    }
+
+    #[test]
+    fn batches_of_products_are_broadcast() {
+        // `b` is the same for both matrices of `a`; with constants and values on either side.
+        let (a, b) = (&[2, 1, 3, 5], &[1, 4, 5, 6]);
+        for inputs in [
+            [Input::varying(a), Input::varying(b)],
+            [Input::constant(a), Input::varying(b)],
+            [Input::varying(a), Input::constant(b)],
+        ] {
+            check(Op::MatMul, &inputs, 1e-6, |v| {
+                let product = |m: usize| {
+                    naive(
+                        [3, 5, 6],
+                        |i, k| v[0][m / 4 * 15 + i * 5 + k],
+                        |k, j| v[1][m % 4 * 30 + k * 6 + j],
+                    )
+                };
+                (0..8).flat_map(product).collect()
+            });
+        }
+    }
+
+    #[test]
+    fn vectors_are_rows_or_columns() {
+        let inputs = [Input::varying(&[5]), Input::varying(&[2, 5, 3])];
+        check(Op::MatMul, &inputs, 1e-6, |v| {
+            let product =
+                |m: usize| naive([1, 5, 3], |_, k| v[0][k], |k, j| v[1][m * 15 + k * 3 + j]);
+            (0..2).flat_map(product).collect()
+        });
+        let inputs = [Input::varying(&[2, 4, 5]), Input::varying(&[5])];
+        check(Op::MatMul, &inputs, 1e-6, |v| {
+            naive([8, 5, 1], |i, k| v[0][i * 5 + k], |k, _| v[1][k])
+        });
+    }
+
+    #[test]
+    fn gemm_agrees_with_the_definition() {
+        for (trans_a, trans_b) in [(false, false), (false, true), (true, false), (true, true)] {
+            let op = Gemm {
+                alpha: 0.5,
+                beta: 2.0,
+                trans_a,
+                trans_b,
+            };
+            for rows in [1, 3] {
+                let a: &[usize] = if trans_a { &[5, rows] } else { &[rows, 5] };
+                let b: &[usize] = if trans_b { &[7, 5] } else { &[5, 7] };
+                for c in [
+                    None,
+                    Some(&[7][..]),
+                    Some(&[rows, 1]),
+                    Some(&[rows, 7]),
+                    Some(&[]),
+                ] {
+                    for constant in [true, false] {
+                        let make = |shape: &[usize]| match constant {
+                            true => Input::constant(shape),
+                            false => Input::varying(shape),
+                        };
+                        let mut inputs = vec![Input::varying(a), make(b)];
+                        inputs.extend(c.map(make));
+                        check(Op::Gemm(op.clone()), &inputs, 1e-6, |v| {
+                            let at = |t, m: &[f64], shape: &[usize], i, j| match t {
+                                true => m[j * shape[1] + i],
+                                false => m[i * shape[1] + j],
+                            };
+                            let product = naive(
+                                [rows, 5, 7],
+                                |i, k| at(trans_a, &v[0], a, i, k),
+                                |k, j| at(trans_b, &v[1], b, k, j),
+                            );
+                            let addend = |i: usize| match c {
+                                None => 0.0,
+                                Some(&[]) => v[2][0],
+                                Some([_]) => v[2][i % 7],
+                                Some([_, 1]) => v[2][i / 7],
+                                _ => v[2][i],
+                            };
+                            let sum = |(i, p): (usize, &f64)| 0.5 * p + 2.0 * addend(i);
+                            product.iter().enumerate().map(sum).collect()
+                        });
+                    }
                 }
             }
         }

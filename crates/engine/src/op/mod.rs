@@ -19,12 +19,16 @@ mod structure;
 
 use npcov_graph::{Op, OpError};
 
-use crate::kernel::{Context, Prepared, Tail};
+use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
+use crate::pack::Pack;
 #[cfg(test)]
 mod testing;
 
 /// The kernel of a node.
 pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
+    if cx.output().contains(&0) {
+        return Ok(Prepared::new(Nothing, []));
+    }
     match &cx.node.op {
         Op::Conv(op) => conv::prepare(op, cx, Tail::NONE),
         Op::ConvTranspose(op) => conv_transpose::prepare(op, cx),
@@ -52,4 +56,12 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
         Op::GatherElements(op) => gather::prepare_elements(op, cx),
         Op::Resize(op) => resize::prepare(op, cx),
     }
+}
+
+/// Computes a tensor without elements, whatever the operator: other kernels may take it that an
+/// axis has an extent.
+struct Nothing;
+
+impl Kernel for Nothing {
+    fn run(&self, _: &Inputs<'_>, _: &mut [Pack], _: &mut [Pack]) {}
 }

@@ -70,14 +70,17 @@ struct Batch {
 
 impl Kernel for Batch {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        vectorised(|| {
-            for (c, x, y) in self.channels.runs(inputs.get(0), output) {
-                let (slope, intercept) = self.lines[c];
-                for (y, x) in y.iter_mut().zip(x) {
-                    *y = x.map(|x| x * slope + intercept);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (c, x, y) in self.channels.runs(inputs.get(0), output) {
+                    let (slope, intercept) = self.lines[c];
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = x.map(|x| x * slope + intercept);
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 }
 
@@ -90,13 +93,16 @@ struct BatchOfLanes {
 impl Kernel for BatchOfLanes {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let [scale, bias, mean, variance] = std::array::from_fn(|i| inputs.get(i + 1));
-        vectorised(|| {
-            for (c, x, y) in self.channels.runs(inputs.get(0), output) {
-                let scale =
-                    scale[c].zip(inverse_deviation(variance[c], self.epsilon), |a, b| a * b);
-                normalise(x, y, mean[c], |_, x| line(x, scale, bias[c]));
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (c, x, y) in self.channels.runs(inputs.get(0), output) {
+                    let scale =
+                        scale[c].zip(inverse_deviation(variance[c], self.epsilon), |a, b| a * b);
+                    normalise(x, y, mean[c], |_, x| line(x, scale, bias[c]));
+                }
+            },
+        );
     }
 }
 
@@ -198,13 +204,16 @@ struct Instance {
 impl Kernel for Instance {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let (scale, bias) = (self.scale.numbers(inputs), self.bias.numbers(inputs));
-        vectorised(|| {
-            for (c, x, y) in self.channels.runs(inputs.get(0), output) {
-                let (mean, inverse) = statistics(x, self.epsilon);
-                let (scale, bias) = (scale.at(c).zip(inverse, |a, b| a * b), bias.at(c));
-                normalise(x, y, mean, |_, x| line(x, scale, bias));
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (c, x, y) in self.channels.runs(inputs.get(0), output) {
+                    let (mean, inverse) = statistics(x, self.epsilon);
+                    let (scale, bias) = (scale.at(c).zip(inverse, |a, b| a * b), bias.at(c));
+                    normalise(x, y, mean, |_, x| line(x, scale, bias));
+                }
+            },
+        );
     }
 }
 
@@ -240,18 +249,21 @@ impl Kernel for Layer {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let (scale, bias) = (self.scale.numbers(inputs), self.bias.numbers(inputs));
         let len = self.len.max(1);
-        vectorised(|| {
-            let rows = inputs
-                .get(0)
-                .chunks_exact(len)
-                .zip(output.chunks_exact_mut(len));
-            for (x, y) in rows {
-                let (mean, inverse) = statistics(x, self.epsilon);
-                normalise(x, y, mean, |i, x| {
-                    line(x.zip(inverse, |x, s| x * s), scale.at(i), bias.at(i))
-                });
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                let rows = inputs
+                    .get(0)
+                    .chunks_exact(len)
+                    .zip(output.chunks_exact_mut(len));
+                for (x, y) in rows {
+                    let (mean, inverse) = statistics(x, self.epsilon);
+                    normalise(x, y, mean, |i, x| {
+                        line(x.zip(inverse, |x, s| x * s), scale.at(i), bias.at(i))
+                    });
+                }
+            },
+        );
     }
 }
 

@@ -186,21 +186,24 @@ impl PoolKernel {
         let row_len = width.windows.len().max(1);
         let plane = (depth.windows.len() * height.windows.len()).max(1) * row_len;
         let volume = (depth.input * height.input * width.input).max(1);
-        vectorised(|| {
-            for (x, y) in x.chunks_exact(volume).zip(output.chunks_exact_mut(plane)) {
-                let mut y = y.chunks_exact_mut(row_len);
-                for d in &depth.windows {
-                    for (h, y) in height.windows.iter().zip(&mut y) {
-                        if self.rows_first {
-                            self.rows_then_columns(x, scratch, y, (d, h), init, &f);
-                        } else {
-                            self.windows(x, y, (d, h), init, &f);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (x, y) in x.chunks_exact(volume).zip(output.chunks_exact_mut(plane)) {
+                    let mut y = y.chunks_exact_mut(row_len);
+                    for d in &depth.windows {
+                        for (h, y) in height.windows.iter().zip(&mut y) {
+                            if self.rows_first {
+                                self.rows_then_columns(x, scratch, y, (d, h), init, &f);
+                            } else {
+                                self.windows(x, y, (d, h), init, &f);
+                            }
+                            finish(d.divisor * h.divisor, y);
                         }
-                        finish(d.divisor * h.divisor, y);
                     }
                 }
-            }
-        });
+            },
+        );
     }
 
     /// One row of outputs, window by window.

@@ -60,11 +60,14 @@ impl Reduction {
     /// Sets each output to `f` of where its fibre begins.
     #[inline(always)]
     fn each(&self, output: &mut [Pack], f: impl Fn(usize) -> Pack) {
-        vectorised(|| {
-            for (y, &base) in output.iter_mut().zip(self.fibres.bases()) {
-                *y = f(base);
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for (y, &base) in output.iter_mut().zip(self.fibres.bases()) {
+                    *y = f(base);
+                }
+            },
+        );
     }
 }
 

@@ -108,28 +108,31 @@ impl Pass {
         let inner = self.inner.max(1);
         let planes = x.chunks_exact((self.input * inner).max(1));
         let outputs = y.chunks_exact_mut((self.taps.len() * inner).max(1));
-        vectorised(|| {
-            for (x, y) in planes.zip(outputs) {
-                for (y, taps) in y.chunks_exact_mut(inner).zip(&self.taps) {
-                    let row = |at: usize| &x[at * inner..(at + 1) * inner];
-                    match taps[..] {
-                        [(a, v), (b, w)] => {
-                            for ((y, a), b) in y.iter_mut().zip(row(a)).zip(row(b)) {
-                                *y = a.zip(*b, |a, b| v * a + w * b);
+        vectorised(
+            #[inline(always)]
+            || {
+                for (x, y) in planes.zip(outputs) {
+                    for (y, taps) in y.chunks_exact_mut(inner).zip(&self.taps) {
+                        let row = |at: usize| &x[at * inner..(at + 1) * inner];
+                        match taps[..] {
+                            [(a, v), (b, w)] => {
+                                for ((y, a), b) in y.iter_mut().zip(row(a)).zip(row(b)) {
+                                    *y = a.zip(*b, |a, b| v * a + w * b);
+                                }
                             }
-                        }
-                        _ => {
-                            y.fill(Pack::ZERO);
-                            for &(at, weight) in taps {
-                                for (y, x) in y.iter_mut().zip(row(at)) {
-                                    *y = y.zip(*x, |y, x| y + weight * x);
+                            _ => {
+                                y.fill(Pack::ZERO);
+                                for &(at, weight) in taps {
+                                    for (y, x) in y.iter_mut().zip(row(at)) {
+                                        *y = y.zip(*x, |y, x| y + weight * x);
+                                    }
                                 }
                             }
                         }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 }
 
@@ -152,6 +155,7 @@ mod tests {
             axes: axes.iter().map(map).collect(),
             interpolation,
             coordinates: Coordinates::HalfPixel,
+            antialias: false,
         };
         let mut output = shape.to_vec();
         axes.iter()

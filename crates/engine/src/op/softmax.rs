@@ -24,14 +24,17 @@ struct SoftmaxKernel(Fibres);
 impl Kernel for SoftmaxKernel {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let (x, fibres) = (inputs.get(0), &self.0);
-        vectorised(|| {
-            for &base in fibres.bases() {
-                let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
-                fibres.map(x, output, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
-                let scale = fibres.sum(output, base, |y| y).map(|s| 1.0 / s);
-                fibres.update(output, base, |y| y.zip(scale, |y, s| y * s));
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for &base in fibres.bases() {
+                    let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
+                    fibres.map(x, output, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
+                    let scale = fibres.sum(output, base, |y| y).map(|s| 1.0 / s);
+                    fibres.update(output, base, |y| y.zip(scale, |y, s| y * s));
+                }
+            },
+        );
     }
 }
 
@@ -41,16 +44,19 @@ struct LogSoftmaxKernel(Fibres);
 impl Kernel for LogSoftmaxKernel {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let (x, fibres) = (inputs.get(0), &self.0);
-        vectorised(|| {
-            for &base in fibres.bases() {
-                let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
-                let sum = fibres.sum(x, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
-                let log = sum.map(math::ln);
-                fibres.map(x, output, base, |x| {
-                    x.zip(shift, |x, m| x - m).zip(log, |x, log| x - log)
-                });
-            }
-        });
+        vectorised(
+            #[inline(always)]
+            || {
+                for &base in fibres.bases() {
+                    let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
+                    let sum = fibres.sum(x, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
+                    let log = sum.map(math::ln);
+                    fibres.map(x, output, base, |x| {
+                        x.zip(shift, |x, m| x - m).zip(log, |x, log| x - log)
+                    });
+                }
+            },
+        );
     }
 }
 

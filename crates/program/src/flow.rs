@@ -109,8 +109,7 @@ mod tests {
     fn branches_are_no_cuts() {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
-        let mut unary =
-            |graph: &mut Graph, x| graph.push("u", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let unary = |graph: &mut Graph, x| graph.push("u", Op::Unary(Unary::Relu), &[x]).unwrap();
         let a = unary(&mut graph, x);
         let b = unary(&mut graph, a);
         let c = unary(&mut graph, a);

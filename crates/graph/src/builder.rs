@@ -1,10 +1,12 @@
 //! What an operator's `import` works with: the ONNX node, and the graph it appends to.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::onnx::attributes::Attributes;
+use crate::onnx::proto::data_type;
 use crate::op::{Binary, Op, Unary};
 use crate::tensor::{DType, Tensor};
 
@@ -59,9 +61,14 @@ impl NodeContext<'_> {
     }
 }
 
+/// The element type, as an ONNX number, that the file stores a value in: a value's own type only
+/// says that it is an integer, but the limits of a quantised one depend on its width.
+pub(crate) type StoredTypes = HashMap<ValueId, i32>;
+
 /// The graph under construction, as one node's import sees it.
 pub(crate) struct Builder<'a> {
     pub(crate) graph: &'a mut Graph,
+    pub(crate) stored: &'a mut StoredTypes,
     /// Name of the node being imported.
     pub(crate) name: &'a str,
 }
@@ -80,6 +87,21 @@ impl Builder<'_> {
     /// Element type.
     pub(crate) fn dtype(&self, value: ValueId) -> DType {
         self.graph.value(value).ty.dtype
+    }
+
+    /// The ONNX element type of an input, a stored constant or the result of a cast.
+    pub(crate) fn stored_type(&self, value: ValueId) -> Option<i32> {
+        let stored = self.stored.get(&value).copied();
+        stored.filter(|&onnx| onnx != data_type::UNDEFINED)
+    }
+
+    /// Says that a value is of an ONNX element type. A value that two types are claimed for (a
+    /// cast between integers is no node) has none from then on.
+    pub(crate) fn store_type(&mut self, value: ValueId, onnx: i32) {
+        let stored = self.stored.entry(value).or_insert(onnx);
+        if *stored != onnx {
+            *stored = data_type::UNDEFINED;
+        }
     }
 
     /// The elements of a value that does not depend on the input.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::activation::recognise_activations;
-use crate::builder::{Builder, NodeContext};
+use crate::builder::{Builder, NodeContext, StoredTypes};
 use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
 use crate::graph::{Graph, ValueId};
 use crate::model::{Declaration, Dim, Model, standard_opset};
@@ -13,7 +13,7 @@ use crate::onnx::attributes::Attributes;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use crate::onnx::tensor::read_tensor;
 use crate::op::import_of;
-use crate::tensor::{Data, Tensor, TensorType};
+use crate::tensor::{Data, ShapeDisplay, Tensor, TensorType, element_count};
 
 /// Functions and branches may nest this deep; a function that calls itself never ends.
 const MAX_DEPTH: usize = 32;
@@ -39,6 +39,7 @@ impl Model {
         let mut importer = Importer {
             model: self,
             graph: Graph::new(),
+            stored: StoredTypes::new(),
             errors: Vec::new(),
         };
         let mut scope = Scope::default();
@@ -52,6 +53,7 @@ impl Model {
                     importer.graph.add_input(input.name.clone(), ty)
                 }
             };
+            importer.stored.insert(value, input.onnx_type);
             scope.define(input.name, Binding::Value(value));
         }
         let outputs = importer.subgraph(self.graph(), &mut scope, self.opset(), 0)?;
@@ -75,16 +77,26 @@ fn input_type(input: &Declaration, options: &Specialisation) -> Result<TensorTyp
     let dtype = input.dtype.ok_or_else(|| {
         GraphError::Invalid(format!("input `{}` is no tensor of numbers", input.name))
     })?;
+    let shape = input_shape(input, options)?;
+    match element_count(&shape) {
+        Some(_) => Ok(TensorType::new(dtype, shape)),
+        None => Err(GraphError::Invalid(format!(
+            "input `{}` of shape `{}` is too large",
+            input.name,
+            ShapeDisplay(&shape)
+        ))),
+    }
+}
+
+/// The static shape of an input.
+fn input_shape(input: &Declaration, options: &Specialisation) -> Result<Vec<usize>, GraphError> {
     let given = options.shapes.get(&input.name);
     let Some(dims) = &input.dims else {
-        return match given {
-            Some(shape) => Ok(TensorType::new(dtype, shape.clone())),
-            None => Err(GraphError::OpenAxis {
-                input: input.name.clone(),
-                shape: input.shape(),
-                axis: 0,
-            }),
-        };
+        return given.cloned().ok_or_else(|| GraphError::OpenAxis {
+            input: input.name.clone(),
+            shape: input.shape(),
+            axis: 0,
+        });
     };
     if let Some(shape) = given
         && shape.len() != dims.len()
@@ -112,7 +124,7 @@ fn input_type(input: &Declaration, options: &Specialisation) -> Result<TensorTyp
             }
         });
     }
-    Ok(TensorType::new(dtype, extents))
+    Ok(extents)
 }
 
 fn given_shape<'a>(options: &'a Specialisation, input: &Declaration) -> &'a [usize] {
@@ -123,7 +135,7 @@ fn wrong_shape(input: &Declaration, given: &[usize]) -> GraphError {
     GraphError::InputShape {
         input: input.name.clone(),
         declared: input.shape(),
-        given: crate::tensor::ShapeDisplay(given).to_string(),
+        given: ShapeDisplay(given).to_string(),
     }
 }
 
@@ -174,6 +186,7 @@ impl Scope {
 struct Importer<'m> {
     model: &'m Model,
     graph: Graph,
+    stored: StoredTypes,
     errors: Vec<NodeError>,
 }
 
@@ -205,6 +218,9 @@ impl<'m> Importer<'m> {
             if used.contains(name.as_str()) {
                 let value = read_tensor(tensor, &self.model.external)?;
                 let value = self.graph.add_constant(name.clone(), value);
+                if let Some(stored) = tensor.data_type {
+                    self.stored.insert(value, stored);
+                }
                 scope.define(name, Binding::Value(value));
             }
         }
@@ -320,6 +336,7 @@ impl<'m> Importer<'m> {
                     &context,
                     &mut Builder {
                         graph: &mut self.graph,
+                        stored: &mut self.stored,
                         name: node_name(node),
                     },
                 ),
@@ -418,7 +435,9 @@ impl<'m> Importer<'m> {
         context: &NodeContext<'_>,
     ) -> Result<Vec<ValueId>, OpError> {
         let attributes = &context.attributes;
+        let mut stored = None;
         let tensor = if let Some(proto) = attributes.tensor("value")? {
+            stored = proto.data_type;
             self.attribute_tensor(&proto)?
         } else if let Some(x) = attributes.optional_float("value_float")? {
             Tensor::scalar(x)
@@ -431,7 +450,11 @@ impl<'m> Importer<'m> {
         } else {
             return Err(OpError::unsupported("it holds no numbers"));
         };
-        Ok(vec![self.graph.add_constant(node_name(node), tensor)])
+        let value = self.graph.add_constant(node_name(node), tensor);
+        if let Some(stored) = stored {
+            self.stored.insert(value, stored);
+        }
+        Ok(vec![value])
     }
 
     fn constant_of_shape(
@@ -441,6 +464,7 @@ impl<'m> Importer<'m> {
     ) -> Result<Vec<ValueId>, OpError> {
         let mut builder = Builder {
             graph: &mut self.graph,
+            stored: &mut self.stored,
             name: node_name(node),
         };
         let shape = builder.ints(context.input(0)?, "shape")?;
@@ -456,6 +480,7 @@ impl<'m> Importer<'m> {
         let value = value.ok_or_else(|| OpError::invalid("`value` must have one element"))?;
         builder = Builder {
             graph: &mut self.graph,
+            stored: &mut self.stored,
             name: node_name(node),
         };
         let value = builder.tensor(value);
@@ -465,6 +490,11 @@ impl<'m> Importer<'m> {
     fn attribute_tensor(&self, proto: &crate::onnx::proto::TensorProto) -> Result<Tensor, OpError> {
         read_tensor(proto, &self.model.external).map_err(|e| OpError::invalid(e.to_string()))
     }
+}
+
+/// Whether an operator of the standard set can be imported, in some form.
+pub(crate) fn is_known(op_type: &str) -> bool {
+    matches!(op_type, "Constant" | "ConstantOfShape" | "If") || import_of(op_type).is_some()
 }
 
 fn scalar_of(data: Data) -> Result<Tensor, OpError> {

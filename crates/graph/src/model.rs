@@ -1,6 +1,6 @@
 //! A model as its file describes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,9 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::error::GraphError;
+use crate::import::is_known;
 use crate::onnx::proto::{
-    GraphProto, ModelProto, OperatorSetIdProto, TensorProto, ValueInfoProto, data_type,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto,
 };
 use crate::onnx::tensor::{ExternalData, dtype_of};
 use crate::tensor::DType;
@@ -43,6 +44,9 @@ pub struct Declaration {
     pub name: String,
     /// Element type, `None` for what is no tensor of numbers.
     pub dtype: Option<DType>,
+    /// Element type as ONNX numbers it (`TensorProto.DataType`): 1 is `float`, 10 `float16`; 0
+    /// when the model does not say.
+    pub onnx_type: i32,
     /// Extent of each axis; `None` when the model does not say.
     pub dims: Option<Vec<Dim>>,
 }
@@ -173,6 +177,32 @@ impl Model {
         counts
     }
 
+    /// The operators among [`Model::operators`] that npcov does not know: neither of the standard
+    /// set nor a function of the model. Functions and branches are looked into.
+    pub fn unknown_operators(&self) -> BTreeSet<String> {
+        let functions = &self.proto.functions;
+        let is_function = |node: &NodeProto| {
+            let text = |s: &Option<String>| s.clone().unwrap_or_default();
+            functions
+                .iter()
+                .any(|f| f.name == node.op_type && text(&f.domain) == text(&node.domain))
+        };
+        let mut unknown = BTreeSet::new();
+        let mut pending: Vec<&[NodeProto]> = vec![&self.graph().node];
+        pending.extend(functions.iter().map(|f| f.node.as_slice()));
+        while let Some(nodes) = pending.pop() {
+            for node in nodes {
+                let known = node.is_standard() && is_known(node.op_type.as_deref().unwrap_or(""));
+                if !known && !is_function(node) {
+                    unknown.insert(node.qualified_op());
+                }
+                let branches = node.attribute.iter().filter_map(|a| a.g.as_deref());
+                pending.extend(branches.map(|g| g.node.as_slice()));
+            }
+        }
+        unknown
+    }
+
     /// Number of stored floating-point numbers: weights, biases, statistics.
     pub fn parameters(&self) -> usize {
         let floats =
@@ -220,12 +250,11 @@ fn declaration(info: &ValueInfoProto) -> Declaration {
             })
             .collect()
     });
+    let onnx_type = tensor.and_then(|t| t.elem_type).unwrap_or_default();
     Declaration {
         name: info.name.clone().unwrap_or_default(),
-        dtype: tensor
-            .and_then(|t| t.elem_type)
-            .filter(|&t| t != data_type::STRING)
-            .and_then(dtype_of),
+        dtype: dtype_of(onnx_type),
+        onnx_type,
         dims,
     }
 }

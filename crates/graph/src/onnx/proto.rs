@@ -125,6 +125,7 @@ pub(crate) struct AttributeProto {
 
 /// Values of `TensorProto.data_type`.
 pub(crate) mod data_type {
+    pub(crate) const UNDEFINED: i32 = 0;
     pub(crate) const FLOAT: i32 = 1;
     pub(crate) const UINT8: i32 = 2;
     pub(crate) const INT8: i32 = 3;

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use half::{bf16, f16};
+use prost::Message;
 
 use super::proto::{EXTERNAL, TensorProto, data_type as kind};
 use crate::error::GraphError;
@@ -83,6 +84,18 @@ pub(crate) fn read_tensor(
     let count = data.len();
     Tensor::new(shape.clone(), data)
         .ok_or_else(|| fail(format!("{count} elements for shape {shape:?}")))
+}
+
+impl Tensor {
+    /// Decodes a tensor in ONNX's own file format, a `TensorProto`: what ONNX's tests keep their
+    /// inputs and outputs in.
+    pub fn from_onnx(bytes: &[u8]) -> Result<Tensor, GraphError> {
+        let proto = TensorProto::decode(bytes).map_err(|e| GraphError::Tensor {
+            name: String::new(),
+            reason: e.to_string(),
+        })?;
+        read_tensor(&proto, &ExternalData::default())
+    }
 }
 
 /// Elements stored as little-endian bytes.
@@ -237,6 +250,16 @@ mod tests {
         }
         let minus_two = read(&raw(kind::INT16, &[1], &[0xfe, 0xff])).unwrap();
         assert_eq!(minus_two.as_i64(), Some(&[-2][..]));
+    }
+
+    #[test]
+    fn tensors_are_read_from_files_of_their_own() {
+        let proto = raw(kind::UINT8, &[2], &[1, 255]);
+        let tensor = Tensor::from_onnx(&proto.encode_to_vec()).unwrap();
+        assert_eq!(tensor, Tensor::ints(vec![1, 255]));
+        assert!(Tensor::from_onnx(&[0xff]).is_err());
+        // No bytes are a message without any field.
+        assert!(Tensor::from_onnx(&[]).is_err());
     }
 
     #[test]

@@ -169,7 +169,11 @@ fn import_cast(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueI
         .attributes
         .optional_int("to")?
         .ok_or_else(|| OpError::invalid("attribute `to` is missing"))?;
-    Ok(vec![b.cast(node.input(0)?, dtype_of(to)?)?])
+    let y = b.cast(node.input(0)?, dtype_of(to)?)?;
+    if let Ok(onnx) = i32::try_from(to) {
+        b.store_type(y, onnx);
+    }
+    Ok(vec![y])
 }
 
 /// The canonical type that stands for an ONNX element type.
@@ -204,16 +208,28 @@ fn import_identity(node: &NodeContext<'_>, _: &mut Builder<'_>) -> Result<Vec<Va
     Ok(vec![node.input(0)?])
 }
 
-/// In inference, dropout returns its input.
+/// In inference, dropout returns its input, and a mask that keeps everything; in training it
+/// does so at a ratio of 0.
 fn import_dropout(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     node.attributes.ignore(&["ratio", "seed"]);
-    node.only_outputs(1)?;
     if let Some(training) = node.optional(2)
         && b.float(training, "training_mode")? != 0.0
     {
-        return Err(OpError::unsupported("`training_mode` is on"));
+        let ratio = node.optional(1).map(|ratio| b.float(ratio, "ratio"));
+        if ratio.transpose()? != Some(0.0) {
+            return Err(OpError::unsupported("`training_mode` is on"));
+        }
     }
-    Ok(vec![node.input(0)?])
+    let x = node.input(0)?;
+    // Before opset 10, the mask's content is not defined.
+    if node.opset < 10 || !matches!(node.used_outputs[..], [_, true]) {
+        node.only_outputs(1)?;
+        return Ok(vec![x]);
+    }
+    let kept = Tensor::new([], Data::Bool(vec![true]));
+    let kept = b.tensor(kept.ok_or_else(|| OpError::invalid("a scalar has one element"))?);
+    let mask = b.push(Op::Expand(b.shape(x)), &[kept])?;
+    Ok(vec![x, mask])
 }
 
 #[cfg(test)]
@@ -348,8 +364,9 @@ mod tests {
         };
         assert!(training(false).import().unwrap().ops().is_empty());
         assert_eq!(training(true).error(), "unsupported: `training_mode` is on");
-        let mask = training(false).outputs(2);
-        assert_eq!(mask.error(), "unsupported: output 1 is used");
+        let masked = training(false).outputs(2).import().unwrap();
+        let mask = masked.graph.constant(masked.outputs[1]).unwrap();
+        assert_eq!(mask.as_ref(), &bools(&[2], &[true, true]));
     }
 
     #[test]

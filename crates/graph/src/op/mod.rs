@@ -281,7 +281,7 @@ impl Op {
             Op::Reduce(op) => op.export(node),
             Op::ArgMax(op) => op.export(node),
             Op::Softmax(op) => op.export(node),
-            Op::Reshape(shape) => node.int_input(&structure::to_i64(shape)),
+            Op::Reshape(shape) => structure::export_reshape(shape, node),
             Op::Transpose(perm) => node.ints("perm", &structure::to_i64(perm)),
             Op::Concat(axis) => node.int("axis", *axis as i64),
             Op::Slice(op) => op.export(node),

@@ -187,7 +187,6 @@ fn import_instance(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Va
 
 fn import_layer(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     node.attributes.ignore(&["stash_type"]);
-    node.only_outputs(1)?;
     let x = node.input(0)?;
     let shape = b.shape(x);
     let axis = builder::axis(node.attributes.int("axis", -1)?, shape.len())?;
@@ -199,7 +198,29 @@ fn import_layer(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
     if let Some(bias) = node.optional(2) {
         inputs.push(stretched(b, bias, &shape[axis..])?);
     }
-    Ok(vec![b.push(Op::LayerNormalization(layer), &inputs)?])
+    let epsilon = layer.epsilon;
+    let mut outputs = vec![b.push(Op::LayerNormalization(layer), &inputs)?];
+    if node.only_outputs(1).is_err() {
+        outputs.extend(statistics(b, x, (axis..shape.len()).collect(), epsilon)?);
+    }
+    Ok(outputs)
+}
+
+/// The mean, and the reciprocal of the standard deviation: further outputs of layer normalisation.
+fn statistics(
+    b: &mut Builder<'_>,
+    x: ValueId,
+    axes: Vec<usize>,
+    epsilon: f32,
+) -> Result<[ValueId; 2], OpError> {
+    let mean = reduce(b, ReduceKind::Mean, axes.clone(), true, x)?;
+    let centred = b.binary(Binary::Sub, x, mean)?;
+    let squares = b.binary(Binary::Mul, centred, centred)?;
+    let variance = reduce(b, ReduceKind::Mean, axes, true, squares)?;
+    let epsilon = b.scalar(epsilon);
+    let shifted = b.binary(Binary::Add, variance, epsilon)?;
+    let deviation = b.unary(Unary::Sqrt, shifted)?;
+    Ok([mean, b.unary(Unary::Reciprocal, deviation)?])
 }
 
 /// A parameter of layer normalisation, which may have any shape that broadcasts to `shape`.

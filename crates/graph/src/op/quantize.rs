@@ -1,12 +1,12 @@
 //! Quantised models (QDQ form) as plain arithmetic: the integers are computed exactly, as numbers
 //! between the limits of their type.
 
-use super::{Binary, Import, Unary};
+use super::{Binary, Gather, Import, Op, Unary};
 use crate::ValueId;
 use crate::builder::{self, Builder, NodeContext};
 use crate::error::OpError;
 use crate::onnx::proto::data_type;
-use crate::tensor::DType;
+use crate::tensor::{DType, ShapeDisplay, Tensor};
 
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
     match op_type {
@@ -39,7 +39,7 @@ fn import_dequantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<
 fn import_quantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     node.attributes.ignore(&["saturate", "precision"]);
     let x = node.input(0)?;
-    let (min, max) = limits(node)?;
+    let (min, max) = limits(node, b)?;
     let layout = Layout::read(node, b, x)?;
     let scale = layout.along(b, node.input(1)?, "scale")?;
     let x = b.cast(x, DType::F32)?;
@@ -52,15 +52,18 @@ fn import_quantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Va
     Ok(vec![b.cast(y, DType::I64)?])
 }
 
-/// The limits of the integer type: `output_dtype`, or 8 bits without sign when the node has no
-/// zero point either.
-fn limits(node: &NodeContext<'_>) -> Result<(f32, f32), OpError> {
+/// The limits of the integer type: `output_dtype`, or the zero point's, or 8 bits without sign
+/// when the node has neither.
+fn limits(node: &NodeContext<'_>, b: &Builder<'_>) -> Result<(f32, f32), OpError> {
     let given = node.attributes.int("output_dtype", 0)?;
-    let dtype = match i32::try_from(given) {
-        Ok(0) if node.optional(2).is_none() => data_type::UINT8,
-        Ok(0) => return Err(OpError::unsupported("a type given by the zero point")),
-        Ok(dtype) => dtype,
-        Err(_) => return Err(OpError::invalid(format!("`output_dtype` is {given}"))),
+    let given =
+        i32::try_from(given).map_err(|_| OpError::invalid(format!("`output_dtype` is {given}")))?;
+    let dtype = match (given, node.optional(2)) {
+        (0, None) => data_type::UINT8,
+        (0, Some(zero)) => b
+            .stored_type(zero)
+            .ok_or_else(|| OpError::unsupported("the zero point's type is computed"))?,
+        _ => given,
     };
     match dtype {
         data_type::UINT8 => Ok((0.0, 255.0)),
@@ -71,25 +74,31 @@ fn limits(node: &NodeContext<'_>) -> Result<(f32, f32), OpError> {
     }
 }
 
-/// How scale and zero point lie along the value: one number, or one per position of an axis.
+/// How scale and zero point lie along the value: one number, one per position of an axis, or one
+/// per block of positions.
 struct Layout {
     axis: i64,
     shape: Vec<usize>,
+    /// Length of a block; 0 when there are none.
+    block: usize,
 }
 
 impl Layout {
     fn read(node: &NodeContext<'_>, b: &Builder<'_>, x: ValueId) -> Result<Self, OpError> {
-        if node.attributes.int("block_size", 0)? != 0 {
-            return Err(OpError::unsupported("attribute `block_size`"));
-        }
+        let block = node.attributes.int("block_size", 0)?;
         Ok(Layout {
             axis: node.attributes.int("axis", 1)?,
             shape: b.shape(x),
+            block: usize::try_from(block)
+                .map_err(|_| OpError::invalid(format!("`block_size` is {block}")))?,
         })
     }
 
     /// A parameter in a shape that broadcasts along the axis.
     fn along(&self, b: &mut Builder<'_>, value: ValueId, what: &str) -> Result<ValueId, OpError> {
+        if self.block > 0 {
+            return self.blocks(b, value, what);
+        }
         let number = match b.shape(value)[..] {
             [] | [1] => return b.reshape(value, []),
             [number] => number,
@@ -105,6 +114,24 @@ impl Layout {
         let mut along = vec![1; self.shape.len() - axis];
         along[0] = number;
         b.reshape(value, along)
+    }
+
+    /// A parameter with one number per block, each repeated for the whole block.
+    fn blocks(&self, b: &mut Builder<'_>, value: ValueId, what: &str) -> Result<ValueId, OpError> {
+        let axis = builder::axis(self.axis, self.shape.len())?;
+        let mut expected = self.shape.clone();
+        expected[axis] = expected[axis].div_ceil(self.block);
+        if b.shape(value) != expected {
+            let (got, wanted) = (b.shape(value), ShapeDisplay(&expected));
+            return Err(OpError::invalid(format!(
+                "`{what}` has shape `{}`, blocks need `{wanted}`",
+                ShapeDisplay(&got)
+            )));
+        }
+        let block_of = |i: usize| (i / self.block) as i64;
+        let blocks = (0..self.shape[axis]).map(block_of).collect();
+        let blocks = b.tensor(Tensor::ints(blocks));
+        b.push(Op::Gather(Gather { axis }), &[value, blocks])
     }
 
     /// The zero point as floating-point numbers, unless it is zero everywhere.
@@ -129,7 +156,6 @@ impl Layout {
 mod tests {
     use super::super::testing::{Case, assert_close, floats, ints};
     use super::*;
-    use crate::tensor::Tensor;
 
     /// The example of the ONNX documentation of DequantizeLinear.
     #[test]
@@ -162,7 +188,17 @@ mod tests {
         );
     }
 
-    /// The example of the ONNX documentation of QuantizeLinear, without its zero point of 128:
+    #[test]
+    fn parameters_repeat_within_blocks() {
+        let case = Case::new("DequantizeLinear", 21)
+            .constant(ints(&[5], &[1, 2, 3, 4, 5]))
+            .constant(floats(&[3], &[1.0, 10.0, 100.0]))
+            .int("axis", 0)
+            .int("block_size", 2);
+        assert_eq!(case.value(), floats(&[5], &[1.0, 2.0, 30.0, 40.0, 500.0]));
+    }
+
+    /// The example of the ONNX documentation of QuantizeLinear:
     /// `[0, 2, 3, 1000, -254, -1000]` over 2 is `[0, 1, 1.5, 500, -127, -500]`.
     #[test]
     fn numbers_are_rounded_and_saturated() {
@@ -180,6 +216,10 @@ mod tests {
             .int("output_dtype", data_type::UINT8.into())
             .value();
         assert_eq!(shifted, ints(&[6], &[128, 129, 130, 255, 1, 0]));
+        let stored = case().stored(data_type::UINT8, ints(&[], &[128])).value();
+        assert_eq!(stored, shifted);
+        let signed = case().stored(data_type::INT8, ints(&[], &[1])).value();
+        assert_eq!(signed, ints(&[6], &[1, 2, 3, 127, -126, -128]));
     }
 
     #[test]
@@ -190,11 +230,17 @@ mod tests {
                 .constant(Tensor::scalar(1.0))
         };
         let zero = case().constant(ints(&[], &[0]));
-        assert_eq!(zero.error(), "unsupported: a type given by the zero point");
+        assert_eq!(
+            zero.error(),
+            "unsupported: the zero point's type is computed"
+        );
         let four = case().int("output_dtype", 22);
         assert_eq!(four.error(), "unsupported: element type 22");
-        let blocks = case().int("block_size", 32);
-        assert_eq!(blocks.error(), "unsupported: attribute `block_size`");
+        let blocks = case().int("block_size", 32).int("axis", 0);
+        assert_eq!(
+            blocks.error(),
+            "`scale` has shape `scalar`, blocks need `1`"
+        );
         let float = Case::new("DequantizeLinear", 21)
             .input(DType::F32, &[2])
             .constant(Tensor::scalar(1.0));

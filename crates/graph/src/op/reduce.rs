@@ -89,9 +89,10 @@ impl ReduceKind {
         }
     }
 
-    /// The reduction of numbers, at least one.
+    /// The reduction of numbers.
     fn of_floats(self, x: &[f64]) -> f64 {
-        let sum = |f: fn(f64) -> f64| x.iter().map(|&x| f(x)).sum::<f64>();
+        // Adding to 0, not to the -0 that `Iterator::sum` makes of nothing.
+        let sum = |f: fn(f64) -> f64| x.iter().fold(0.0, |acc, &x| acc + f(x));
         // NaN is larger and smaller than everything, as in NumPy.
         let max = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
         let min = |a: f64, b: f64| if a.is_nan() || a < b { a } else { b };
@@ -223,11 +224,16 @@ pub(super) fn reduced(
             "axis {axis} has no element to reduce"
         )));
     }
+    Ok(remaining(shape, axes, keep_dims))
+}
+
+/// The shape without the given axes, or with an extent of 1 there.
+fn remaining(shape: &[usize], axes: &[usize], keep_dims: bool) -> Vec<usize> {
     let extent = |(axis, &extent): (usize, &usize)| match axes.contains(&axis) {
         true => keep_dims.then_some(1),
         false => Some(extent),
     };
-    Ok(shape.iter().enumerate().filter_map(extent).collect())
+    shape.iter().enumerate().filter_map(extent).collect()
 }
 
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
@@ -313,7 +319,8 @@ fn import_global_pool(
     Ok(vec![reduce(b, kind, (2..rank).collect(), true, x)?])
 }
 
-/// Appends a reduction.
+/// Appends a reduction. That of no elements is a constant: the sum is 0, the maximum minus
+/// infinity, the mean not a number.
 pub(super) fn reduce(
     b: &mut Builder<'_>,
     kind: ReduceKind,
@@ -321,6 +328,21 @@ pub(super) fn reduce(
     keep_dims: bool,
     x: ValueId,
 ) -> Result<ValueId, OpError> {
+    let shape = b.shape(x);
+    let is_empty = |&axis: &usize| shape.get(axis) == Some(&0);
+    if let Some(axis) = axes.iter().copied().find(is_empty) {
+        let neutral = match b.dtype(x) {
+            DType::F32 => Some(Data::F32(vec![kind.of_floats(&[]) as f32])),
+            DType::I64 => kind.of_ints(&[]).map(|x| Data::I64(vec![x])),
+            DType::Bool => None,
+        };
+        let neutral = neutral.and_then(|data| Tensor::new([], data));
+        let neutral = b.tensor(neutral.ok_or_else(|| {
+            OpError::unsupported(format!("axis {axis} has no element to reduce"))
+        })?);
+        let shape = remaining(&shape, &axes, keep_dims);
+        return b.push(Op::Expand(shape), &[neutral]);
+    }
     let reduce = Reduce {
         kind,
         axes,
@@ -457,9 +479,24 @@ mod tests {
     }
 
     #[test]
-    fn nothing_cannot_be_reduced() {
-        let case = Case::new("ReduceMax", 18).input(DType::F32, &[2, 0]);
-        assert_eq!(case.error(), "unsupported: axis 1 has no element to reduce");
+    fn the_reduction_of_nothing_is_neutral() {
+        let of = |op_type| {
+            let case = Case::new(op_type, 18).input(DType::F32, &[2, 0]);
+            case.constant(ints(&[1], &[1])).value()
+        };
+        let both = |x: f32| floats(&[2, 1], &[x, x]);
+        assert_eq!(of("ReduceSum"), both(0.0));
+        assert_eq!(of("ReduceProd"), both(1.0));
+        assert_eq!(of("ReduceL2"), both(0.0));
+        assert_eq!(of("ReduceMax"), both(f32::NEG_INFINITY));
+        assert_eq!(of("ReduceMin"), both(f32::INFINITY));
+        assert_eq!(of("ReduceLogSumExp"), both(f32::NEG_INFINITY));
+        assert!(of("ReduceMean").to_f32().iter().all(|x| x.is_nan()));
+        let integers = Case::new("ReduceMax", 18).input(DType::I64, &[2, 0]);
+        assert_eq!(
+            integers.error(),
+            "unsupported: axis 1 has no element to reduce"
+        );
         let other = Case::new("ReduceMax", 18)
             .constant(floats(&[2, 0], &[]))
             .constant(ints(&[1], &[0]));

@@ -72,6 +72,8 @@ pub struct Resize {
     pub interpolation: Interpolation,
     /// How coordinates are related.
     pub coordinates: Coordinates,
+    /// Whether an axis that shrinks is smoothed: every input element then counts somewhere.
+    pub antialias: bool,
 }
 
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
@@ -94,6 +96,7 @@ impl Resize {
     ///     axes: vec![map.clone()],
     ///     interpolation: Interpolation::Linear,
     ///     coordinates: Coordinates::HalfPixel,
+    ///     antialias: false,
     /// };
     /// let taps = resize.taps(&map, 2);
     /// assert_eq!(taps[0], [(0, 1.0)]);
@@ -105,7 +108,7 @@ impl Resize {
         }
         let coordinate = |i| self.coordinate(map, input, i);
         (0..map.output)
-            .map(|i| gather_taps(&self.weights(coordinate(i), input), input))
+            .map(|i| gather_taps(&self.weights(coordinate(i), map.scale, input), input))
             .collect()
     }
 
@@ -151,9 +154,19 @@ impl Resize {
     }
 
     /// Positions, which may lie outside of the input, and weights at a coordinate.
-    fn weights(&self, x: f64, input: usize) -> Vec<(f64, f64)> {
+    fn weights(&self, x: f64, scale: f32, input: usize) -> Vec<(f64, f64)> {
+        // To smooth, the kernel is stretched until neighbouring outputs share their inputs.
+        let shrink = match self.antialias {
+            true => f64::from(scale).min(1.0),
+            false => 1.0,
+        };
         match self.interpolation {
             Interpolation::Nearest(rounding) => vec![(rounding.round(x), 1.0)],
+            Interpolation::Linear if shrink < 1.0 => {
+                let mut taps = kernel(x, 1.0, shrink, |x| 1.0 - x.abs());
+                normalise(&mut taps);
+                taps
+            }
             Interpolation::Linear => {
                 let left = x.floor();
                 vec![(left, 1.0 - (x - left)), (left + 1.0, x - left)]
@@ -162,14 +175,12 @@ impl Resize {
                 coefficient,
                 exclude_outside,
             } => {
-                let left = x.floor();
-                let mut taps: Vec<(f64, f64)> = [-1.0, 0.0, 1.0, 2.0]
-                    .map(|i| (left + i, cubic(x - (left + i), f64::from(coefficient))))
-                    .to_vec();
+                let mut taps = kernel(x, 2.0, shrink, |x| cubic(x, f64::from(coefficient)));
                 if exclude_outside {
                     taps.retain(|&(p, _)| p >= 0.0 && p < input as f64);
-                    let sum: f64 = taps.iter().map(|t| t.1).sum();
-                    taps.iter_mut().for_each(|t| t.1 /= sum);
+                }
+                if exclude_outside || shrink < 1.0 {
+                    normalise(&mut taps);
                 }
                 taps
             }
@@ -210,12 +221,31 @@ impl Resize {
             }
         }
         node.string("coordinate_transformation_mode", self.coordinates.name());
+        node.int("antialias", i64::from(self.antialias));
         let axes: Vec<usize> = self.axes.iter().map(|m| m.axis).collect();
         let scales: Vec<f32> = self.axes.iter().map(|m| m.scale).collect();
         node.ints("axes", &to_i64(&axes));
         node.no_input();
         node.floats_input(&scales);
     }
+}
+
+/// The weights of a kernel around `x` that is zero from `radius` on, with distances scaled by
+/// `shrink`.
+fn kernel(x: f64, radius: f64, shrink: f64, f: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+    let reach = radius / shrink;
+    let first = (x - reach).floor() + 1.0;
+    (0..(2.0 * reach).ceil() as usize)
+        .map(|i| first + i as f64)
+        .filter(|&position| position < x + reach)
+        .map(|position| (position, f((position - x) * shrink)))
+        .collect()
+}
+
+/// Makes the weights add up to 1.
+fn normalise(taps: &mut [(f64, f64)]) {
+    let sum: f64 = taps.iter().map(|t| t.1).sum();
+    taps.iter_mut().for_each(|t| t.1 /= sum);
 }
 
 /// The cubic convolution kernel of Keys at distance `x` below 2.
@@ -321,6 +351,7 @@ fn import_upsample(
         axes,
         interpolation,
         coordinates: Coordinates::Asymmetric,
+        antialias: false,
     };
     match mode.as_str() {
         "nearest" => {
@@ -352,9 +383,6 @@ fn import_resize(
     let coordinates = Coordinates::parse(&coordinates)?;
     // Only the coordinates of a crop, refused above, look at it.
     attributes.ignore(&["extrapolation_value"]);
-    if attributes.flag("antialias", false)? {
-        return Err(OpError::unsupported("`antialias`"));
-    }
     let rounding = attributes.string("nearest_mode", "round_prefer_floor")?;
     let rounding = NearestRounding::parse(&rounding)?;
     let coefficient = attributes.float("cubic_coeff_a", -0.75)?;
@@ -373,6 +401,7 @@ fn import_resize(
         axes: import_axes(node, builder, x)?,
         interpolation,
         coordinates,
+        antialias: attributes.flag("antialias", false)?,
     };
     Ok(vec![append(builder, x, op)?])
 }
@@ -596,6 +625,22 @@ mod tests {
     }
 
     #[test]
+    fn smoothed_values_of_the_onnx_documentation() {
+        // resize_downsample_scales_linear_antialias, ..._cubic_antialias: the data are 1 + j + 4i
+        // at row i and column j, so the first output, 2.875 and 2.5180721, is 1 + 5j.
+        let four = |mode| {
+            scales(&[1, 4], &[1.0, 0.6])
+                .string("mode", mode)
+                .int("antialias", 1)
+        };
+        assert_line(four("linear"), &[1.375, 3.0]);
+        assert_line(four("cubic"), &[1.3036144, 3.0714286]);
+        // An axis that grows is not smoothed.
+        let two = || scales(&[1, 2], &[1.0, 2.0]).string("mode", "linear");
+        assert_eq!(line(two().int("antialias", 1)), line(two()));
+    }
+
+    #[test]
     fn nearest_values_of_the_onnx_documentation() {
         // resize_upsample_scales_nearest, resize_downsample_scales_nearest
         assert_line(
@@ -714,7 +759,6 @@ mod tests {
             scales(&[1, 2], &[1.0, 2.0]).constant(ints(&[2], &[1, 4])),
             scales(&[1, 2], &[1.0, 2.0]).string("mode", "sinc"),
             scales(&[1, 2], &[1.0, 2.0]).string("nearest_mode", "random"),
-            scales(&[1, 2], &[1.0, 2.0]).int("antialias", 1),
             scales(&[1, 2], &[1.0, 2.0])
                 .string("coordinate_transformation_mode", "tf_crop_and_resize"),
             scales(&[0, 2], &[2.0, 2.0]),

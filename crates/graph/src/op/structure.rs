@@ -5,6 +5,7 @@ use super::{Import, Op, arguments, broadcast};
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext, axes, axis};
 use crate::error::OpError;
+use crate::onnx::export::OnnxNode;
 use crate::tensor::{Data, ShapeDisplay, Tensor, TensorType, element_count, strides};
 
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
@@ -27,6 +28,14 @@ pub(super) fn to_i64(values: &[usize]) -> Vec<i64> {
         .iter()
         .map(|&v| i64::try_from(v).unwrap_or(i64::MAX))
         .collect()
+}
+
+pub(super) fn export_reshape(shape: &[usize], node: &mut OnnxNode<'_>) {
+    node.int_input(&to_i64(shape));
+    // Zero would stand for the input's extent.
+    if shape.contains(&0) {
+        node.int("allowzero", 1);
+    }
 }
 
 /// Extents as ONNX writes them, none below zero.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use super::{Op, import_of};
-use crate::builder::{Builder, NodeContext};
+use crate::builder::{Builder, NodeContext, StoredTypes};
 use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::import::Specialisation;
@@ -19,6 +19,7 @@ pub(crate) struct Case {
     op_type: &'static str,
     opset: i64,
     graph: Graph,
+    stored: StoredTypes,
     attributes: Vec<AttributeProto>,
     inputs: Vec<Option<ValueId>>,
     used_outputs: Vec<bool>,
@@ -37,6 +38,7 @@ impl Case {
             op_type,
             opset,
             graph: Graph::new(),
+            stored: StoredTypes::new(),
             attributes: Vec::new(),
             inputs: Vec::new(),
             used_outputs: vec![true],
@@ -53,6 +55,14 @@ impl Case {
     /// The next argument: a constant.
     pub(crate) fn constant(mut self, tensor: Tensor) -> Self {
         let id = self.graph.add_constant("c", tensor);
+        self.inputs.push(Some(id));
+        self
+    }
+
+    /// The next argument: a constant that the file stores in the given ONNX element type.
+    pub(crate) fn stored(mut self, onnx: i32, tensor: Tensor) -> Self {
+        let id = self.graph.add_constant("c", tensor);
+        self.stored.insert(id, onnx);
         self.inputs.push(Some(id));
         self
     }
@@ -113,6 +123,7 @@ impl Case {
         };
         let mut builder = Builder {
             graph: &mut self.graph,
+            stored: &mut self.stored,
             name: "node",
         };
         let import = import_of(self.op_type).expect("the operator is known");

@@ -141,10 +141,21 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds a constant.
+    /// Adds a constant that is made for the node; see [`Builder::make_room`].
     pub(crate) fn tensor(&mut self, tensor: Tensor) -> ValueId {
         let name = format!("{}.constant", self.name);
-        self.graph.add_constant(name, tensor)
+        self.graph.add_made(name, tensor)
+    }
+
+    /// An error when a constant of so many elements is out of proportion to the file: to be asked
+    /// before one is made whose size the file only claims.
+    pub(crate) fn make_room(&mut self, elements: usize) -> Result<(), OpError> {
+        match self.graph.make_room(elements) {
+            true => Ok(()),
+            false => Err(OpError::unsupported(format!(
+                "a constant of {elements} elements"
+            ))),
+        }
     }
 
     /// Appends a canonical operator.

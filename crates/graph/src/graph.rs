@@ -6,9 +6,13 @@ use crate::error::OpError;
 use crate::op::Op;
 use crate::tensor::{ShapeDisplay, Tensor, TensorType, element_count};
 
-/// The largest result, in elements, that is computed while a graph is built. A few bytes of a
-/// file can ask for terabytes (Expand, Tile, Pad); such a node stays a node.
-const MAX_FOLDED: usize = 1 << 27;
+/// The elements of constants that may be made while a graph is built, beside [`MADE_PER_GIVEN`]
+/// for each that is given. A few bytes of a file can ask for terabytes (Expand, Tile, Pad), in one
+/// node or in many.
+const MADE: usize = 1 << 26;
+
+/// Weights are cast, dequantised, transposed, reshaped: a few times each.
+const MADE_PER_GIVEN: usize = 8;
 
 /// A value of a [`Graph`]: an input, a constant or the output of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +59,10 @@ pub struct Graph {
     nodes: Vec<Node>,
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
+    /// Elements of the constants that were given.
+    given: usize,
+    /// Elements of the constants that were made.
+    made: usize,
 }
 
 impl Graph {
@@ -131,7 +139,24 @@ impl Graph {
         tensor: impl Into<Arc<Tensor>>,
     ) -> ValueId {
         let tensor = tensor.into();
+        self.given = self.given.saturating_add(tensor.data().len());
         self.add_value(name.into(), tensor.ty(), Some(tensor))
+    }
+
+    /// Adds a constant that was made, with [`Graph::make_room`] where that can be large.
+    pub(crate) fn add_made(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
+        self.add_value(name.into(), tensor.ty(), Some(tensor.into()))
+    }
+
+    /// Whether a constant of so many elements may be made, which is taken as done.
+    pub(crate) fn make_room(&mut self, elements: usize) -> bool {
+        let made = self.made.saturating_add(elements);
+        let allowed = self.given.saturating_mul(MADE_PER_GIVEN);
+        let fits = made <= allowed.saturating_add(MADE);
+        if fits {
+            self.made = made;
+        }
+        fits
     }
 
     /// Appends a node and returns its output; on constants it is computed at once, where
@@ -149,17 +174,13 @@ impl Graph {
             let shape = ShapeDisplay(&ty.shape);
             OpError::invalid(format!("the result of shape `{shape}` is too large"))
         })?;
-        let constants = || -> Option<Vec<&Tensor>> {
+        let is_constant = |&i| self.constant(i).is_some();
+        if inputs.iter().all(is_constant) && self.make_room(numel) {
             let constant = |&i| self.constant(i).map(Arc::as_ref);
-            inputs.iter().map(constant).collect()
-        };
-        let folded = if numel <= MAX_FOLDED {
-            constants().and_then(|c| op.eval(&c, &ty))
-        } else {
-            None
-        };
-        if let Some(tensor) = folded {
-            return Ok(self.add_constant(name, tensor));
+            let constants: Option<Vec<&Tensor>> = inputs.iter().map(constant).collect();
+            if let Some(tensor) = constants.and_then(|c| op.eval(&c, &ty)) {
+                return Ok(self.add_made(name, tensor));
+            }
         }
         let output = self.add_value(name.clone(), ty, None);
         self.values[output.index()].producer = Some(self.nodes.len());
@@ -279,6 +300,23 @@ mod tests {
         let sum = add(&mut graph, a, b).unwrap();
         assert!(graph.constant(sum).is_none());
         assert_eq!(graph.nodes().len(), 1);
+    }
+
+    #[test]
+    fn many_nodes_get_no_more_room_than_one() {
+        let mut graph = Graph::new();
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let is_folded = |graph: &mut Graph| {
+            let wide = graph.push("wide", Op::Expand(vec![16]), &[one]).unwrap();
+            graph.constant(wide).is_some()
+        };
+        assert!(is_folded(&mut graph));
+        assert!(graph.make_room(MADE - 16));
+        assert!(!is_folded(&mut graph));
+        // What a file really holds brings room with it.
+        graph.add_constant("two", Tensor::vector(vec![0.0; 2]));
+        assert!(is_folded(&mut graph));
+        assert!(!is_folded(&mut graph));
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::tensor::{Data, ShapeDisplay, Tensor, TensorType, element_count};
 /// Functions and branches may nest this deep; a function that calls itself never ends.
 const MAX_DEPTH: usize = 32;
 
+/// Functions that call functions multiply: a few lines can mean more nodes than memory holds.
+const MAX_INLINED: usize = 1 << 18;
+
 /// What is left open in a model and must be known for a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Specialisation {
@@ -40,6 +43,7 @@ impl Model {
             model: self,
             graph: Graph::new(),
             stored: StoredTypes::new(),
+            inlined: 0,
             errors: Vec::new(),
         };
         let mut scope = Scope::default();
@@ -56,7 +60,12 @@ impl Model {
             importer.stored.insert(value, input.onnx_type);
             scope.define(input.name, Binding::Value(value));
         }
-        let outputs = importer.subgraph(self.graph(), &mut scope, self.opset(), 0)?;
+        let around = Surroundings {
+            opset: self.opset(),
+            call: None,
+            depth: 0,
+        };
+        let outputs = importer.subgraph(self.graph(), &mut scope, around)?;
         if !importer.errors.is_empty() {
             return Err(GraphError::Nodes(importer.errors));
         }
@@ -187,6 +196,8 @@ struct Importer<'m> {
     model: &'m Model,
     graph: Graph,
     stored: StoredTypes,
+    /// Number of nodes from functions and branches.
+    inlined: usize,
     errors: Vec<NodeError>,
 }
 
@@ -204,8 +215,7 @@ impl<'m> Importer<'m> {
         &mut self,
         proto: &GraphProto,
         scope: &mut Scope,
-        opset: i64,
-        depth: usize,
+        around: Surroundings<'_>,
     ) -> Result<Vec<Option<ValueId>>, GraphError> {
         let outputs: Vec<&str> = proto
             .output
@@ -224,11 +234,6 @@ impl<'m> Importer<'m> {
                 scope.define(name, Binding::Value(value));
             }
         }
-        let around = Surroundings {
-            opset,
-            call: None,
-            depth,
-        };
         self.nodes(&proto.node, &used, scope, around)?;
         outputs
             .iter()
@@ -248,6 +253,13 @@ impl<'m> Importer<'m> {
         scope: &mut Scope,
         around: Surroundings<'_>,
     ) -> Result<(), GraphError> {
+        if around.depth > 0 {
+            self.inlined = self.inlined.saturating_add(nodes.len());
+        }
+        if self.inlined > MAX_INLINED {
+            let message = format!("functions expand to more than {MAX_INLINED} nodes");
+            return Err(GraphError::Invalid(message));
+        }
         for node in nodes {
             let outputs = match self.node(node, used, scope, around)? {
                 Ok(outputs) => outputs.into_iter().map(Some).collect(),
@@ -424,7 +436,11 @@ impl<'m> Importer<'m> {
             return Err(GraphError::Invalid("branches nest too deeply".to_owned()));
         }
         scope.levels.push(HashMap::new());
-        let outputs = self.subgraph(branch, scope, around.opset, around.depth + 1);
+        let around = Surroundings {
+            depth: around.depth + 1,
+            ..around
+        };
+        let outputs = self.subgraph(branch, scope, around);
         scope.levels.pop();
         Ok(outputs?.into_iter().collect::<Option<_>>().ok_or(None))
     }
@@ -549,4 +565,211 @@ fn used_names<'a>(nodes: &'a [NodeProto], outputs: &[&'a str]) -> HashSet<&'a st
     }
     used.remove("");
     used
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::onnx::proto::{
+        DimensionProto, ModelProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+        TensorTypeProto, TypeProto, ValueInfoProto, attribute_type, data_type,
+    };
+    use crate::op::{Op, Unary};
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(ToString::to_string).collect()
+    }
+
+    fn node(op_type: &str, input: &[&str], output: &[&str]) -> NodeProto {
+        NodeProto {
+            op_type: Some(op_type.to_owned()),
+            input: names(input),
+            output: names(output),
+            ..Default::default()
+        }
+    }
+
+    fn attribute(name: &str) -> AttributeProto {
+        AttributeProto {
+            name: Some(name.to_owned()),
+            ..Default::default()
+        }
+    }
+
+    fn scalar(name: &str, onnx: i32) -> TensorProto {
+        TensorProto {
+            name: Some(name.to_owned()),
+            data_type: Some(onnx),
+            int32_data: vec![1],
+            float_data: vec![1.0],
+            ..Default::default()
+        }
+    }
+
+    /// A value of `f32`; extents are left out for outputs.
+    fn value(name: &str, dims: Option<&[i64]>) -> ValueInfoProto {
+        let dim = |&d: &i64| DimensionProto {
+            dim_value: Some(d),
+            dim_param: None,
+        };
+        ValueInfoProto {
+            name: Some(name.to_owned()),
+            r#type: Some(TypeProto {
+                tensor_type: Some(TensorTypeProto {
+                    elem_type: Some(data_type::FLOAT),
+                    shape: dims.map(|dims| TensorShapeProto {
+                        dim: dims.iter().map(dim).collect(),
+                    }),
+                }),
+            }),
+        }
+    }
+
+    /// A model from `x` to `y`.
+    fn specialise(
+        dims: &[i64],
+        nodes: Vec<NodeProto>,
+        initializer: Vec<TensorProto>,
+        functions: Vec<FunctionProto>,
+    ) -> Result<Graph, GraphError> {
+        let proto = ModelProto {
+            graph: Some(GraphProto {
+                node: nodes,
+                initializer,
+                input: vec![value("x", Some(dims))],
+                output: vec![value("y", None)],
+                ..Default::default()
+            }),
+            functions,
+            opset_import: vec![OperatorSetIdProto {
+                domain: None,
+                version: Some(17),
+            }],
+            ..Default::default()
+        };
+        Model::from_bytes(proto.encode_to_vec())?.specialise(&Specialisation::default())
+    }
+
+    fn ops(graph: &Graph) -> Vec<&Op> {
+        graph.nodes().iter().map(|n| &n.op).collect()
+    }
+
+    #[test]
+    fn inputs_beyond_any_memory_are_refused() {
+        let relu = || vec![node("Relu", &["x"], &["y"])];
+        assert!(specialise(&[1, 3], relu(), vec![], vec![]).is_ok());
+        let error = specialise(&[1 << 40, 1 << 40], relu(), vec![], vec![]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid model: input `x` of shape `1099511627776x1099511627776` is too large"
+        );
+    }
+
+    #[test]
+    fn the_type_of_a_zero_point_is_that_of_the_file() {
+        let quantised = |nodes: Vec<NodeProto>, onnx| {
+            let last = node("QuantizeLinear", &["x", "scale", "zero"], &["y"]);
+            let stored = vec![scalar("scale", data_type::FLOAT), scalar("stored", onnx)];
+            specialise(&[1], [nodes, vec![last]].concat(), stored, vec![])
+        };
+        let cast = |from: &str, to: &str, onnx: i32| {
+            let mut cast = node("Cast", &[from], &[to]);
+            cast.attribute.push(AttributeProto {
+                r#type: Some(attribute_type::INT),
+                i: Some(onnx.into()),
+                ..attribute("to")
+            });
+            cast
+        };
+        let limits = |graph: Result<Graph, GraphError>| match ops(&graph.unwrap())[..] {
+            [.., Op::Unary(Unary::Clip { min, max }), Op::Cast(_)] => (*min, *max),
+            ref other => panic!("{other:?}"),
+        };
+        let identity = || vec![node("Identity", &["stored"], &["zero"])];
+        assert_eq!(
+            limits(quantised(identity(), data_type::INT8)),
+            (-128.0, 127.0)
+        );
+        assert_eq!(
+            limits(quantised(identity(), data_type::UINT8)),
+            (0.0, 255.0)
+        );
+        let computed = vec![cast("stored", "zero", data_type::INT16)];
+        let computed = quantised(computed, data_type::FLOAT);
+        assert_eq!(limits(computed), (-32_768.0, 32_767.0));
+        // Between integers a cast is nothing, and the value would be of two types.
+        let recast = vec![cast("stored", "zero", data_type::UINT8)];
+        let error = quantised(recast, data_type::INT32).unwrap_err().to_string();
+        assert!(
+            error.contains("the zero point's type is computed"),
+            "{error}"
+        );
+    }
+
+    fn function(name: &str, nodes: Vec<NodeProto>) -> FunctionProto {
+        FunctionProto {
+            name: Some(name.to_owned()),
+            input: names(&["a"]),
+            output: names(&["b"]),
+            node: nodes,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn functions_that_multiply_are_refused() {
+        // Each function calls the next one twice: 2^depth ReLUs.
+        let chain = |depth: usize| {
+            let mut functions = vec![function("f0", vec![node("Relu", &["a"], &["b"])])];
+            for i in 1..=depth {
+                let next = format!("f{}", i - 1);
+                let calls = vec![node(&next, &["a"], &["c"]), node(&next, &["c"], &["b"])];
+                functions.push(function(&format!("f{i}"), calls));
+            }
+            let call = node(&format!("f{depth}"), &["x"], &["y"]);
+            specialise(&[1], vec![call], vec![], functions)
+        };
+        assert_eq!(chain(5).unwrap().nodes().len(), 32);
+        let error = chain(30).unwrap_err().to_string();
+        assert!(error.contains("functions expand to more than"), "{error}");
+        let itself = function("f", vec![node("f", &["a"], &["b"])]);
+        let error = specialise(&[1], vec![node("f", &["x"], &["y"])], vec![], vec![itself]);
+        assert!(error.unwrap_err().to_string().contains("nests too deeply"));
+    }
+
+    #[test]
+    fn arguments_of_a_call_reach_the_branches_of_the_function() {
+        let alpha = AttributeProto {
+            r#type: Some(attribute_type::FLOAT),
+            ref_attr_name: Some("slope".to_owned()),
+            ..attribute("alpha")
+        };
+        let mut leaky = node("LeakyRelu", &["a"], &["inner"]);
+        leaky.attribute.push(alpha);
+        let branch = GraphProto {
+            node: vec![leaky],
+            output: vec![value("inner", None)],
+            ..Default::default()
+        };
+        let mut branching = node("If", &["condition"], &["b"]);
+        for name in ["then_branch", "else_branch"] {
+            branching.attribute.push(AttributeProto {
+                g: Some(Box::new(branch.clone())),
+                ..attribute(name)
+            });
+        }
+        let mut function = function("f", vec![branching]);
+        function.input.push("condition".to_owned());
+        let mut call = node("f", &["x", "yes"], &["y"]);
+        call.attribute.push(AttributeProto {
+            r#type: Some(attribute_type::FLOAT),
+            f: Some(0.25),
+            ..attribute("slope")
+        });
+        let yes = vec![scalar("yes", data_type::BOOL)];
+        let graph = specialise(&[1], vec![call], yes, vec![function]).unwrap();
+        assert_eq!(ops(&graph), [&Op::Unary(Unary::LeakyRelu { alpha: 0.25 })]);
+    }
 }

@@ -274,3 +274,49 @@ impl crate::onnx::proto::NodeProto {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::proto::{AttributeProto, FunctionProto};
+
+    fn node(domain: &str, op_type: &str) -> NodeProto {
+        NodeProto {
+            domain: Some(domain.to_owned()),
+            op_type: Some(op_type.to_owned()),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn unknown_operators_are_found_in_functions_and_branches() {
+        let mut branching = node("", "If");
+        branching.attribute.push(AttributeProto {
+            g: Some(Box::new(GraphProto {
+                node: vec![node("", "Relu"), node("", "Mystery")],
+                ..Default::default()
+            })),
+            ..Default::default()
+        });
+        let model = ModelProto {
+            graph: Some(GraphProto {
+                node: vec![branching, node("own", "Block"), node("other", "Block")],
+                ..Default::default()
+            }),
+            functions: vec![FunctionProto {
+                name: Some("Block".to_owned()),
+                domain: Some("own".to_owned()),
+                node: vec![node("", "Constant"), node("", "Riddle")],
+                ..Default::default()
+            }],
+            opset_import: vec![OperatorSetIdProto {
+                domain: None,
+                version: Some(17),
+            }],
+            ..Default::default()
+        };
+        let model = Model::from_bytes(model.encode_to_vec()).unwrap();
+        let unknown: Vec<String> = model.unknown_operators().into_iter().collect();
+        assert_eq!(unknown, ["Mystery", "Riddle", "other.Block"]);
+    }
+}

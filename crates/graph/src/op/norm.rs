@@ -263,6 +263,7 @@ fn import_group(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
     let members = channels / groups * spatial.iter().product::<usize>();
     let grouped = b.reshape(x, [batch, groups, members])?;
     let per_channel = node.opset >= 21;
+    b.make_room(if per_channel { 2 * groups } else { 0 })?;
     let parameters = match per_channel {
         true => [1.0, 0.0].map(|fill| b.tensor(Tensor::vector(vec![fill; groups]))),
         false => [scale, bias],

@@ -128,6 +128,7 @@ impl Layout {
                 ShapeDisplay(&got)
             )));
         }
+        b.make_room(self.shape[axis])?;
         let block_of = |i: usize| (i / self.block) as i64;
         let blocks = (0..self.shape[axis]).map(block_of).collect();
         let blocks = b.tensor(Tensor::ints(blocks));

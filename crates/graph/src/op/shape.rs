@@ -8,10 +8,6 @@ use crate::builder::{self, Builder, NodeContext};
 use crate::error::OpError;
 use crate::tensor::{DType, Data, Tensor, element_count, strides};
 
-/// The longest sequence that Range makes, and the most elements of a mask or an identity matrix:
-/// a few bytes of a file could ask for any number.
-const MAX_ELEMENTS: usize = 1 << 27;
-
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
     match op_type {
         "Shape" => Some(import_shape),
@@ -74,14 +70,14 @@ fn import_range(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
                     _ => return Err(OpError::invalid(format!("`{what}` must be a scalar"))),
                 };
             }
-            Data::I64(int_range(bounds)?)
+            Data::I64(int_range(b, bounds)?)
         }
         DType::F32 => {
             let mut bounds = [0.0; 3];
             for ((bound, input), what) in bounds.iter_mut().zip(inputs).zip(RANGE) {
                 *bound = b.float(input, what)?;
             }
-            Data::F32(float_range(bounds)?)
+            Data::F32(float_range(b, bounds)?)
         }
         DType::Bool => return Err(OpError::invalid("`start` is of type bool")),
     };
@@ -90,7 +86,7 @@ fn import_range(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
 
 const RANGE: [&str; 3] = ["start", "limit", "delta"];
 
-fn int_range([start, limit, delta]: [i64; 3]) -> Result<Vec<i64>, OpError> {
+fn int_range(b: &mut Builder<'_>, [start, limit, delta]: [i64; 3]) -> Result<Vec<i64>, OpError> {
     let span = i128::from(limit) - i128::from(start);
     let delta = i128::from(delta);
     let number = match delta {
@@ -100,13 +96,13 @@ fn int_range([start, limit, delta]: [i64; 3]) -> Result<Vec<i64>, OpError> {
         _ => (span + delta + 1) / delta,
     };
     let number = usize::try_from(number.max(0)).unwrap_or(usize::MAX);
-    check_number(number)?;
+    b.make_room(number)?;
     // Every element lies between `start` and `limit`, so the sum fits.
     let element = |i| (i128::from(start) + i as i128 * delta) as i64;
     Ok((0..number).map(element).collect())
 }
 
-fn float_range([start, limit, delta]: [f32; 3]) -> Result<Vec<f32>, OpError> {
+fn float_range(b: &mut Builder<'_>, [start, limit, delta]: [f32; 3]) -> Result<Vec<f32>, OpError> {
     let (start, delta) = (f64::from(start), f64::from(delta));
     let number = ((f64::from(limit) - start) / delta).ceil();
     if delta == 0.0 || number.is_nan() {
@@ -116,19 +112,10 @@ fn float_range([start, limit, delta]: [f32; 3]) -> Result<Vec<f32>, OpError> {
     }
     // The conversion saturates.
     let number = number as usize;
-    check_number(number)?;
+    b.make_room(number)?;
     Ok((0..number)
         .map(|i| (start + i as f64 * delta) as f32)
         .collect())
-}
-
-fn check_number(number: usize) -> Result<(), OpError> {
-    match number <= MAX_ELEMENTS {
-        true => Ok(()),
-        false => Err(OpError::unsupported(format!(
-            "a constant of {number} elements"
-        ))),
-    }
 }
 
 /// The coordinates of the elements that are not zero, one row per axis.
@@ -230,7 +217,7 @@ fn import_trilu(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
     let [.., rows, columns] = b.shape(x)[..] else {
         return Err(OpError::invalid("the input is no matrix"));
     };
-    let mask = diagonal_mask(rows, columns, |distance| match upper {
+    let mask = diagonal_mask(b, rows, columns, |distance| match upper {
         true => distance >= i128::from(k),
         false => distance <= i128::from(k),
     })?;
@@ -246,11 +233,12 @@ fn import_trilu(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Value
 
 /// For each element of a matrix, a test of how far right of the diagonal it stands.
 fn diagonal_mask(
+    b: &mut Builder<'_>,
     rows: usize,
     columns: usize,
     test: impl Fn(i128) -> bool,
 ) -> Result<Vec<bool>, OpError> {
-    check_number(rows.saturating_mul(columns))?;
+    b.make_room(rows.saturating_mul(columns))?;
     // An extent of zero leaves no row to visit, however many the other one counts.
     let rows = if columns == 0 { 0 } else { rows };
     let mut mask = Vec::new();
@@ -274,7 +262,7 @@ fn import_eye_like(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Va
             b.rank(x)
         )));
     };
-    let mask = diagonal_mask(rows, columns, |distance| distance == i128::from(k))?;
+    let mask = diagonal_mask(b, rows, columns, |distance| distance == i128::from(k))?;
     let mask = constant(b, [rows, columns], Data::Bool(mask))?;
     Ok(vec![b.cast(mask, dtype)?])
 }
@@ -293,7 +281,7 @@ fn import_one_hot(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Val
         .ok()
         .filter(|&d| d > 0)
         .ok_or_else(|| OpError::invalid(format!("`depth` is {depth}")))?;
-    check_number(extent)?;
+    b.make_room(extent)?;
     let values = b.required_constant(node.input(2)?, "values")?;
     let value = |i: usize| values.select(Vec::new(), &[i]);
     let (Some(off), Some(on), [2]) = (value(0), value(1), values.shape()) else {

@@ -118,6 +118,11 @@ impl Weights {
         }
     }
 
+    /// Weights of one channel.
+    pub(crate) fn k(&self) -> usize {
+        self.k
+    }
+
     /// The blocks, each with its first channel.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
         let mut first = 0;
@@ -148,15 +153,23 @@ pub(crate) struct Block<'a> {
     k: usize,
 }
 
+/// Taps on a tensor, known to be inside of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk<'a> {
+    x: &'a [Pack],
+    taps: Taps,
+    /// Weights of a channel that the taps were checked against.
+    k: usize,
+}
+
 impl Block<'_> {
     /// Computes the block's channels at one output position.
     ///
     /// # Panics
-    /// When `taps`, `init` or `target` reach outside of the slices.
+    /// When `walk` is for other weights, or `init` or `target` reach outside of the slices.
     pub(crate) fn run(
         &self,
-        x: &[Pack],
-        taps: &Taps,
+        walk: &Walk<'_>,
         init: Init<'_>,
         finish: Finish,
         output: &mut [Pack],
@@ -174,8 +187,9 @@ impl Block<'_> {
             }
             Init::Output => {}
         }
-        check(taps, x.len(), self.k);
-        // SAFETY: `check` and the assertions above are exactly the bounds that the kernels rely
+        assert!(walk.k <= self.k);
+        let Walk { x, taps, .. } = walk;
+        // SAFETY: a `Walk` and the assertions above are exactly the bounds that the kernels rely
         // on; a `Weights` is only made for an instruction set that was detected.
         unsafe {
             match self.isa {
@@ -189,20 +203,24 @@ impl Block<'_> {
     }
 }
 
-/// Panics unless all runs lie inside of `x` (packs) and of `k` weights a channel.
-///
-/// Positions are linear in the row and column numbers, so their extremes are at the corners.
-fn check(taps: &Taps, x: usize, k: usize) {
-    if taps.rows == 0 || taps.cols == 0 || taps.len == 0 {
-        return;
+impl Taps {
+    /// These taps on a tensor, for channels of `k` weights.
+    ///
+    /// # Panics
+    /// Unless all runs lie inside of `x` and of the weights. Positions are linear in the row and
+    /// column numbers, so their extremes are at the corners.
+    pub(crate) fn on(self, x: &[Pack], k: usize) -> Walk<'_> {
+        if self.rows > 0 && self.cols > 0 && self.len > 0 {
+            let (rows, cols) = (self.rows as isize - 1, self.cols as isize - 1);
+            let far = [rows * self.x_row, cols * self.x_col];
+            let low = self.x as isize + far[0].min(0) + far[1].min(0);
+            let high = self.x as isize + far[0].max(0) + far[1].max(0);
+            assert!(low >= 0 && high + self.len as isize <= x.len() as isize);
+            let w = self.w + rows as usize * self.w_row + cols as usize * self.w_col + self.len;
+            assert!(w <= k);
+        }
+        Walk { x, taps: self, k }
     }
-    let (rows, cols) = (taps.rows as isize - 1, taps.cols as isize - 1);
-    let far = [rows * taps.x_row, cols * taps.x_col];
-    let low = taps.x as isize + far.iter().map(|&d| d.min(0)).sum::<isize>();
-    let high = taps.x as isize + far.iter().map(|&d| d.max(0)).sum::<isize>();
-    assert!(low >= 0 && high + taps.len as isize <= x as isize);
-    let w = taps.w + rows as usize * taps.w_row + cols as usize * taps.w_col + taps.len;
-    assert!(w <= k);
 }
 
 /// A kernel for one vector type: the same text for every instruction set.
@@ -501,8 +519,7 @@ mod tests {
                     let bias = &bias[block.first..];
                     let finish = Finish::Clip(-100.0, 150.0);
                     block.run(
-                        &x,
-                        &TAPS,
+                        &TAPS.on(&x, k),
                         Init::BiasAnd(bias, &other),
                         finish,
                         &mut output,
@@ -544,7 +561,7 @@ mod tests {
                         } else {
                             Init::Output
                         };
-                        block.run(&x, taps, init, Finish::None, &mut output, target);
+                        block.run(&taps.on(&x, 40), init, Finish::None, &mut output, target);
                     }
                 }
                 output
@@ -575,7 +592,13 @@ mod tests {
             for block in weights.blocks() {
                 let finish = Finish::Clip(0.0, f32::INFINITY);
                 let target = Target { at: 0, stride: 1 };
-                block.run(&x, &taps, Init::Bias(&[0.0]), finish, &mut output, target);
+                block.run(
+                    &taps.on(&x, 1),
+                    Init::Bias(&[0.0]),
+                    finish,
+                    &mut output,
+                    target,
+                );
             }
             assert!(output[0].0.iter().all(|x| x.is_nan()), "{isa:?}");
         }
@@ -584,17 +607,6 @@ mod tests {
     #[test]
     #[should_panic]
     fn taps_outside_of_the_input_panic() {
-        let weights = Weights::new(Isa::detect(), 1, 40, |_, _| 1.0);
-        let x = packs(10);
-        let block = weights.blocks().next().unwrap();
-        let target = Target { at: 0, stride: 1 };
-        block.run(
-            &x,
-            &TAPS,
-            Init::Bias(&[0.0]),
-            Finish::None,
-            &mut [Pack::ZERO],
-            target,
-        );
+        let _ = TAPS.on(&packs(10), 40);
     }
 }

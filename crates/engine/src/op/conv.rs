@@ -13,7 +13,8 @@ use crate::tile::{Finish, Init, Taps, Target, Weights};
 /// positions before the next block of channels is fetched.
 const CACHED_WEIGHTS: usize = 256 * 1024;
 
-/// Positions that share a block of large weights.
+/// Positions that share a block of large weights, unless they are positions in a volume, which may
+/// differ in the planes they reach.
 const POSITIONS: usize = 8;
 
 /// The taps of one axis that fall inside of the input, for one output position.
@@ -141,6 +142,7 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         .map(|g| Weights::new(cx.isa, outputs, kernel * inputs, weight(g)))
         .collect();
     let bytes = size_of_val(weights.as_slice()) / op.groups;
+    let share = bytes > CACHED_WEIGHTS && window.kernel[0] == 1;
     let kernel = ConvKernel {
         x,
         y,
@@ -150,7 +152,7 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         groups: op.groups,
         weights: groups,
         bias,
-        positions: if bytes > CACHED_WEIGHTS { POSITIONS } else { 1 },
+        positions: if share { POSITIONS } else { 1 },
         tail,
     };
     Ok(Prepared::new(kernel, reads))
@@ -162,17 +164,25 @@ impl ConvKernel {
         self.x.channels == 1 || self.x.pixels() == 1
     }
 
-    /// The taps of one output row and column in one plane of the input, for a group whose channels
-    /// start at `channel`.
-    fn taps(&self, depth: usize, tap: usize, row: AxisTaps, col: AxisTaps, channel: usize) -> Taps {
+    /// The taps of output position `pixel` in plane `d` of those its window reaches, for a group
+    /// whose channels start at `channel`.
+    fn taps(&self, pixel: usize, d: usize, channel: usize) -> Taps {
+        let [_, y_height, y_width] = self.y.extent;
+        let plane = self.taps[0][pixel / (y_height * y_width)];
+        let row = self.taps[1][pixel / y_width % y_height];
+        let col = self.taps[2][pixel % y_width];
+        if plane.count == 0 {
+            return Taps::default();
+        }
         let channels = self.x.channels;
         let inputs = channels / self.groups;
         let [_, height, width] = self.x.extent;
         let [kernel_h, kernel_w] = self.kernel;
+        let depth = plane.input + d * self.dilations[0];
         let line = (depth * height + row.input) * width + col.input;
         let mut taps = Taps {
             x: line * channels + channel,
-            w: ((tap * kernel_h + row.tap) * kernel_w + col.tap) * inputs,
+            w: (((plane.tap + d) * kernel_h + row.tap) * kernel_w + col.tap) * inputs,
             len: inputs,
             cols: col.count,
             x_col: (self.dilations[2] * channels) as isize,
@@ -190,43 +200,39 @@ impl ConvKernel {
     }
 
     fn run_image(&self, x: &[Pack], other: Option<&[Pack]>, output: &mut [Pack]) {
-        let [_, height, width] = self.y.extent;
         let pixels = self.y.pixels();
-        let outputs = self.y.channels / self.groups;
         for (g, weights) in self.weights.iter().enumerate() {
             let channel = g * (self.x.channels / self.groups);
+            let outputs = self.y.channels / self.groups;
             for start in (0..pixels).step_by(self.positions) {
-                let end = (start + self.positions).min(pixels);
-                for block in weights.blocks() {
-                    let first = g * outputs + block.first;
-                    let bias = &self.bias[first..first + block.height];
-                    for pixel in start..end {
-                        let target = Target {
-                            at: first * pixels + pixel,
-                            stride: pixels,
-                        };
-                        let plane = self.taps[0][pixel / (height * width)];
-                        let row = self.taps[1][pixel / width % height];
-                        let col = self.taps[2][pixel % width];
-                        let mut init = match other {
+                let group = start..(start + self.positions).min(pixels);
+                // Outside of volumes there is one plane. A window that lies wholly in the padding
+                // still has its bias.
+                let plane = start / (self.y.extent[1] * self.y.extent[2]);
+                let planes = self.taps[0][plane].count.max(1);
+                for d in 0..planes {
+                    let mut walks = [Taps::default().on(x, 0); POSITIONS];
+                    for (walk, pixel) in walks.iter_mut().zip(group.clone()) {
+                        *walk = self.taps(pixel, d, channel).on(x, weights.k());
+                    }
+                    let finish = match d + 1 == planes {
+                        true => self.tail.finish,
+                        false => Finish::None,
+                    };
+                    for block in weights.blocks() {
+                        let first = g * outputs + block.first;
+                        let bias = &self.bias[first..first + block.height];
+                        let init = match other {
+                            _ if d > 0 => Init::Output,
                             Some(other) => Init::BiasAnd(bias, other),
                             None => Init::Bias(bias),
                         };
-                        // Outside of volumes there is one plane, and the loop is a single step;
-                        // a window that lies wholly in the padding still has its bias.
-                        let planes = plane.count.max(1);
-                        for d in 0..planes {
-                            let depth = plane.input + d * self.dilations[0];
-                            let taps = match plane.count {
-                                0 => Taps::default(),
-                                _ => self.taps(depth, plane.tap + d, row, col, channel),
+                        for (walk, pixel) in walks.iter().zip(group.clone()) {
+                            let target = Target {
+                                at: first * pixels + pixel,
+                                stride: pixels,
                             };
-                            let finish = match d + 1 == planes {
-                                true => self.tail.finish,
-                                false => Finish::None,
-                            };
-                            block.run(x, &taps, init, finish, output, target);
-                            init = Init::Output;
+                            block.run(walk, init, finish, output, target);
                         }
                     }
                 }

@@ -182,7 +182,7 @@ impl ConvTransposeKernel {
                             };
                             let mut run = |k: usize, len: usize, init| {
                                 let taps = self.taps(g, d, k, len, h, w);
-                                block.run(x, &taps, init, Finish::None, y, target);
+                                block.run(&taps.on(x, weights.k()), init, Finish::None, y, target);
                             };
                             // A tile walks over two axes. Without any tap only the bias remains.
                             run(0, d.len.min(1), Init::Bias(bias));

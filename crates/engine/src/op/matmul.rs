@@ -41,7 +41,8 @@ impl Kernel for Dense {
                     at: row * self.n + block.first,
                     stride: 1,
                 };
-                block.run(x, &taps, init, self.tail.finish, output, target);
+                let walk = taps.on(x, self.k);
+                block.run(&walk, init, self.tail.finish, output, target);
             }
         }
     }

@@ -53,7 +53,8 @@ agreement-full: venv ## Larger models (MODELS=folder) and other people's, agains
 bench-peers: ## Speed beside ONNX Runtime, PyTorch, rten and tract
 	$(PYTHON) benches/peers/run.py
 
-fuzz: ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
+fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
+	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh
 	for target in onnx npy npz idx; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done

@@ -1,13 +1,12 @@
 //! The arguments, and all help texts.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
 use npcov::program::Selector;
 
-use crate::value::{Shape, Size};
+use crate::value::{Shape, Size, Threads};
 
 /// Coverage for neural networks
 ///
@@ -28,7 +27,7 @@ pub(crate) struct Cli {
 }
 
 const CONFIG_HELP: &str = "\
-Settings that are always the same can stand in `npcov.toml`, in the current folder; flags override it:
+Settings can stand in `npcov.toml`, in the current folder; flags override it:
 
   model = \"model.onnx\"
   data = \"test.npz\"
@@ -60,12 +59,12 @@ Examples:
   npcov inspect model.onnx --format json | jq '.path_layers[].neurons'
   npcov inspect detector.onnx --input-shape 3x48x192")]
 pub(crate) struct InspectArgs {
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
 }
 
 /// Classify data
@@ -79,15 +78,10 @@ pub(crate) struct InspectArgs {
 #[command(after_long_help = "\
 Examples:
   npcov predict model.onnx --data test.npz --divide 255
-  npcov predict model.onnx --data photos/ --resize 224x224 --divide 255 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  npcov predict model.onnx --data photos/ --resize 224x224 \\
+      --divide 255 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   npcov predict model.onnx --data cifar-10-batches-bin:test --divide 255 --output results.npz")]
 pub(crate) struct PredictArgs {
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-
     /// Classify only the first N inputs
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
@@ -102,11 +96,17 @@ pub(crate) struct PredictArgs {
 
     /// How many threads to use; all cores by default
     #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) threads: Option<Threads>,
 
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
 }
 
 /// How to print a result.
@@ -126,7 +126,7 @@ pub(crate) struct ModelArgs {
     ///
     /// Weights in files of their own are found next to it. May be left out when `npcov.toml` names
     /// a model.
-    #[arg(value_name = "MODEL")]
+    #[arg(value_name = "MODEL", help_heading = None)]
     pub(crate) model: Option<PathBuf>,
 
     /// Shape of one input, for a model that leaves axes open

@@ -10,7 +10,7 @@ use npcov::program::LayerOptions;
 use serde::Deserialize;
 
 use crate::args::{DataArgs, ModelArgs};
-use crate::value::{LayerName, LayoutName, Numbers, Shape, Size};
+use crate::value::{LayerName, LayoutName, Numbers, Shape, Size, Threads};
 
 /// The file that is looked for in the current folder.
 const FILE: &str = "npcov.toml";
@@ -28,7 +28,7 @@ pub(crate) struct Config {
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
     data: Option<String>,
-    threads: Option<NonZeroUsize>,
+    threads: Option<Threads>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
     /// The file's folder, where its relative paths start.
@@ -121,10 +121,10 @@ impl Config {
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.
-    pub(crate) fn threads(&self, flag: Option<NonZeroUsize>) -> usize {
-        let cores = || std::thread::available_parallelism().ok();
-        flag.or(self.threads)
-            .or_else(cores)
-            .map_or(1, NonZeroUsize::get)
+    pub(crate) fn threads(&self, flag: Option<Threads>) -> usize {
+        match flag.or(self.threads) {
+            Some(threads) => threads.0,
+            None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(inputs: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(inputs as u64), ProgressDrawTarget::hidden());
-        let template = "{bar:30} {human_pos} of {human_len} inputs, {per_sec}, {eta} left";
+        let template = "{bar:30} {human_pos} of {human_len} inputs, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }

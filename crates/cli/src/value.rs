@@ -58,6 +58,32 @@ impl TryFrom<String> for Size {
     }
 }
 
+/// A number of threads. More than the largest machines have cores is a typing error, and would
+/// take their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "usize")]
+pub(crate) struct Threads(pub(crate) usize);
+
+impl TryFrom<usize> for Threads {
+    type Error = String;
+
+    fn try_from(count: usize) -> Result<Threads, String> {
+        match count {
+            1..=1024 => Ok(Threads(count)),
+            _ => Err(format!("`{count}` threads; use 1 to 1024")),
+        }
+    }
+}
+
+impl FromStr for Threads {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Threads, String> {
+        let count: usize = text.parse().map_err(|_| "no whole number".to_owned())?;
+        count.try_into()
+    }
+}
+
 /// A number for all channels, or one for each: `0.5`, `[0.48, 0.46, 0.41]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a number or a list of numbers")]

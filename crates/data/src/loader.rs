@@ -332,7 +332,7 @@ fn explain(reason: String, dataset: &Dataset, shape: &[usize], options: &Preproc
     if options.resize.is_some() {
         format!("{reason} (after `--resize` they have shape {shape:?})")
     } else if matches!(dataset.samples(), Samples::Images(_)) {
-        format!("{reason}; `--resize HEIGHT,WIDTH` changes the size of images")
+        format!("{reason}; `--resize HxW` changes the size of images")
     } else {
         reason
     }

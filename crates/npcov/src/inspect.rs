@@ -34,8 +34,8 @@ pub struct Inspection {
     pub operators: BTreeMap<String, usize>,
     /// How inputs are put together into batches.
     pub batch: Option<Batching>,
-    /// What the model tells apart.
-    pub classes: Option<Classes>,
+    /// How many classes the model tells apart.
+    pub classes: Option<usize>,
     /// The layers whose neurons a path consists of, from input to output.
     pub path_layers: Vec<LayerInfo>,
     /// The nodes that cannot be used: all of them, not only the first.
@@ -53,6 +53,9 @@ pub struct Port {
     pub dtype: Option<String>,
     /// Extent of each axis; `None` when the file does not say.
     pub shape: Option<Vec<Extent>>,
+    /// For the output that holds the classification: what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<EndingKind>,
 }
 
 /// Extent of an axis: a number, or the name of an axis that the file leaves open.
@@ -81,17 +84,6 @@ pub struct Batching {
     pub declared: Option<usize>,
     /// Inputs that go through the graph together: 1, unless the file's batch size cannot be undone.
     pub graph: usize,
-}
-
-/// The classes of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Classes {
-    /// The output that holds the classification.
-    pub output: String,
-    /// How many there are.
-    pub count: usize,
-    /// What follows the logits.
-    pub ending: EndingKind,
 }
 
 /// What follows the logits in a model.
@@ -179,18 +171,17 @@ impl Inspection {
             declared: network.declared_batch(),
             graph: network.batch(),
         });
-        let output = options.output.clone();
-        let first = || self.outputs.first().map(|o| o.name.clone());
-        self.classes = Some(Classes {
-            output: output.or_else(first).unwrap_or_default(),
-            count: network.classes(),
-            ending: match network.classifier().ending {
+        self.classes = Some(network.classes());
+        let chosen = options.output.as_deref();
+        let output = |o: &&mut Port| chosen.is_none_or(|name| name == o.name);
+        if let Some(output) = self.outputs.iter_mut().find(output) {
+            output.ending = Some(match network.classifier().ending {
                 Ending::Logits => EndingKind::Logits,
                 Ending::Softmax => EndingKind::Softmax,
                 Ending::LogSoftmax => EndingKind::LogSoftmax,
                 Ending::Sigmoid => EndingKind::Sigmoid,
-            },
-        });
+            });
+        }
         let layers = network.layers().iter().enumerate();
         self.path_layers = layers.map(|(i, layer)| LayerInfo::new(i, layer)).collect();
     }
@@ -219,6 +210,7 @@ impl From<&Declaration> for Port {
             name: declaration.name.clone(),
             dtype: declaration.dtype.map(|dtype| dtype.to_string()),
             shape: dims.map(|dims| dims.iter().map(extent).collect()),
+            ending: None,
         }
     }
 }

@@ -9,7 +9,7 @@ mod tracer;
 
 pub use error::Error;
 pub use inspect::{
-    Batching, Classes, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
+    Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
 };
 pub use network::{Network, NetworkOptions};
 pub use predict::{ClassResult, Predictions, predict};

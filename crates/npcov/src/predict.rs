@@ -25,7 +25,7 @@ pub struct Predictions {
     /// `correct / inputs`; `None` without labels or inputs.
     pub accuracy: Option<f64>,
     /// Every class of the model, by its number.
-    pub classes: Vec<ClassResult>,
+    pub per_class: Vec<ClassResult>,
     /// `confusion[label][class]`: how many inputs with the label are classified as the class;
     /// `None` without labels, and for models with more than 100 classes.
     pub confusion: Option<Vec<Vec<usize>>>,
@@ -109,7 +109,7 @@ impl Predictions {
             inputs,
             correct: labelled,
             accuracy: None,
-            classes: (0..count).map(class).collect(),
+            per_class: (0..count).map(class).collect(),
             confusion: labelled
                 .filter(|_| count <= CONFUSION_CLASSES)
                 .map(|_| vec![vec![0; count]; count]),
@@ -117,13 +117,13 @@ impl Predictions {
     }
 
     fn count(&mut self, class: usize, label: Option<usize>) {
-        self.classes[class].predicted += 1;
+        self.per_class[class].predicted += 1;
         let Some(label) = label else { return };
         let hit = usize::from(class == label);
         let add = |count: &mut Option<usize>, more| *count = count.map(|n| n + more);
         add(&mut self.correct, hit);
-        add(&mut self.classes[label].labelled, 1);
-        add(&mut self.classes[label].correct, hit);
+        add(&mut self.per_class[label].labelled, 1);
+        add(&mut self.per_class[label].correct, hit);
         if let Some(confusion) = &mut self.confusion {
             confusion[label][class] += 1;
         }
@@ -151,4 +151,122 @@ fn labels(
         }),
     });
     labels.collect::<Result<_, _>>().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::NetworkOptions;
+    use npcov_data::npz::{Compression, NpzWriter};
+    use npcov_data::{Dataset, Preprocessing};
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, Graph, Model, Op, TensorType};
+
+    /// `ln(relu(x))`: the class is the position of the largest number; -inf where one is negative.
+    fn network(classes: usize) -> Network {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, classes]));
+        for f in [Unary::Relu, Unary::Log] {
+            x = graph.push("f", Op::Unary(f), &[x]).unwrap();
+        }
+        graph.set_outputs(vec![x]);
+        let model = Model::from_bytes(graph.to_onnx()).unwrap();
+        Network::new(model, &NetworkOptions::default()).unwrap()
+    }
+
+    fn run(
+        classes: usize,
+        x: &[f32],
+        y: &[i64],
+        range: Range<usize>,
+    ) -> Result<Predictions, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.npz");
+        let mut writer = NpzWriter::create(&path, Compression::Stored)?;
+        let samples = writer.array::<f32>("x", &[classes])?;
+        writer.append(&samples, x)?;
+        if !y.is_empty() {
+            let labels = writer.array::<i64>("y", &[])?;
+            writer.append(&labels, y)?;
+        }
+        writer.finish()?;
+        let dataset = Dataset::open(path.to_str().unwrap())?;
+        let loader = Loader::new(dataset, &[classes], &Preprocessing::default())?;
+        let network = network(classes);
+        let tracer = network.logits_tracer()?;
+        assert_eq!(tracer.outputs().len(), 1);
+        let mut rows = 0;
+        let result = predict(&network, &tracer, &loader, range, 2, |batch, classes| {
+            assert_eq!(batch.rows.len(), classes.len());
+            rows += classes.len();
+            Ok::<(), Error>(())
+        })?;
+        assert_eq!(rows, result.inputs);
+        Ok(result)
+    }
+
+    #[test]
+    fn right_and_wrong_ones_are_counted_within_the_range() {
+        let x = [[2.0, 1.0], [1.0, 2.0], [3.0, 1.0], [1.0, 3.0]].concat();
+        let result = run(2, &x, &[1, 1, 1, 1], 1..4).unwrap();
+        assert_eq!((result.inputs, result.correct), (3, Some(2)));
+        assert_eq!(result.accuracy, Some(2.0 / 3.0));
+        assert_eq!(result.confusion, Some(vec![vec![0, 0], vec![1, 2]]));
+        let [zero, one] = &result.per_class[..] else {
+            panic!("two classes")
+        };
+        assert_eq!(
+            (zero.predicted, zero.labelled, zero.correct),
+            (1, Some(0), Some(0))
+        );
+        assert_eq!(
+            (one.predicted, one.labelled, one.correct),
+            (2, Some(3), Some(2))
+        );
+    }
+
+    #[test]
+    fn without_labels_only_predictions_are_counted() {
+        let result = run(2, &[2.0, 1.0, 1.0, 2.0, 1.0, 2.0], &[], 0..3).unwrap();
+        assert_eq!(
+            (result.correct, result.accuracy, result.confusion),
+            (None, None, None)
+        );
+        let predicted: Vec<usize> = result.per_class.iter().map(|c| c.predicted).collect();
+        assert_eq!(predicted, [1, 2]);
+    }
+
+    #[test]
+    fn a_confusion_matrix_of_many_classes_is_not_kept() {
+        let result = run(101, &[1.0; 101], &[3], 0..1).unwrap();
+        assert_eq!((result.confusion, result.per_class.len()), (None, 101));
+    }
+
+    #[test]
+    fn an_empty_range_has_no_accuracy() {
+        let result = run(2, &[1.0, 2.0], &[0], 0..0).unwrap();
+        assert_eq!((result.correct, result.accuracy), (Some(0), None));
+    }
+
+    #[test]
+    fn labels_and_logits_that_cannot_be_name_their_row() {
+        let error = run(2, &[1.0; 6], &[0, 1, 2], 0..3).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Label {
+                    row: 2,
+                    label: 2,
+                    classes: 2,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        // Forty inputs are several batches.
+        let mut x = vec![1.0; 80];
+        x[70] = -1.0;
+        let error = run(2, &x, &[], 0..40).unwrap_err();
+        assert!(matches!(error, Error::NotFinite { row: 35 }), "{error}");
+    }
 }

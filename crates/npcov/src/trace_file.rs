@@ -25,6 +25,7 @@ impl TraceFile {
     /// Prepares to write what a tracer gives. An unwritable folder is reported here.
     pub fn create(path: impl Into<PathBuf>, tracer: &Tracer) -> Result<TraceFile, Error> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
+        let prediction = writer.array("prediction", &[])?;
         let mut outputs = Vec::new();
         for (output, len) in tracer.outputs().iter().zip(tracer.output_lens()) {
             outputs.push(match output {
@@ -36,8 +37,8 @@ impl TraceFile {
             });
         }
         Ok(TraceFile {
-            prediction: writer.array::<i64>("prediction", &[])?,
             writer,
+            prediction,
             outputs,
             classes: Vec::new(),
         })

@@ -13,9 +13,8 @@ pub fn inspection(found: &Inspection) -> String {
         facts.row(["input", &port(input)]);
     }
     for output in &found.outputs {
-        let classes = found.classes.as_ref().filter(|c| c.output == output.name);
-        let meaning = classes.map_or(String::new(), |c| {
-            format!(", {}", ending(c.ending, c.count))
+        let meaning = output.ending.map_or(String::new(), |e| {
+            format!(", {}", ending(e, found.classes.unwrap_or(0)))
         });
         facts.row(["output", &format!("{}{meaning}", port(output))]);
     }

@@ -14,7 +14,7 @@
 //!     inputs: 3,
 //!     correct: None,
 //!     accuracy: None,
-//!     classes: vec![class(0, 2), class(1, 1)],
+//!     per_class: vec![class(0, 2), class(1, 1)],
 //!     confusion: None,
 //! };
 //! assert!(predictions(&result).contains("66.67%"));

@@ -40,7 +40,7 @@ fn confused(found: &Predictions, confusion: &[Vec<usize>]) -> String {
             .chain(columns)
             .chain(["correct".to_owned()]),
     );
-    for (class, row) in found.classes.iter().zip(confusion) {
+    for (class, row) in found.per_class.iter().zip(confusion) {
         // Zeros would hide the few cells that matter.
         let cells = row.iter().map(|&n| match n {
             0 => "·".to_owned(),
@@ -57,7 +57,7 @@ fn confused(found: &Predictions, confusion: &[Vec<usize>]) -> String {
 
 fn worst(found: &Predictions) -> String {
     let mut classes: Vec<&ClassResult> = found
-        .classes
+        .per_class
         .iter()
         .filter(|c| c.labelled.is_some_and(|n| n > 0))
         .collect();
@@ -85,7 +85,7 @@ fn worst(found: &Predictions) -> String {
 }
 
 fn histogram(found: &Predictions) -> String {
-    let mut classes: Vec<&ClassResult> = found.classes.iter().collect();
+    let mut classes: Vec<&ClassResult> = found.per_class.iter().collect();
     if classes.len() > SHOWN_CLASSES {
         classes.sort_by_key(|class| std::cmp::Reverse(class.predicted));
     }
@@ -137,7 +137,7 @@ mod tests {
             inputs: sum(|c| c.1),
             correct: Some(sum(|c| c.0)),
             accuracy: None,
-            classes: counts.iter().enumerate().map(class).collect(),
+            per_class: counts.iter().enumerate().map(class).collect(),
             confusion: None,
         }
     }
@@ -160,6 +160,16 @@ mod tests {
     }
 
     #[test]
+    fn confusion_names_classes_and_leaves_zeros_out() {
+        let mut found = labelled(&[(3, 4), (5, 5)]);
+        found.confusion = Some(vec![vec![3, 1], vec![0, 5]]);
+        found.per_class[0].name = Some("cat".to_owned());
+        let text = predictions(&found);
+        let table = "  label  0  1  correct\n  0 cat  3  1   75.00%\n  1      ·  5  100.00%\n";
+        assert!(text.ends_with(table), "{text}");
+    }
+
+    #[test]
     fn no_inputs_have_no_accuracy() {
         let text = predictions(&labelled(&[(0, 0), (0, 0)]));
         assert!(text.contains("accuracy  - (0 of 0)"), "{text}");
@@ -168,7 +178,7 @@ mod tests {
     #[test]
     fn without_labels_of_many_classes_the_most_frequent_are_shown() {
         let mut found = labelled(&[(1, 1); 25]);
-        (found.correct, found.classes[24].predicted) = (None, 5);
+        (found.correct, found.per_class[24].predicted) = (None, 5);
         let text = predictions(&found);
         assert!(text.contains("(20 of 25)"), "{text}");
         assert!(

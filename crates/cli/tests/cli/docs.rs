@@ -1,0 +1,41 @@
+//! The outputs in the guide are what the commands print.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::Project;
+
+fn guide() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide-inspect-predict.md")
+}
+
+/// With `NPCOV_UPDATE_DOCS` set, writes the outputs into the guide instead.
+#[test]
+fn outputs_in_the_guide_are_real() {
+    let project = Project::with_fixtures_in("fixtures");
+    let text = std::fs::read_to_string(guide()).unwrap();
+    let mut actual = String::new();
+    let mut lines = text.lines();
+    let mut commands = 0;
+    while let Some(line) = lines.next() {
+        actual += &format!("{line}\n");
+        if line != "```console" {
+            continue;
+        }
+        let command = lines.next().unwrap();
+        let arguments = command.strip_prefix("$ npcov ").unwrap();
+        let outcome = project.run(arguments);
+        actual += &format!("{command}\n{}{}```\n", outcome.stderr, outcome.stdout);
+        lines.find(|line| *line == "```").unwrap();
+        commands += 1;
+    }
+    assert!(commands >= 4, "{commands} commands are few");
+    if std::env::var_os("NPCOV_UPDATE_DOCS").is_some() {
+        std::fs::write(guide(), actual).unwrap();
+    } else {
+        assert!(
+            text == actual,
+            "the guide differs from what npcov prints; `NPCOV_UPDATE_DOCS=1 cargo test -p \
+             npcov-cli docs` corrects it:\n{actual}"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Help texts, as the user reads them.
+
+use insta::assert_snapshot;
+
+use crate::support::Project;
+
+#[test]
+fn help() {
+    let project = Project::new();
+    for command in ["", "inspect", "predict"] {
+        let name = |flag: &str| format!("help_{command}{flag}");
+        assert_snapshot!(
+            name("_long"),
+            project.snapshot(&format!("{command} --help"))
+        );
+        assert_snapshot!(name("_short"), project.snapshot(&format!("{command} -h")));
+    }
+}
+
+#[test]
+fn version() {
+    let outcome = Project::new().run("--version");
+    assert_eq!(
+        (outcome.code, outcome.stdout.as_str()),
+        (Some(0), "npcov [VERSION]\n")
+    );
+}

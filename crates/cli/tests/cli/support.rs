@@ -1,0 +1,116 @@
+//! Running the binary in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use npcov::data::npz::{Compression, NpzWriter};
+use npcov::data::{Dataset, Loader, Preprocessing};
+use tempfile::TempDir;
+
+/// A temporary folder to run commands in, with all fixtures in it.
+pub(crate) struct Project {
+    folder: TempDir,
+}
+
+/// What a command did.
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+pub(crate) fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+impl Project {
+    pub(crate) fn new() -> Project {
+        Project::with_fixtures_in("")
+    }
+
+    pub(crate) fn with_fixtures_in(folder: &str) -> Project {
+        let project = Project {
+            folder: TempDir::new().unwrap(),
+        };
+        for entry in std::fs::read_dir(fixtures()).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            project.write(&format!("{folder}/{name}"), std::fs::read(&path).unwrap());
+        }
+        project
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name.trim_start_matches('/'))
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// An npz file with `x` of the given sample shape and, if there are any, labels `y`.
+    pub(crate) fn npz(&self, name: &str, shape: &[usize], x: &[f32], y: &[i64]) {
+        let mut writer = NpzWriter::create(self.path(name), Compression::Stored).unwrap();
+        let samples = writer.array::<f32>("x", shape).unwrap();
+        writer.append(&samples, x).unwrap();
+        if !y.is_empty() {
+            let labels = writer.array::<i64>("y", &[]).unwrap();
+            writer.append(&labels, y).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    /// The rows of an array in an npz file of the project.
+    pub(crate) fn rows(&self, name: &str, array: &str) -> Vec<Vec<f32>> {
+        let spec = format!("{}:{array}", self.path(name).display());
+        let dataset = Dataset::open(&spec).unwrap();
+        let shape = dataset.sample_shape().to_vec();
+        let loader = Loader::new(dataset, &shape, &Preprocessing::default()).unwrap();
+        let mut values = vec![0.0; loader.len() * loader.sample_len()];
+        loader.read(0..loader.len(), &mut values).unwrap();
+        values
+            .chunks(loader.sample_len())
+            .map(<[f32]>::to_vec)
+            .collect()
+    }
+
+    /// The binary, in the project's folder and an empty environment.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_npcov"));
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(self.folder.path())
+            .env_clear()
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, arguments: &str) -> Outcome {
+        let output = self.command(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .unwrap()
+                .replace(self.folder.path().to_str().unwrap(), "[FOLDER]")
+                .replace(env!("CARGO_PKG_VERSION"), "[VERSION]")
+        };
+        Outcome {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// Runs a command and describes everything that can be seen of it.
+    pub(crate) fn snapshot(&self, arguments: &str) -> String {
+        let outcome = self.run(arguments);
+        format!(
+            "$ npcov {arguments}\nexit code: {}\n----- stdout -----\n{}----- stderr -----\n{}",
+            outcome.code.map_or("none".to_owned(), |c| c.to_string()),
+            outcome.stdout,
+            outcome.stderr
+        )
+    }
+}

@@ -97,21 +97,10 @@ def final_logits(output, producers):
         node = producers[name]
         if node.op_type in FINAL_ACTIVATIONS:
             return node.input[0]
-        if node.op_type == "Div":
-            return written_out_softmax(node, producers) or output
         if node.op_type not in SHAPE_ONLY:
             return output
         name = node.input[0]
     return output
-
-
-def written_out_softmax(node, producers):
-    """The operand of exp(x - max x) / sum."""
-    for kind in ("Exp", "Sub"):
-        node = producers.get(node.input[0])
-        if node is None or node.op_type != kind:
-            return None
-    return node.input[0]
 
 
 def hidden_relus(model, logits):

@@ -47,13 +47,9 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         npcov::Error::Label { .. } => {
             "labels are class numbers from 0; name other arrays as `--data file.npz:SAMPLES,LABELS`"
         }
-        npcov::Error::Program(error) => match error {
-            ProgramError::NoSuchLayer { .. } => {
-                "`--layers` takes indices (`0`, `-1`), names and patterns (`block2/*`)"
-            }
-            ProgramError::NoLayers => "`--layers NAME,...` takes the name of any node",
-            _ => return None,
-        },
+        npcov::Error::Program(ProgramError::NoSuchLayer { .. }) => {
+            "`--layers` takes indices (`0`, `-1`), names and patterns (`block2/*`)"
+        }
         npcov::Error::Data(error) => match error {
             DataError::Read {
                 source: ReadError::Io(source),

@@ -6,7 +6,7 @@ use npcov_engine::{EngineError, Executor};
 use npcov_graph::{
     Classifier, Declaration, Dim, Ending, Graph, Model, ShapeDisplay, Specialisation, ValueId,
 };
-use npcov_program::{LayerOptions, PathLayer, Tap, Trace, path_layers};
+use npcov_program::{LayerOptions, PathLayer, ProgramError, Tap, Trace, path_layers};
 
 use crate::error::Error;
 use crate::tracer::Tracer;
@@ -87,7 +87,11 @@ impl Network {
             Some(single) => (1, single),
             None => (own, specialised(false)?),
         };
-        let layers = path_layers(&graph, &classifier, batch, &options.layers)?;
+        let layers = match path_layers(&graph, &classifier, batch, &options.layers) {
+            // A linear classifier: it can be asked for logits all the same.
+            Err(ProgramError::NoLayers) => Vec::new(),
+            layers => layers?,
+        };
         Ok(Network {
             model,
             graph,
@@ -113,7 +117,8 @@ impl Network {
         &self.classifier
     }
 
-    /// The path layers, from input to output.
+    /// The path layers, from input to output; none when the model has no hidden activation
+    /// function and no layer was named.
     pub fn layers(&self) -> &[PathLayer] {
         &self.layers
     }

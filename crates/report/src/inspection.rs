@@ -37,6 +37,8 @@ pub fn inspection(found: &Inspection) -> String {
     if !found.path_layers.is_empty() {
         text += "\npath layers\n";
         text += &path_layers(found);
+    } else if found.problem.is_none() {
+        text += "\npath layers\n  none: the model has no hidden activation function\n";
     }
     if !found.unsupported.is_empty() {
         let mut table = Table::new([Align::Left; 3]);

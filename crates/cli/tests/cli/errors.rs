@@ -123,6 +123,16 @@ fn output_in_a_folder_that_does_not_exist() {
 }
 
 #[test]
+fn output_over_an_input() {
+    let project = Project::new();
+    let before = std::fs::read(project.path("fashion-1000.npz")).unwrap();
+    let command = "predict lenet.onnx --divide 255 --data fashion-1000.npz";
+    assert_snapshot!(project.snapshot(&format!("{command}:x --output ./fashion-1000.npz")));
+    assert_snapshot!(project.snapshot(&format!("{command} --output lenet.onnx")));
+    assert!(std::fs::read(project.path("fashion-1000.npz")).unwrap() == before);
+}
+
+#[test]
 fn arguments() {
     let project = Project::new();
     for (i, arguments) in [

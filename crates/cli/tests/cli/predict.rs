@@ -100,6 +100,39 @@ fn the_output_holds_logits_predictions_and_activations() {
 }
 
 #[test]
+fn a_linear_classifier_has_no_path_layers() {
+    let project = Project::new();
+    let nodes = [node("Neg", &["x"], "y")];
+    project.write("net.onnx", model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]));
+    project.npz("data.npz", &[2], &[1.0, 2.0, 2.0, 1.0], &[0, 1]);
+    let outcome = project.run("predict net.onnx --data data.npz --output out.npz");
+    assert!(outcome.stdout.contains("100.00%"), "{}", outcome.stderr);
+    assert_eq!(project.rows("out.npz", "logits").len(), 2);
+    let outcome = project.run("inspect net.onnx");
+    assert_eq!(outcome.code, Some(0));
+    assert!(
+        outcome.stdout.contains("none: the model"),
+        "{}",
+        outcome.stdout
+    );
+    let outcome = project.run("inspect net.onnx --layers y");
+    assert!(
+        outcome.stdout.contains("1 layer, 2 neurons"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn an_empty_dataset_has_no_accuracy() {
+    let project = Project::new();
+    let nodes = [node("Relu", &["x"], "relu"), node("Neg", &["relu"], "y")];
+    project.write("net.onnx", model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]));
+    project.npz("data.npz", &[2], &[], &[]);
+    assert_snapshot!(project.snapshot("predict net.onnx --data data.npz --output out.npz"));
+}
+
+#[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let project = Project::new();
     let outputs = ["1", "2", "8"].map(|threads| {

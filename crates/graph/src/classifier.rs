@@ -79,41 +79,44 @@ fn behind_reshapes(graph: &Graph, mut value: ValueId) -> ValueId {
 
 /// The logits of `exp(z - max z) / sum exp(z - max z)`.
 fn written_out_softmax(graph: &Graph, numerator: ValueId, denominator: ValueId) -> Option<ValueId> {
-    let sum = graph.producer(denominator)?;
-    let summed = matches!(
-        sum.op,
-        Op::Reduce(Reduce {
-            kind: ReduceKind::Sum,
-            ..
-        })
-    );
-    if !summed || sum.inputs[0] != numerator {
-        return None;
-    }
     let exp = graph.producer(numerator)?;
     if exp.op != Op::Unary(Unary::Exp) {
         return None;
     }
     let shifted = graph.producer(exp.inputs[0])?;
-    let maximum = match shifted.op {
-        Op::Binary(Binary::Sub) => graph.producer(shifted.inputs[1])?,
-        _ => return None,
+    if shifted.op != Op::Binary(Binary::Sub) {
+        return None;
+    }
+    let logits = shifted.inputs[0];
+    let is_softmax = reduced(graph, denominator, ReduceKind::Sum)? == numerator
+        && reduced(graph, shifted.inputs[1], ReduceKind::Max)? == logits;
+    is_softmax.then_some(logits)
+}
+
+/// What a value is the sum or maximum of, behind everything that only spreads it out again, and
+/// behind a maximum with minus infinity, which JAX writes.
+fn reduced(graph: &Graph, mut value: ValueId, wanted: ReduceKind) -> Option<ValueId> {
+    let is_lowest = |v: ValueId| {
+        let numbers = graph.constant(v).and_then(|t| t.as_f32());
+        numbers.is_some_and(|x| x.iter().all(|&x| x == f32::NEG_INFINITY))
     };
-    let of_logits = matches!(
-        maximum.op,
-        Op::Reduce(Reduce {
-            kind: ReduceKind::Max,
-            ..
-        })
-    ) && maximum.inputs[0] == shifted.inputs[0];
-    of_logits.then_some(shifted.inputs[0])
+    loop {
+        let node = graph.producer(value)?;
+        value = match (&node.op, &node.inputs[..]) {
+            (Op::Reduce(Reduce { kind, .. }), &[x]) if *kind == wanted => return Some(x),
+            (Op::Reshape(_) | Op::Expand(_), &[x]) => x,
+            (Op::Binary(Binary::Max), &[x, low]) if is_lowest(low) => x,
+            (Op::Binary(Binary::Max), &[low, x]) if is_lowest(low) => x,
+            _ => return None,
+        };
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::op::Softmax;
-    use crate::tensor::{DType, TensorType};
+    use crate::tensor::{DType, Tensor, TensorType};
 
     fn input(graph: &mut Graph, shape: &[usize]) -> ValueId {
         graph.add_input("x", TensorType::new(DType::F32, shape))
@@ -147,6 +150,11 @@ mod tests {
             })
         };
         let max = graph.push("m", reduce(ReduceKind::Max), &[z]).unwrap();
+        let low = graph.add_constant("low", Tensor::scalar(f32::NEG_INFINITY));
+        let max = graph
+            .push("l", Op::Binary(Binary::Max), &[low, max])
+            .unwrap();
+        let max = graph.push("w", Op::Expand(vec![1, 3]), &[max]).unwrap();
         let sub = graph.push("s", Op::Binary(Binary::Sub), &[z, max]).unwrap();
         let exp = graph.push("e", Op::Unary(Unary::Exp), &[sub]).unwrap();
         let sum = graph.push("t", reduce(ReduceKind::Sum), &[exp]).unwrap();

@@ -1,21 +1,14 @@
 //! Why a graph cannot be run.
 
-use npcov_graph::OpError;
+use npcov_graph::NodeError;
 
 /// Why a graph cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The engine has no kernel for this use of an operator.
-    #[error("node `{node}` ({op}): {source}")]
-    Node {
-        /// The node's name.
-        node: String,
-        /// Its operator.
-        op: &'static str,
-        /// The reason.
-        source: OpError,
-    },
+    /// Nodes that the engine has no kernel for: all of them, not only the first.
+    #[error("{} of the model's nodes cannot be run:{}", .0.len(), list(.0))]
+    Nodes(Vec<NodeError>),
     /// The working memory of one thread cannot be had.
     #[error("a thread needs {} MiB of working memory, which cannot be had", bytes >> 20)]
     Memory {
@@ -32,4 +25,8 @@ pub enum EngineError {
         /// The length that fits.
         expected: usize,
     },
+}
+
+fn list(errors: &[NodeError]) -> String {
+    errors.iter().map(|e| format!("\n  {e}")).collect()
 }

@@ -8,9 +8,10 @@
 use std::collections::HashSet;
 
 use npcov_graph::op::{BatchNormalization, Unary};
-use npcov_graph::{Data, Graph, Node, Op, OpError, Rewriter, Tensor, ValueId};
+use npcov_graph::{
+    Data, Graph, Node, NodeError, NodeErrorKind, Op, OpError, Rewriter, Tensor, ValueId,
+};
 
-use crate::error::EngineError;
 use crate::isa::Isa;
 use crate::kernel::{Context, Kernel, Prepared, Tail};
 use crate::op::elementwise::{Chain, MAX_STEPS, is_elementwise};
@@ -152,14 +153,13 @@ impl Unit {
     }
 
     /// The unit's kernel.
-    pub(crate) fn prepare(&self, graph: &Graph, isa: Isa) -> Result<PreparedUnit, EngineError> {
+    pub(crate) fn prepare(&self, graph: &Graph, isa: Isa) -> Result<PreparedUnit, NodeError> {
         let node = &graph.nodes()[self.nodes[0]];
-        self.kernel(graph, node, isa)
-            .map_err(|source| EngineError::Node {
-                node: node.name.clone(),
-                op: node.op.name(),
-                source,
-            })
+        self.kernel(graph, node, isa).map_err(|error| NodeError {
+            node: node.name.clone(),
+            op_type: node.op.name().to_owned(),
+            reason: NodeErrorKind::Op(error),
+        })
     }
 
     fn kernel(&self, graph: &Graph, node: &Node, isa: Isa) -> Result<PreparedUnit, OpError> {

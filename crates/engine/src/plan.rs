@@ -4,10 +4,10 @@
 //! the next value takes the free buffer that fits best. Reshapes cost nothing: both sides share a
 //! buffer.
 
-use npcov_graph::{Graph, Op, ValueId};
+use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ValueId};
 
 use crate::error::EngineError;
-use crate::fuse::{self, Unit};
+use crate::fuse::{self, PreparedUnit, Unit};
 use crate::isa::Isa;
 use crate::kernel::Kernel;
 use crate::pack::Pack;
@@ -43,13 +43,26 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(graph: &Graph, isa: Isa) -> Result<Plan, EngineError> {
-        let graph = fuse::fold_batch_norm(graph).map_err(|source| EngineError::Node {
-            node: String::new(),
-            op: "BatchNormalization",
-            source,
+        let graph = fuse::fold_batch_norm(graph).map_err(|error| {
+            EngineError::Nodes(vec![NodeError {
+                node: "all of them".to_owned(),
+                op_type: "BatchNormalization".to_owned(),
+                reason: NodeErrorKind::Op(error),
+            }])
         })?;
         let units = fuse::units(&graph, isa);
-        Planner::new(&graph, &units).plan(&units, isa)
+        let mut kernels = Vec::with_capacity(units.len());
+        let mut errors = Vec::new();
+        for unit in &units {
+            match unit.prepare(&graph, isa) {
+                Ok(kernel) => kernels.push(kernel),
+                Err(error) => errors.push(error),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(Planner::new(&graph, &units).plan(&units, kernels)),
+            false => Err(EngineError::Nodes(errors)),
+        }
     }
 }
 
@@ -99,13 +112,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn plan(mut self, units: &[Unit], isa: Isa) -> Result<Plan, EngineError> {
+    fn plan(mut self, units: &[Unit], kernels: Vec<PreparedUnit>) -> Plan {
         let graph = self.graph;
         let inputs = graph.inputs().iter().map(|&i| self.define(i)).collect();
         let mut steps = Vec::new();
         let mut scratch = 0;
-        for (i, unit) in units.iter().enumerate() {
-            let prepared = unit.prepare(graph, isa)?;
+        for (i, (unit, prepared)) in units.iter().zip(kernels).enumerate() {
             scratch = scratch.max(prepared.kernel.scratch());
             let inputs = prepared.reads.iter().map(|&v| self.read(v)).collect();
             let output = self.define(unit.output(graph));
@@ -124,14 +136,14 @@ impl<'a> Planner<'a> {
                 Port { buffer, len }
             })
             .collect();
-        Ok(Plan {
+        Plan {
             steps,
             buffers: self.buffers,
             constants: self.constants,
             inputs,
             outputs,
             scratch,
-        })
+        }
     }
 
     fn numel(&self, value: ValueId) -> usize {
@@ -228,4 +240,86 @@ fn zeroed(len: usize) -> Option<Vec<Pack>> {
     packs.try_reserve_exact(len).ok()?;
     packs.resize(len, Pack::ZERO);
     Some(packs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::{ConvTranspose, Unary, Window};
+    use npcov_graph::{DType, TensorType};
+
+    fn relu(graph: &mut Graph, x: ValueId) -> ValueId {
+        graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap()
+    }
+
+    fn transpose(graph: &mut Graph, x: ValueId) -> ValueId {
+        graph.push("t", Op::Transpose(vec![1, 0]), &[x]).unwrap()
+    }
+
+    /// A row of steps needs two buffers, however long it is: what a step reads and what it writes.
+    #[test]
+    fn buffers_are_reused() {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        for _ in 0..10 {
+            x = transpose(&mut graph, x);
+        }
+        graph.set_outputs(vec![x]);
+        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        assert_eq!(plan.steps.len(), 10);
+        assert_eq!(plan.buffers, [24, 24]);
+    }
+
+    #[test]
+    fn a_value_that_is_used_later_keeps_its_buffer() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let a = transpose(&mut graph, x);
+        let b = transpose(&mut graph, a);
+        let c = transpose(&mut graph, b);
+        graph.set_outputs(vec![a, c]);
+        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        let written: Vec<usize> = plan.steps.iter().map(|s| s.output.0).collect();
+        assert!(!written[1..].contains(&written[0]), "{written:?}");
+    }
+
+    #[test]
+    fn reshapes_share_a_buffer() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let r = graph.push("r", Op::Reshape(vec![24]), &[x]).unwrap();
+        let y = relu(&mut graph, r);
+        graph.set_outputs(vec![y]);
+        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(plan.steps[0].inputs, [(plan.inputs[0].buffer, 24)]);
+    }
+
+    /// Weights that depend on the input, twice: both are named.
+    #[test]
+    fn all_nodes_without_a_kernel_are_reported() {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 1, 4, 4]));
+        let w = graph.add_input("w", TensorType::new(DType::F32, [1, 1, 1, 1]));
+        for name in ["first", "second"] {
+            let op = Op::ConvTranspose(ConvTranspose {
+                window: Window {
+                    kernel: vec![1, 1],
+                    strides: vec![1, 1],
+                    dilations: vec![1, 1],
+                    pads_begin: vec![0, 0],
+                    pads_end: vec![0, 0],
+                },
+                groups: 1,
+                output: vec![4, 4],
+            });
+            x = graph.push(name, op, &[x, w]).unwrap();
+        }
+        graph.set_outputs(vec![x]);
+        let error = Plan::new(&graph, Isa::detect()).err().unwrap().to_string();
+        assert!(
+            error.contains("`first`") && error.contains("`second`"),
+            "{error}"
+        );
+    }
 }

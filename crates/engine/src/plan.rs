@@ -303,13 +303,7 @@ mod tests {
         let w = graph.add_input("w", TensorType::new(DType::F32, [1, 1, 1, 1]));
         for name in ["first", "second"] {
             let op = Op::ConvTranspose(ConvTranspose {
-                window: Window {
-                    kernel: vec![1, 1],
-                    strides: vec![1, 1],
-                    dilations: vec![1, 1],
-                    pads_begin: vec![0, 0],
-                    pads_end: vec![0, 0],
-                },
+                window: Window::sized([1, 1]),
                 groups: 1,
                 output: vec![4, 4],
             });

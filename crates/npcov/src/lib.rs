@@ -1,4 +1,35 @@
-//! Coverage for neural networks.
+//! Coverage for neural networks: the library behind the command `npcov`.
+//!
+//! This is where a model and data meet. A [`Network`] is a classifier that is ready to be asked: its
+//! logits and path layers are found. A [`Tracer`] runs it over a dataset, on any number of threads,
+//! and hands on logits and activations in the order of the data. The verbs [`inspect`] and
+//! [`predict`] are what the commands of that name do.
+//!
+//! ```
+//! use npcov::data::{Dataset, Loader, Preprocessing};
+//! use npcov::{Error, Network, NetworkOptions, predict};
+//!
+//! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+//! # let (model, data) = (format!("{fixtures}/resnet8.onnx"), format!("{fixtures}/fashion-1000.npz"));
+//! let network = Network::open(model, &NetworkOptions::default())?;
+//! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+//! let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+//!
+//! // Each batch carries the logits and one activation for every neuron of every path layer.
+//! let tracer = network.tracer(&[])?;
+//! let mut strongest = 0.0_f32;
+//! let result = predict(&network, &tracer, &loader, 0..100, 2, |batch, _classes| {
+//!     strongest = batch.outputs[1].iter().copied().fold(strongest, f32::max);
+//!     Ok::<(), Error>(())
+//! })?;
+//! assert_eq!(result.inputs, 100);
+//! assert!(strongest > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The parts are crates of their own, re-exported here: [`graph`] reads models, [`program`] makes
+//! programs from them, [`engine`] runs those, [`data`] reads datasets. The command line
+//! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
 mod error;
 mod inspect;

@@ -431,11 +431,9 @@ mod tests {
     fn large_weights_agree_with_the_definition() {
         let op = Conv {
             window: Window {
-                kernel: vec![3, 3],
-                strides: vec![1, 1],
-                dilations: vec![1, 1],
                 pads_begin: vec![1, 1],
                 pads_end: vec![1, 1],
+                ..Window::sized([3, 3])
             },
             groups: 1,
         };

@@ -48,6 +48,19 @@ impl AutoPad {
 }
 
 impl Window {
+    /// A window of the given extent that slides by one, without dilation or padding.
+    pub fn sized(kernel: impl Into<Vec<usize>>) -> Window {
+        let kernel = kernel.into();
+        let all = |n: usize| vec![n; kernel.len()];
+        Window {
+            strides: all(1),
+            dilations: all(1),
+            pads_begin: all(0),
+            pads_end: all(0),
+            kernel,
+        }
+    }
+
     /// Number of spatial axes.
     pub fn rank(&self) -> usize {
         self.kernel.len()

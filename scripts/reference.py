@@ -1,7 +1,7 @@
 """Runs a classifier in ONNX Runtime the way npcov describes it.
 
-npcov reports *logits*: what goes into a trailing Softmax, LogSoftmax or
-(for a single output) Sigmoid. `Reference` finds that tensor in the ONNX file,
+npcov reports *logits*: what goes into a trailing Softmax (also one that is
+written out), LogSoftmax or (for a single output) Sigmoid. `Reference` finds that tensor in the ONNX file,
 makes it an output and runs the model on any number of inputs, one at a time
 when the file fixes the batch at one.
 """
@@ -97,10 +97,21 @@ def final_logits(output, producers):
         node = producers[name]
         if node.op_type in FINAL_ACTIVATIONS:
             return node.input[0]
+        if node.op_type == "Div":
+            return written_out_softmax(node, producers) or output
         if node.op_type not in SHAPE_ONLY:
             return output
         name = node.input[0]
     return output
+
+
+def written_out_softmax(node, producers):
+    """The operand z of exp(z - max z) / sum, or None."""
+    for kind in ("Exp", "Sub"):
+        node = producers.get(node.input[0])
+        if node is None or node.op_type != kind:
+            return None
+    return node.input[0]
 
 
 def hidden_relus(model, logits):

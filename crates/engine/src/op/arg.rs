@@ -61,7 +61,7 @@ impl ArgKernel {
                     let mut best = [worst; LANES];
                     let mut position = [0.0; LANES];
                     let mut i = 0.0;
-                    self.fibres.visit(x, base, 0..self.fibres.len(), |x| {
+                    self.fibres.visit(x, base, |x| {
                         for l in 0..LANES {
                             let found = better(x.0[l], best[l]);
                             best[l] = if found { x.0[l] } else { best[l] };

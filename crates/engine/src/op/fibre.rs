@@ -18,8 +18,6 @@
 //! Over axes 1 and 2 there are 2 contiguous fibres of 12, over axes 0 and 2 there are 3 uneven
 //! ones: `0 1 2 3 12 13 14 15` and the same from 4 and from 8.
 
-use std::ops::Range;
-
 use npcov_graph::strides;
 
 use crate::pack::{LANES, Pack};
@@ -112,29 +110,22 @@ impl Fibres {
         self.len
     }
 
-    /// Visits some elements of the fibre that begins at `base`, in order.
+    /// Visits the elements of the fibre that begins at `base`, in order.
     #[inline(always)]
-    pub(super) fn visit(
-        &self,
-        x: &[Pack],
-        base: usize,
-        range: Range<usize>,
-        mut f: impl FnMut(Pack),
-    ) {
+    pub(super) fn visit(&self, x: &[Pack], base: usize, mut f: impl FnMut(Pack)) {
         match &self.inside {
             Inside::Contiguous => {
-                for &pack in &x[base + range.start..base + range.end] {
+                for &pack in &x[base..base + self.len] {
                     f(pack);
                 }
             }
             Inside::Even(step) => {
-                let first = base + range.start * step;
-                for &pack in x[first..].iter().step_by(*step).take(range.len()) {
+                for &pack in x[base..].iter().step_by(*step).take(self.len) {
                     f(pack);
                 }
             }
             Inside::At(offsets) => {
-                for &offset in &offsets[range] {
+                for offset in offsets {
                     f(x[base + offset]);
                 }
             }
@@ -151,7 +142,7 @@ impl Fibres {
         f: impl Fn(f32, f32) -> f32,
     ) -> Pack {
         let mut acc = Pack::splat(init);
-        self.visit(x, base, 0..self.len, |x| acc = acc.zip(x, &f));
+        self.visit(x, base, |x| acc = acc.zip(x, &f));
         acc
     }
 
@@ -159,7 +150,7 @@ impl Fibres {
     #[inline(always)]
     pub(super) fn sum(&self, x: &[Pack], base: usize, f: impl Fn(Pack) -> Pack) -> Pack {
         let mut total = Total::ZERO;
-        self.visit(x, base, 0..self.len, |x| total.add(f(x)));
+        self.visit(x, base, |x| total.add(f(x)));
         total.rounded()
     }
 
@@ -281,7 +272,7 @@ mod tests {
             let fibres = Fibres::new(&[2, 3, 4], &axes);
             let base = fibres.bases[1];
             let mut seen = Vec::new();
-            fibres.visit(&x, base, 0..fibres.len, |x| seen.push(x.0[0]));
+            fibres.visit(&x, base, |x| seen.push(x.0[0]));
             assert_eq!(seen, expected);
 
             let mut y = vec![Pack::ZERO; 24];

@@ -37,7 +37,10 @@ class Exact:
                 raise NotImplementedError(node.op_type)
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [values[name] for name in node.input]
-            values[node.output[0]] = np.asarray(operator(*inputs, **attributes))
+            try:
+                values[node.output[0]] = np.asarray(operator(*inputs, **attributes))
+            except TypeError as unknown:  # An attribute or input that it has no parameter for.
+                raise NotImplementedError(f"{node.op_type}: {unknown}") from unknown
         return values[self.output]
 
 
@@ -142,7 +145,8 @@ def windows(
     if auto_pad != b"NOTSET" or given.keys() - {"kernel_shape", "storage_order"}:
         raise NotImplementedError(f"a window with {auto_pad=}, {given}")
     rank = len(kernel)
-    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * rank * 2
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads = pads or [0] * rank * 2
     padding = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:])]
     extent = [d * (k - 1) + 1 for k, d in zip(kernel, dilations)]
     seen = sliding_window_view(np.pad(x, padding, constant_values=fill), extent, range(2, 2 + rank))

@@ -1,9 +1,9 @@
 """Runs a classifier in ONNX Runtime the way npcov describes it.
 
 npcov reports *logits*: what goes into a trailing Softmax (also one that is
-written out), LogSoftmax or (for a single output) Sigmoid. `Reference` finds that tensor in the ONNX file,
-makes it an output and runs the model on any number of inputs, one at a time
-when the file fixes the batch at one.
+written out), LogSoftmax or (for a single output) Sigmoid. `Reference` finds
+that tensor in the ONNX file, makes it an output and runs the model on any
+number of inputs, one at a time when the file fixes the batch at one.
 """
 
 from dataclasses import dataclass
@@ -63,11 +63,15 @@ class Reference:
         """Whether the file says how many inputs there are in a batch: one."""
         return self.input.shape[0] == 1
 
-    def run(self, x):
-        """`x` holds preprocessed inputs; its layout is fitted to the model's."""
+    def prepared(self, x):
+        """Preprocessed inputs in the layout and type of the model's."""
         x = fit(x, self.input.shape)
         kind = {"tensor(int32)": np.int32, "tensor(int64)": np.int64}
-        x = np.ascontiguousarray(x, dtype=kind.get(self.input.type, np.float32))
+        return np.ascontiguousarray(x, dtype=kind.get(self.input.type, np.float32))
+
+    def run(self, x):
+        """`x` holds preprocessed inputs; its layout is fitted to the model's."""
+        x = self.prepared(x)
         names = list(dict.fromkeys([self.output, self.logits, *(self.relus or [])]))
         parts = {name: [] for name in names}
         step = 1 if self.fixed_batch else 50

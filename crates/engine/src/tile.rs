@@ -9,7 +9,8 @@
 //! input are not walked over.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of `k`, for every tile height and
-//! vector width; so CPUs with FMA give the same bits, whatever their vectors.
+//! vector width; so CPUs with FMA give the same bits, whatever their vectors (of a NaN only that it
+//! is one: which operand's payload survives is the instruction's choice).
 
 #![allow(unsafe_code)]
 

@@ -90,7 +90,7 @@ pub fn path_layers(
     let all: Vec<PathLayer> = graph
         .nodes()
         .iter()
-        .filter(|node| is_activation(&node.op))
+        .filter(|node| is_activation(&node.op) && !limits_an_integer(graph, node))
         .filter(hidden)
         .map(layer)
         .collect();
@@ -192,10 +192,27 @@ fn is_activation(op: &Op) -> bool {
     }
 }
 
+/// Whether a node limits a rounded number to the range of its type: quantisation, which is no
+/// activation function though it may start at zero as one.
+fn limits_an_integer(graph: &Graph, node: &Node) -> bool {
+    let mut value = node.inputs.first().copied();
+    while let Some(producer) = value.and_then(|v| graph.producer(v)) {
+        value = match producer.op {
+            Op::Unary(Unary::Round) => return true,
+            // The zero point.
+            Op::Binary(Binary::Add) if graph.constant(producer.inputs[1]).is_some() => {
+                Some(producer.inputs[0])
+            }
+            _ => return false,
+        };
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov_graph::{DType, TensorType};
+    use npcov_graph::{DType, Tensor, TensorType};
 
     /// Three activations in a row on a map of four channels, and a function that is none.
     fn net() -> (Graph, Classifier) {
@@ -264,6 +281,32 @@ mod tests {
             let layers = path_layers(&graph, &classifier, 1, &options).unwrap();
             assert_eq!(layers[0].neurons, neurons);
         }
+    }
+
+    /// `dequantise(quantise(relu(x)))` with 8 bits: the limit to 0..255 is no layer.
+    #[test]
+    fn quantisation_is_no_activation() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+        let zero = graph.add_constant("zero", Tensor::scalar(3.0));
+        let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let r = graph.push("q", Op::Unary(Unary::Round), &[h]).unwrap();
+        let a = graph
+            .push("q", Op::Binary(Binary::Add), &[r, zero])
+            .unwrap();
+        let limits = Unary::Clip {
+            min: 0.0,
+            max: 255.0,
+        };
+        let q = graph.push("q", Op::Unary(limits), &[a]).unwrap();
+        let y = graph
+            .push("d", Op::Binary(Binary::Sub), &[q, zero])
+            .unwrap();
+        graph.set_outputs(vec![y]);
+        let classifier = Classifier::find(&graph, y);
+        let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
+        assert_eq!(layers.len(), 1);
+        assert_eq!(layers[0].name, "relu");
     }
 
     #[test]

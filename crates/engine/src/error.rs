@@ -9,6 +9,16 @@ pub enum EngineError {
     /// Nodes that the engine has no kernel for: all of them, not only the first.
     #[error("{} of the model's nodes cannot be run:{}", .0.len(), list(.0))]
     Nodes(Vec<NodeError>),
+    /// A tensor is too large for the engine.
+    #[error("`{name}` has shape {shape}, more than the {limit} elements that are supported")]
+    TooLarge {
+        /// The value's name.
+        name: String,
+        /// Its shape.
+        shape: String,
+        /// The largest number of elements.
+        limit: usize,
+    },
     /// The working memory of one thread cannot be had.
     #[error("a thread needs {} MiB of working memory, which cannot be had", bytes >> 20)]
     Memory {

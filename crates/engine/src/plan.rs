@@ -4,7 +4,7 @@
 //! the next value takes the free buffer that fits best. Reshapes cost nothing: both sides share a
 //! buffer.
 
-use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ValueId};
+use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Value, ValueId};
 
 use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
@@ -41,8 +41,20 @@ pub(crate) struct Plan {
     pub(crate) scratch: usize,
 }
 
+/// Elements of the largest tensor: 8 GiB of packs. Shapes come from files and users; a limit here
+/// keeps everything that is made from them small enough to try.
+const MAX_ELEMENTS: usize = 1 << 27;
+
 impl Plan {
     pub(crate) fn new(graph: &Graph, isa: Isa) -> Result<Plan, EngineError> {
+        let is_large = |v: &&Value| v.constant.is_none() && v.ty.numel() > MAX_ELEMENTS;
+        if let Some(value) = graph.values().iter().find(is_large) {
+            return Err(EngineError::TooLarge {
+                name: value.name.clone(),
+                shape: ShapeDisplay(&value.ty.shape).to_string(),
+                limit: MAX_ELEMENTS,
+            });
+        }
         let graph = fuse::fold_batch_norm(graph).map_err(|error| {
             EngineError::Nodes(vec![NodeError {
                 node: "all of them".to_owned(),
@@ -293,6 +305,19 @@ mod tests {
         let plan = Plan::new(&graph, Isa::detect()).unwrap();
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.steps[0].inputs, [(plan.inputs[0].buffer, 24)]);
+    }
+
+    #[test]
+    fn absurd_shapes_are_refused() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 1 << 20, 1 << 20]));
+        let y = relu(&mut graph, x);
+        graph.set_outputs(vec![y]);
+        let error = Plan::new(&graph, Isa::detect()).err().unwrap().to_string();
+        assert!(
+            error.contains("`x`") && error.contains("1x1048576x1048576"),
+            "{error}"
+        );
     }
 
     /// Weights that depend on the input, twice: both are named.

@@ -42,13 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for worker in &mut workers {
                 let (next, chunks, data) = (&next, &chunks, &data);
                 scope.spawn(move || {
-                    while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(chunk) = chunks.get(at) else { break };
                         let mut output = chunk.lock().expect("no thread panics");
                         let count = output.len() / logits;
-                        let at = chunks
-                            .iter()
-                            .position(|c| std::ptr::eq(c, chunk))
-                            .expect("it is one of them");
                         let input = &data[at * LANES * sample..][..count * sample];
                         worker
                             .run(count, &[input], &mut [&mut output[..]])

@@ -40,6 +40,9 @@ enum Map {
     Same,
     /// The only one.
     One,
+    /// Each of `extent` elements `inner` times, over and over: one number a channel, or one a
+    /// column.
+    Repeat { inner: usize, extent: usize },
     /// Listed.
     Table(Vec<u32>),
 }
@@ -143,6 +146,8 @@ fn source_of(
         Map::Same
     } else if graph.value(id).ty.numel() == 1 {
         Map::One
+    } else if let Some(repeat) = repeated(shape, output) {
+        repeat
     } else {
         Map::Table(broadcast_table(shape, output)?)
     };
@@ -152,6 +157,22 @@ fn source_of(
             reads.push(id);
             Source::Packs(reads.len() - 1, map)
         }
+    })
+}
+
+/// [`Map::Repeat`], when the operand's axes that are not broadcast stand next to each other.
+fn repeated(shape: &[usize], output: &[usize]) -> Option<Map> {
+    let lead = output.len() - shape.len();
+    let own = |axis: usize| axis >= lead && shape[axis - lead] != 1;
+    let first = (0..output.len()).find(|&axis| own(axis))?;
+    let end = (first..output.len())
+        .find(|&axis| !own(axis))
+        .unwrap_or(output.len());
+    // Axes of extent 1 in the output too belong to either side.
+    let rest_is_broadcast = (end..output.len()).all(|axis| !own(axis));
+    rest_is_broadcast.then(|| Map::Repeat {
+        inner: output[end..].iter().product(),
+        extent: output[first..end].iter().product(),
     })
 }
 
@@ -250,6 +271,10 @@ impl Chain {
         match source {
             Source::Packs(i, Map::Same) => return &inputs.get(*i)[start..start + len],
             Source::Packs(i, Map::One) => buffer.fill(inputs.get(*i)[0]),
+            Source::Packs(i, Map::Repeat { inner, extent }) => {
+                let packs = inputs.get(*i);
+                repeat(start, *inner, *extent, buffer, |at| packs[at]);
+            }
             Source::Packs(i, Map::Table(table)) => {
                 let packs = inputs.get(*i);
                 for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
@@ -262,6 +287,9 @@ impl Chain {
                 }
             }
             Source::Numbers(x, Map::One) => buffer.fill(Pack::splat(x[0])),
+            Source::Numbers(x, Map::Repeat { inner, extent }) => {
+                repeat(start, *inner, *extent, buffer, |at| Pack::splat(x[at]));
+            }
             Source::Numbers(x, Map::Table(table)) => {
                 for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
                     *y = Pack::splat(x[at as usize]);
@@ -269,6 +297,29 @@ impl Chain {
             }
         }
         buffer
+    }
+}
+
+/// Fills a block that starts at element `start` with elements `i / inner % extent`, without
+/// dividing more than once.
+#[inline(always)]
+fn repeat(
+    start: usize,
+    inner: usize,
+    extent: usize,
+    block: &mut [Pack],
+    element: impl Fn(usize) -> Pack,
+) {
+    let (mut at, mut within) = (start / inner % extent, start % inner);
+    let mut pack = element(at);
+    for y in block {
+        if within == inner {
+            at = if at + 1 == extent { 0 } else { at + 1 };
+            within = 0;
+            pack = element(at);
+        }
+        *y = pack;
+        within += 1;
     }
 }
 
@@ -361,6 +412,7 @@ mod tests {
     use npcov_graph::{Data, Tensor, TensorType};
 
     use crate::executor::Executor;
+    use crate::op::testing::{Input, check, number_of, positions};
     use crate::pack::LANES;
 
     /// Numbers of both signs, different in every lane.
@@ -434,6 +486,47 @@ mod tests {
             let mut y = [Pack::ZERO];
             unary(f, &[Pack::splat(f32::NAN)], &mut y);
             assert!(y[0].0[0].is_nan(), "{f:?}");
+        }
+    }
+
+    /// Every way to broadcast an operand to `[2, 3, 4, 5]`, as a value and as a constant.
+    #[test]
+    fn operands_repeat_as_numpy_broadcasts() {
+        let output = [2, 3, 4, 5];
+        for shape in [
+            &[2, 3, 4, 5][..],
+            &[1, 3, 1, 1],
+            &[3, 1, 1],
+            &[5],
+            &[4, 5],
+            &[2, 1, 1, 1],
+            &[2, 3, 1, 1],
+            &[1, 3, 4, 1],
+            &[3, 4, 1],
+            // With a gap: listed in a table.
+            &[2, 1, 4, 1],
+            &[3, 1, 5],
+            &[1],
+        ] {
+            for constant in [false, true] {
+                let b = match constant {
+                    true => Input::constant(shape),
+                    false => Input::varying(shape),
+                };
+                let inputs = [Input::varying(&output), b];
+                check(Op::Binary(Binary::Sub), &inputs, 1e-7, |v| {
+                    let from = |position: &Vec<usize>| {
+                        let lead = output.len() - shape.len();
+                        let own: Vec<usize> = position[lead..]
+                            .iter()
+                            .zip(shape)
+                            .map(|(&i, &extent)| if extent == 1 { 0 } else { i })
+                            .collect();
+                        v[0][number_of(&output, position)] - v[1][number_of(shape, &own)]
+                    };
+                    positions(&output).iter().map(from).collect()
+                });
+            }
         }
     }
 

@@ -348,12 +348,13 @@ def photographs(images):
 def files():
     """The first and last 1,024 bytes of real files, of as many kinds as there are.
 
-    Leading and trailing white space is cut; 256 stands for "no byte".
+    Leading and trailing white space is cut; 256 stands for "no byte". Compiled modules are
+    left out, because they come and go as Python runs.
     """
     kinds = {}
     for name in ("stdlib", "purelib"):
         for path in sorted(Path(sysconfig.get_path(name)).rglob("*")):
-            if path.is_file() and path.stat().st_size >= 64:
+            if path.suffix != ".pyc" and path.is_file() and path.stat().st_size >= 64:
                 found = kinds.setdefault(path.suffix, [])
                 if path not in found and len(found) < INPUTS:
                     found.append(path)

@@ -21,11 +21,11 @@ with itself, without graph optimisations, and of both runtimes with the same
 graph in float64 (exact.py), over the inputs above the bound and 100 others.
 
 With `--full`, one kind of failure has its own verdict, `ill-conditioned`: the
-model asks for digits that single precision has not got, and npcov has more of
-them right than ONNX Runtime. That is, the logits alone are above the bound; on
-every input where they are, ONNX Runtime itself is more than half the bound from
-float64; and npcov is nearer to float64 in the mean and at worst. Such models
-are listed by name. They count as neither passed nor failed.
+model enlarges rounding errors, and ONNX Runtime's more than npcov's. That is,
+the logits alone are above the bound; on every input where they are, ONNX
+Runtime itself is more than half the bound from float64; and npcov is nearer to
+float64 in the mean and at worst. Such models are listed by name. They count as
+neither passed nor failed.
 
 Needs requirements-test.txt.
 """

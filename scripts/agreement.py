@@ -41,7 +41,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from exact import Exact
+from exact import Exact, Unsupported
 from reference import Reference, predict
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,7 +165,7 @@ def report(cases, options, scratch, full=False):
                 notes.append(str(distance))
                 if full and result.good_otherwise() and distance.explains():
                     verdict = "ill-conditioned"
-            except NotImplementedError as unknown:
+            except Unsupported as unknown:
                 notes.append(f"not evaluated in float64: {unknown}")
         passed += verdict == ""
         failed += verdict == "FAILED"

@@ -7,13 +7,17 @@ distance of each from the same sums in float64 tells whose fault a difference is
 
 Every tensor of floats is float64, whatever the file says; integers stay integers. The
 operators are those that the models in question need, each as its definition reads; any
-other raises NotImplementedError.
+other raises `Unsupported`.
 """
 
 import numpy as np
 import onnx
 from numpy.lib.stride_tricks import sliding_window_view
 from onnx import numpy_helper
+
+
+class Unsupported(Exception):
+    """A node that is not evaluated here."""
 
 
 class Exact:
@@ -34,13 +38,13 @@ class Exact:
         for node in self.nodes:
             operator = OPERATORS.get(node.op_type)
             if operator is None or node.domain not in ("", "ai.onnx"):
-                raise NotImplementedError(node.op_type)
+                raise Unsupported(node.op_type)
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [values[name] for name in node.input]
             try:
                 values[node.output[0]] = np.asarray(operator(*inputs, **attributes))
             except TypeError as unknown:  # An attribute or input that it has no parameter for.
-                raise NotImplementedError(f"{node.op_type}: {unknown}") from unknown
+                raise Unsupported(f"{node.op_type}: {unknown}") from unknown
         return values[self.output]
 
 
@@ -95,7 +99,7 @@ def div(a, b):
 
 def max_pool(x, kernel_shape, ceil_mode=0, **window):
     if ceil_mode:
-        raise NotImplementedError("MaxPool with ceil_mode")
+        raise Unsupported("MaxPool with ceil_mode")
     taps = windows(x, kernel_shape, fill=-np.inf, **window)
     return taps.max(tuple(range(x.ndim, taps.ndim)))
 
@@ -143,7 +147,7 @@ def windows(
 ):
     """What every position of a window sees: axes of `x`, then axes of the window."""
     if auto_pad != b"NOTSET" or given.keys() - {"kernel_shape", "storage_order"}:
-        raise NotImplementedError(f"a window with {auto_pad=}, {given}")
+        raise Unsupported(f"a window with {auto_pad=}, {given}")
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     pads = pads or [0] * rank * 2

@@ -261,10 +261,7 @@ impl Case {
         match refused.len() == BINDINGS.len() {
             true => Outcome::Unsupported(refused.swap_remove(0)),
             false if ran_on_inputs => Outcome::Passed,
-            false => {
-                println!("FOLDED {} {refused:?}", self.name);
-                Outcome::Folded
-            }
+            false => Outcome::Folded,
         }
     }
 

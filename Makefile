@@ -47,6 +47,7 @@ venv-fixtures:
 
 fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
 	.venv-fixtures/bin/python scripts/make_fixtures.py
+	.venv-fixtures/bin/python scripts/make_oracles.py
 
 agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet

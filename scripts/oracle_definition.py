@@ -77,9 +77,10 @@ def dense_step(x, weights, relevance, beta):
 
 
 @contextmanager
-def explained(network, beta):
-    """Inside, a backward pass through `network` carries relevance."""
-    changed = []
+def explained(network, beta, epsilon=EPSILON):
+    """Inside, a backward pass through `network` carries relevance; yields a list to which
+    every linear layer appends what it could not pass on, per input."""
+    changed, lost = [], []
     for module in network.modules():
         if isinstance(module, (nn.Conv2d, nn.Linear, Sum, *POOLS)):
             rule = AlphaBeta
@@ -87,44 +88,44 @@ def explained(network, beta):
             rule = Identity
         else:
             continue
-        module.forward = ruled(rule, module, type(module).forward, beta)
+        module.forward = ruled(rule, module, beta, epsilon, lost)
         changed.append(module)
     try:
-        yield network
+        yield lost
     finally:
         for module in changed:
             del module.forward
 
 
-def ruled(rule, module, forward, beta):
-    return lambda x: rule.apply(x, module, forward, beta)
+def ruled(rule, *context):
+    return lambda x: rule.apply(x, *context)
 
 
 class Identity(torch.autograd.Function):
     """Relevance is copied."""
 
     @staticmethod
-    def forward(ctx, x, module, forward, beta):
-        return forward(module, x)
+    def forward(ctx, x, module, beta, epsilon, lost):
+        return type(module).forward(module, x)
 
     @staticmethod
     def backward(ctx, relevance):
-        return relevance, None, None, None
+        return relevance, None, None, None, None
 
 
 class AlphaBeta(torch.autograd.Function):
     """The rule above, P and N as products with the positive and the negative weights."""
 
     @staticmethod
-    def forward(ctx, x, module, forward, beta):
+    def forward(ctx, x, module, beta, epsilon, lost):
         ctx.save_for_backward(x)
-        ctx.module, ctx.beta = module, beta
-        return forward(module, x)
+        ctx.module, ctx.beta, ctx.epsilon, ctx.lost = module, beta, epsilon, lost
+        return type(module).forward(module, x)
 
     @staticmethod
     def backward(ctx, relevance):
         (x,) = ctx.saved_tensors
-        beta = ctx.beta
+        beta, epsilon = ctx.beta, ctx.epsilon
         raised, lowered = signed_parts(ctx.module)
         plus, minus = x.clamp(min=0), x.clamp(max=0)
         with torch.enable_grad():
@@ -134,14 +135,16 @@ class AlphaBeta(torch.autograd.Function):
             n = lowered(plus) + raised(minus)
         both = (p != 0) & (n != 0)
         nothing = torch.zeros_like(p)
-        to_p = torch.where(both, (1 + beta) / (p + EPSILON), 1 / (p + EPSILON / (1 + beta)))
+        to_p = torch.where(both, (1 + beta) / (p + epsilon), 1 / (p + epsilon / (1 + beta)))
         to_n = nothing
         if beta != 0:
-            to_n = torch.where(both, -beta / (n - EPSILON), 1 / (n - EPSILON / beta))
+            to_n = torch.where(both, -beta / (n - epsilon), 1 / (n - epsilon / beta))
+        dead = (p == 0) & ((n == 0) | (beta == 0))
+        ctx.lost.append(torch.where(dead, relevance, nothing).detach().flatten(1).sum(1))
         to_p = torch.where(p != 0, to_p * relevance, nothing).detach()
         to_n = torch.where(n != 0, to_n * relevance, nothing).detach()
         at_plus, at_minus = torch.autograd.grad([p, n], [plus, minus], [to_p, to_n])
-        return plus.detach() * at_plus + minus.detach() * at_minus, None, None, None
+        return plus.detach() * at_plus + minus.detach() * at_minus, None, None, None, None
 
 
 def signed_parts(module):

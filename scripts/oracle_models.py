@@ -120,6 +120,17 @@ def mobilenet(addition):
     )
 
 
+class FirstMaximum(nn.MaxPool2d):
+    """Takes the first maximum where PyTorch takes a later one that rounding made larger:
+    over a plain background all values are equal, whatever the last bit of float64 says."""
+
+    def forward(self, x):
+        _, winners = functional.max_pool2d(
+            x.float(), self.kernel_size, self.stride, return_indices=True
+        )
+        return x.flatten(2).gather(2, winners.flatten(2)).view_as(winners)
+
+
 class Keras(nn.Module):
     """keras.onnx: channels last outside, padding after TensorFlow (only at the end)."""
 
@@ -130,7 +141,7 @@ class Keras(nn.Module):
             nn.Conv2d(12, 12, 3, 1, 1, groups=12, bias=False), nn.Conv2d(12, 12, 1), nn.ReLU()
         )
         self.add = addition()
-        self.pool = nn.MaxPool2d(3, 2)
+        self.pool = FirstMaximum(3, 2)
         self.last = nn.Sequential(nn.Conv2d(12, 16, 3), nn.ReLU())
         self.dense = nn.Sequential(nn.Linear(400, 32), nn.ReLU(), nn.Linear(32, 10))
 
@@ -183,17 +194,16 @@ def load(folder, name, images, addition=StackedAddition, dtype=torch.float64):
 def read_weights(network, graph):
     """Linear layers and batch norms by their order, all else by name: exporters rename
     what they transpose or fold."""
-    tensors = {tensor.name: torch.tensor(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
+    tensors = {item.name: torch.tensor(numpy_helper.to_array(item)) for item in graph.initializer}
     for node in graph.node:
         if node.op_type == "Identity" and node.input[0] in tensors:
             tensors[node.output[0]] = tensors[node.input[0]]
 
     state = {name: tensors[name] for name in network.state_dict() if name in tensors}
-    modules = network.named_modules()
-    linear = [(name, module) for name, module in modules if isinstance(module, LINEAR)]
+    linear = [name for name, module in network.named_modules() if isinstance(module, LINEAR)]
     found = list(linear_weights(graph, tensors))
     assert len(linear) == len(found), f"{len(linear)} linear modules, {len(found)} nodes"
-    for (name, module), (weight, bias) in zip(linear, found):
+    for name, (weight, bias) in zip(linear, found):
         state[f"{name}.weight"] = weight
         if bias is not None:
             state[f"{name}.bias"] = bias.reshape(-1)

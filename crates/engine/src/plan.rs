@@ -10,6 +10,7 @@ use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
 use crate::isa::Isa;
 use crate::kernel::Kernel;
+use crate::op;
 use crate::pack::Pack;
 
 /// A kernel and the buffers it works on.
@@ -55,13 +56,16 @@ impl Plan {
                 limit: MAX_ELEMENTS,
             });
         }
-        let graph = fuse::fold_batch_norm(graph).map_err(|error| {
-            EngineError::Nodes(vec![NodeError {
-                node: "all of them".to_owned(),
-                op_type: "BatchNormalization".to_owned(),
-                reason: NodeErrorKind::Op(error),
-            }])
-        })?;
+        let graph = graph
+            .lowered(|node| !op::has_kernel(graph, node, isa))
+            .and_then(|graph| npcov_graph::fold_batch_norm(&graph))
+            .map_err(|error| {
+                EngineError::Nodes(vec![NodeError {
+                    node: "all of them".to_owned(),
+                    op_type: "any".to_owned(),
+                    reason: NodeErrorKind::Op(error),
+                }])
+            })?;
         let units = fuse::units(&graph, isa);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();

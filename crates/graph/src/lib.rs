@@ -16,7 +16,7 @@
 //! graph.set_outputs(vec![y]);
 //!
 //! // ...written as ONNX, and read again.
-//! let model = Model::from_bytes(graph.to_onnx())?;
+//! let model = Model::from_bytes(graph.to_onnx()?)?;
 //! assert_eq!(model.inputs()[0].shape(), "1x3");
 //! let graph = model.specialise(&Specialisation::default())?;
 //! assert_eq!(graph.nodes()[0].op.name(), "Relu");
@@ -30,6 +30,7 @@ mod activation;
 mod builder;
 mod classifier;
 mod error;
+mod fold;
 mod graph;
 mod import;
 mod model;
@@ -40,6 +41,7 @@ mod tensor;
 
 pub use classifier::{Classifier, Ending};
 pub use error::{GraphError, NodeError, NodeErrorKind, OpError};
+pub use fold::fold_batch_norm;
 pub use graph::{Graph, Node, Value, ValueId};
 pub use import::Specialisation;
 pub use model::{Declaration, Dim, Model};

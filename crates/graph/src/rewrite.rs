@@ -4,6 +4,31 @@ use crate::error::OpError;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::Op;
 
+impl Graph {
+    /// The same graph with the plain operators of its composite ones in their place, where
+    /// `lower` says so.
+    pub fn lowered(&self, lower: impl Fn(&Node) -> bool) -> Result<Graph, OpError> {
+        let mut rewriter = Rewriter::new(self);
+        for node in self.nodes() {
+            match &node.op {
+                Op::Composite(composite) if lower(node) => {
+                    let inputs = node
+                        .inputs
+                        .iter()
+                        .map(|&i| rewriter.get(i))
+                        .collect::<Result<Vec<_>, _>>()?;
+                    let output = composite.lower(rewriter.graph(), &node.name, &inputs)?;
+                    rewriter.set(node.output, output);
+                }
+                _ => {
+                    rewriter.copy(node)?;
+                }
+            }
+        }
+        rewriter.finish()
+    }
+}
+
 /// A graph under construction that follows another one, node by node: some copied, some replaced.
 ///
 /// ```

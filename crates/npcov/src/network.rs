@@ -6,7 +6,10 @@ use npcov_engine::{EngineError, Executor};
 use npcov_graph::{
     Classifier, Declaration, Dim, Ending, Graph, Model, ShapeDisplay, Specialisation, ValueId,
 };
-use npcov_program::{LayerOptions, PathLayer, ProgramError, Tap, Trace, path_layers};
+use npcov_program::{
+    Attribution, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap, explain,
+    path_layers, trace,
+};
 
 use crate::error::Error;
 use crate::tracer::Tracer;
@@ -172,22 +175,38 @@ impl Network {
         best
     }
 
+    /// What programs are made from.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            graph: &self.graph,
+            classifier: &self.classifier,
+            layers: &self.layers,
+            batch: self.batch,
+        }
+    }
+
     /// A program that gives logits, activations and the given taps, ready to run.
     pub fn tracer(&self, taps: &[Tap]) -> Result<Tracer, Error> {
-        let trace = Trace::new(
-            &self.graph,
-            &self.classifier,
-            &self.layers,
-            self.batch,
-            taps,
-        )?;
-        Tracer::new(trace, self.batch)
+        Tracer::new(trace(&self.subject(), taps)?, self.batch)
     }
 
     /// A program that gives the logits and nothing else, ready to run.
     pub fn logits_tracer(&self) -> Result<Tracer, Error> {
-        let trace = Trace::new(&self.graph, &self.classifier, &[], self.batch, &[])?;
-        Tracer::new(trace, self.batch)
+        let subject = Subject {
+            layers: &[],
+            ..self.subject()
+        };
+        Tracer::new(trace(&subject, &[])?, self.batch)
+    }
+
+    /// A program that gives logits and relevances, ready to run.
+    pub fn explainer(
+        &self,
+        attribution: &dyn Attribution,
+        options: &ExplainOptions,
+    ) -> Result<Tracer, Error> {
+        let program = explain(&self.subject(), attribution, options)?;
+        Tracer::new(program, self.batch)
     }
 }
 

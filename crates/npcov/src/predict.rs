@@ -170,7 +170,7 @@ mod tests {
             x = graph.push("f", Op::Unary(f), &[x]).unwrap();
         }
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx()).unwrap();
+        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
         Network::new(model, &NetworkOptions::default()).unwrap()
     }
 

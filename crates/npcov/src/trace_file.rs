@@ -28,12 +28,10 @@ impl TraceFile {
         let prediction = writer.array("prediction", &[])?;
         let mut outputs = Vec::new();
         for (output, len) in tracer.outputs().iter().zip(tracer.output_lens()) {
-            outputs.push(match output {
-                Output::Logits => Some(writer.array("logits", &[len])?),
-                Output::Tap(tap) if *tap == Tap::activation(tap.layer) => {
-                    Some(writer.array(&format!("activation.{}", tap.layer), &[len])?)
-                }
-                Output::Tap(_) => None,
+            let is_tap = matches!(output, Output::Tap(tap) if *tap != Tap::activation(tap.layer));
+            outputs.push(match is_tap {
+                true => None,
+                false => Some(writer.array(&output.name(), &[len])?),
             });
         }
         Ok(TraceFile {

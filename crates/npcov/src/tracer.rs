@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use npcov_data::Loader;
 use npcov_engine::{Executor, LANES, Worker};
-use npcov_program::{Output, Trace};
+use npcov_program::{Output, Program};
 
 use crate::error::Error;
 
@@ -33,10 +33,10 @@ pub struct Batch {
 }
 
 impl Tracer {
-    pub(crate) fn new(trace: Trace, batch: usize) -> Result<Tracer, Error> {
+    pub(crate) fn new(program: Program, batch: usize) -> Result<Tracer, Error> {
         Ok(Tracer {
-            executor: Executor::new(&trace.graph)?,
-            outputs: trace.outputs,
+            executor: Executor::new(&program.graph)?,
+            outputs: program.outputs,
             batch,
         })
     }

@@ -19,7 +19,7 @@ fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> Model {
     let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
     let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
     graph.set_outputs(vec![y]);
-    Model::from_bytes(graph.to_onnx()).unwrap()
+    Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
 }
 
 /// Ten rows of numbers.

@@ -281,7 +281,7 @@ impl Case {
                 shapes: graph.inputs().iter().map(shape).collect(),
                 ..Specialisation::default()
             };
-            let again = Model::from_bytes(graph.to_onnx())
+            let again = Model::from_bytes(graph.to_onnx().unwrap())
                 .and_then(|model| model.specialise(&options))
                 .map_err(|e| e.to_string())
                 .and_then(|again| self.run(&again, binding));

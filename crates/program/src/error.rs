@@ -1,6 +1,6 @@
 //! Why a program cannot be made.
 
-use npcov_graph::OpError;
+use npcov_graph::{NodeError, OpError};
 
 /// Why a program cannot be made from a graph.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,23 @@ pub enum ProgramError {
         /// How many there are.
         layers: usize,
     },
+    /// Some nodes have no rule by which relevance passes through them.
+    #[error("relevance cannot pass through{}", nodes(.0))]
+    NotExplained(Vec<NodeError>),
+    /// Some nodes have no gradient.
+    #[error("gradients cannot pass through{}", nodes(.0))]
+    NotDifferentiated(Vec<NodeError>),
+    /// Rules are given for nodes that the model does not have.
+    #[error("no node or operator of the model is called {}", quoted(.0))]
+    NoSuchNode(Vec<String>),
+    /// The class to explain is none of the model's.
+    #[error("class {class}, but the model has {classes} classes (0 to {})", .classes.saturating_sub(1))]
+    Class {
+        /// The class asked for.
+        class: usize,
+        /// Number of classes.
+        classes: usize,
+    },
     /// An operator does not fit where the program puts it.
     #[error("layer `{layer}`: {source}")]
     Op {
@@ -47,4 +64,22 @@ fn list(names: &[String]) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+/// One node a line; with many, the first ones.
+fn nodes(errors: &[NodeError]) -> String {
+    let mut text: String = errors
+        .iter()
+        .take(20)
+        .map(|error| format!("\n  {error}"))
+        .collect();
+    if let Some(more) = errors.len().checked_sub(20).filter(|&more| more > 0) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    names.join(", ")
 }

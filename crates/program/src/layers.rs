@@ -29,6 +29,22 @@ pub struct PathLayer {
     pub cut: bool,
 }
 
+impl PathLayer {
+    /// The axes over which the elements of one neuron are spread; none when each neuron has a
+    /// single element. A single input has no batch axis to keep.
+    pub(crate) fn reduced_axes(&self, shape: &[usize], batch: usize) -> Vec<usize> {
+        let Some(channel) = self.channel_axis else {
+            return Vec::new();
+        };
+        let keeps = |axis: usize| axis == channel || (batch > 1 && axis == 0);
+        let axes: Vec<usize> = (0..shape.len()).filter(|&a| !keeps(a)).collect();
+        match axes.iter().all(|&a| shape[a] == 1) {
+            true => Vec::new(),
+            false => axes,
+        }
+    }
+}
+
 /// Names some layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
@@ -141,7 +157,7 @@ fn at(layers: &[PathLayer], index: i64) -> Option<&PathLayer> {
 }
 
 /// Whether a name fits a pattern in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else {

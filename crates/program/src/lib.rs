@@ -1,11 +1,11 @@
 //! What is computed *from* a model, as a graph that contains the model's own.
 //!
 //! A program is made once and run on every input by an engine that knows nothing of its meaning.
-//! The first one is the [`Trace`]: the logits, and for every path layer one activation per neuron.
+//! The [`trace`] gives the logits, and for every path layer one activation per neuron.
 //!
 //! ```
 //! use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::{Gemm, Unary}};
-//! use npcov_program::{LayerOptions, Trace, path_layers};
+//! use npcov_program::{LayerOptions, Subject, path_layers, trace};
 //!
 //! // Two dense layers with a ReLU between them.
 //! let mut graph = Graph::new();
@@ -22,20 +22,41 @@
 //! let classifier = Classifier::find(&graph, y);
 //! let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default())?;
 //! assert_eq!((layers[0].name.as_str(), layers[0].neurons), ("relu", 3));
-//! let trace = Trace::new(&graph, &classifier, &layers, 1, &[])?;
-//! assert_eq!(trace.graph.outputs().len(), 2); // logits, and the activations of the ReLU
+//! let subject = Subject { graph: &graph, classifier: &classifier, layers: &layers, batch: 1 };
+//! let program = trace(&subject, &[])?;
+//! assert_eq!(program.output_names(), ["logits", "activation.0"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Graphs come from `npcov-graph`; `npcov-engine` runs them; the crate `npcov` brings both
 //! together with data.
 
+mod append;
+mod attribution;
+mod backward;
 mod channel;
 mod error;
+mod explain;
 mod flow;
 mod layers;
+mod linear;
+mod mask;
+mod op;
+mod program;
+mod relevance;
+mod rule;
+mod sign;
 mod trace;
+mod two_sided;
 
+pub use attribution::{Attribution, GradientTimesInput, Lrp, Seed};
 pub use error::ProgramError;
+pub use explain::{ExplainOptions, Target, explain};
 pub use layers::{LayerOptions, PathLayer, Selector, path_layers};
-pub use trace::{Output, Reduction, Side, Tap, Trace};
+pub use linear::Linear;
+pub use mask::mask;
+pub use op::pool::PoolAdjoint;
+pub use program::{Output, Program, Subject};
+pub use relevance::LinearRelevance;
+pub use rule::{BatchNorm, Bias, EPSILON, ParseRuleError, Place, Preset, Rule, Rules, Sums};
+pub use trace::{Reduction, Side, Tap, trace};

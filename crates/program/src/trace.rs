@@ -1,10 +1,11 @@
 //! The trace: logits, and what happens in the path layers.
 
 use npcov_graph::op::{Reduce, ReduceKind};
-use npcov_graph::{Classifier, Graph, Op, OpError, ValueId};
+use npcov_graph::{Graph, Op, OpError, ValueId};
 
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
+use crate::program::{Output, Program, Subject};
 
 /// Which side of an activation function a tap looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,72 +51,54 @@ impl Tap {
     }
 }
 
-/// What an output of a trace is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// The logits.
-    Logits,
-    /// A tap.
-    Tap(Tap),
+impl Tap {
+    /// Side and reduction as one word.
+    pub(crate) fn name(&self) -> String {
+        let side = match self.side {
+            Side::Before => "before",
+            Side::After => "after",
+        };
+        let reduction = match self.reduction {
+            Reduction::Mean => "mean",
+            Reduction::Max => "max",
+            Reduction::Min => "min",
+            Reduction::Units => "units",
+        };
+        format!("{side}-{reduction}")
+    }
 }
 
-/// A program that gives the logits, one activation per neuron of each path layer, and taps.
-#[derive(Clone, Debug)]
-pub struct Trace {
-    /// The program.
-    pub graph: Graph,
-    /// What each output of the program is: the logits, the activations of the layers in order,
-    /// then the taps that ask for something else.
-    pub outputs: Vec<Output>,
-}
-
-impl Trace {
-    /// The trace of a model.
-    ///
-    /// `batch` is the number of inputs that the graph takes at once, on the first axis; every
-    /// output has as many rows. Taps that are named twice are computed once.
-    pub fn new(
-        graph: &Graph,
-        classifier: &Classifier,
-        layers: &[PathLayer],
-        batch: usize,
-        taps: &[Tap],
-    ) -> Result<Trace, ProgramError> {
-        let mut program = graph.clone();
-        let mut outputs = vec![Output::Logits];
-        let mut values = vec![classifier.logits];
-        let activations = (0..layers.len()).map(Tap::activation);
-        for tap in activations.chain(taps.iter().copied()) {
-            if outputs.contains(&Output::Tap(tap)) {
-                continue;
-            }
-            let layer = layers.get(tap.layer).ok_or(ProgramError::Tap {
-                layer: tap.layer,
-                layers: layers.len(),
-            })?;
-            let value =
-                tapped(&mut program, layer, tap, batch).map_err(|source| ProgramError::Op {
-                    layer: layer.name.clone(),
-                    source,
-                })?;
-            outputs.push(Output::Tap(tap));
-            values.push(value);
+/// A program that gives the logits, one activation per neuron of each path layer in order, then
+/// the taps that ask for something else. Taps that are named twice are computed once.
+pub fn trace(subject: &Subject<'_>, taps: &[Tap]) -> Result<Program, ProgramError> {
+    let mut program = subject.graph.clone();
+    let mut outputs = vec![Output::Logits];
+    let mut values = vec![subject.classifier.logits];
+    let activations = (0..subject.layers.len()).map(Tap::activation);
+    for tap in activations.chain(taps.iter().copied()) {
+        if outputs.contains(&Output::Tap(tap)) {
+            continue;
         }
-        program.set_outputs(values);
-        Ok(Trace {
-            graph: program.pruned(),
-            outputs,
-        })
+        let layer = subject.layers.get(tap.layer).ok_or(ProgramError::Tap {
+            layer: tap.layer,
+            layers: subject.layers.len(),
+        })?;
+        let value = tapped(&mut program, layer, tap, subject.batch);
+        values.push(value.map_err(|source| ProgramError::Op {
+            layer: layer.name.clone(),
+            source,
+        })?);
+        outputs.push(Output::Tap(tap));
     }
-
-    /// The position of a tap among the outputs.
-    pub fn position(&self, tap: Tap) -> Option<usize> {
-        self.outputs.iter().position(|o| *o == Output::Tap(tap))
-    }
+    program.set_outputs(values);
+    Ok(Program {
+        graph: program.pruned(),
+        outputs,
+    })
 }
 
 /// Appends what a tap asks for.
-fn tapped(
+pub(crate) fn tapped(
     program: &mut Graph,
     layer: &PathLayer,
     tap: Tap,
@@ -131,14 +114,8 @@ fn tapped(
         Reduction::Max => ReduceKind::Max,
         Reduction::Min => ReduceKind::Min,
     };
-    let Some(channel) = layer.channel_axis else {
-        return Ok(value);
-    };
-    let shape = program.shape(value);
-    // A single input has no batch axis to keep: all axes but the channels' are one neuron's.
-    let keeps = |axis: usize| axis == channel || (batch > 1 && axis == 0);
-    let axes: Vec<usize> = (0..shape.len()).filter(|&a| !keeps(a)).collect();
-    if axes.iter().all(|&a| shape[a] == 1) {
+    let axes = layer.reduced_axes(program.shape(value), batch);
+    if axes.is_empty() {
         return Ok(value);
     }
     let reduce = Reduce {
@@ -154,7 +131,7 @@ mod tests {
     use super::*;
     use crate::layers::{LayerOptions, path_layers};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, TensorType};
+    use npcov_graph::{Classifier, DType, TensorType};
 
     #[test]
     fn taps_are_reduced_to_neurons_and_made_once() {
@@ -173,17 +150,22 @@ mod tests {
                 reduction: Reduction::Units,
             };
             let taps = [Tap::activation(0), units, units];
-            let trace = Trace::new(&graph, &classifier, &layers, batch, &taps).unwrap();
-            let sizes: Vec<usize> = trace
+            let subject = Subject {
+                graph: &graph,
+                classifier: &classifier,
+                layers: &layers,
+                batch,
+            };
+            let program = trace(&subject, &taps).unwrap();
+            let sizes: Vec<usize> = program
                 .graph
                 .outputs()
                 .iter()
-                .map(|&o| trace.graph.value(o).ty.numel())
+                .map(|&o| program.graph.value(o).ty.numel())
                 .collect();
             assert_eq!(sizes, [16 * batch, 4 * batch, 16 * batch]);
-            assert_eq!(trace.position(units), Some(2));
-            let missing = Tap::activation(1);
-            assert!(Trace::new(&graph, &classifier, &layers, batch, &[missing]).is_err());
+            assert_eq!(program.position(Output::Tap(units)), Some(2));
+            assert!(trace(&subject, &[Tap::activation(1)]).is_err());
         }
     }
 }

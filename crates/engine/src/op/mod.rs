@@ -14,11 +14,13 @@ mod pixel_major;
 mod pool;
 mod reduce;
 mod resize;
+mod scatter;
 mod softmax;
 mod structure;
 
-use npcov_graph::{Op, OpError};
+use npcov_graph::{Graph, Node, Op, OpError};
 
+use crate::isa::Isa;
 use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
 use crate::pack::Pack;
 #[cfg(test)]
@@ -55,7 +57,14 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
         Op::Gather(op) => gather::prepare(op, cx),
         Op::GatherElements(op) => gather::prepare_elements(op, cx),
         Op::Resize(op) => resize::prepare(op, cx),
+        Op::ScatterSum(_) => scatter::prepare(cx),
+        Op::Composite(_) => Err(OpError::unsupported("it has no kernel")),
     }
+}
+
+/// Whether a composite operator has a kernel of its own; else it is run as plain ones.
+pub(crate) fn has_kernel(_graph: &Graph, _node: &Node, _isa: Isa) -> bool {
+    false
 }
 
 /// Computes a tensor without elements, whatever the operator: other kernels may take it that an

@@ -8,6 +8,7 @@ use super::proto::{
     TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
     data_type,
 };
+use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{DType, Data, Tensor, TensorType};
 
@@ -43,24 +44,60 @@ impl OnnxNode<'_> {
 
     /// Puts a node without attributes in front; returns the name of its result.
     pub(crate) fn before(&mut self, op_type: &str, inputs: Vec<String>) -> String {
+        self.before_with(op_type, inputs, |_| {})
+    }
+
+    /// Puts a node in front, with what `attributes` sets; returns the name of its result.
+    pub(crate) fn before_with(
+        &mut self,
+        op_type: &str,
+        inputs: Vec<String>,
+        attributes: impl FnOnce(&mut OnnxNode<'_>),
+    ) -> String {
         let output = self.proto.output.first().cloned().unwrap_or_default();
         let name = format!("{output}.step{}", self.before.len());
-        self.before.push(NodeProto {
-            input: inputs,
-            output: vec![name.clone()],
-            name: Some(name.clone()),
-            op_type: Some(op_type.to_owned()),
-            ..Default::default()
-        });
+        let mut node = OnnxNode {
+            proto: NodeProto {
+                input: inputs,
+                output: vec![name.clone()],
+                name: Some(name.clone()),
+                op_type: Some(op_type.to_owned()),
+                ..Default::default()
+            },
+            before: Vec::new(),
+            initializers: self.initializers,
+        };
+        attributes(&mut node);
+        let proto = node.proto;
+        self.before.push(proto);
         name
+    }
+
+    /// Another operator on other inputs, whose names [`OnnxNode::before`] or a constant gave.
+    pub(crate) fn become_node(&mut self, op_type: &str, inputs: Vec<String>) {
+        self.op_type(op_type);
+        self.proto.input = inputs;
     }
 
     /// A scalar under a name of its own, for [`OnnxNode::before`].
     pub(crate) fn scalar(&mut self, value: f32) -> String {
+        self.constant("scalar", &Tensor::scalar(value))
+    }
+
+    /// Integers under a name of their own, for [`OnnxNode::before`].
+    pub(crate) fn ints_constant(&mut self, values: &[i64]) -> String {
+        self.constant("ints", &Tensor::ints(values.to_vec()))
+    }
+
+    /// So many zeros under a name of their own, for [`OnnxNode::before`].
+    pub(crate) fn zeros_constant(&mut self, count: usize) -> String {
+        self.constant("zeros", &Tensor::vector(vec![0.0; count]))
+    }
+
+    fn constant(&mut self, kind: &str, tensor: &Tensor) -> String {
         let output = self.proto.output.first().cloned().unwrap_or_default();
-        let name = format!("{output}.scalar{}", self.initializers.len());
-        self.initializers
-            .push(tensor_proto(&name, &Tensor::scalar(value)));
+        let name = format!("{output}.{kind}{}", self.initializers.len());
+        self.initializers.push(tensor_proto(&name, tensor));
         name
     }
 
@@ -125,9 +162,22 @@ impl OnnxNode<'_> {
 }
 
 impl Graph {
-    /// The graph as the bytes of an ONNX model that any runtime loads. Values are called `v0`,
-    /// `v1`, ..., inputs and outputs keep their names.
-    pub fn to_onnx(&self) -> Vec<u8> {
+    /// The graph as the bytes of an ONNX model that any runtime loads: composite operators are
+    /// lowered. Values are called `v0`, `v1`, ..., inputs keep their names, outputs are called
+    /// `output0`, `output1`, ...
+    pub fn to_onnx(&self) -> Result<Vec<u8>, OpError> {
+        let names: Vec<String> = (0..self.outputs().len())
+            .map(|i| format!("output{i}"))
+            .collect();
+        self.to_onnx_with(&names)
+    }
+
+    /// As [`Graph::to_onnx`], with a name for each output.
+    pub fn to_onnx_with(&self, outputs: &[String]) -> Result<Vec<u8>, OpError> {
+        Ok(self.lowered(|_| true)?.plain_to_onnx(outputs))
+    }
+
+    fn plain_to_onnx(&self, names: &[String]) -> Vec<u8> {
         let mut initializers = Vec::new();
         for (i, value) in self.values().iter().enumerate() {
             if let Some(tensor) = &value.constant {
@@ -153,9 +203,8 @@ impl Graph {
         }
         // An output that is an input, a constant, or named twice needs a node of its own.
         let mut outputs = Vec::new();
-        for (i, &output) in self.outputs().iter().enumerate() {
+        for (&output, name) in self.outputs().iter().zip(names) {
             let value = self.value(output);
-            let name = format!("output{i}");
             nodes.push(NodeProto {
                 input: vec![self.export_name(output)],
                 output: vec![name.clone()],
@@ -163,7 +212,7 @@ impl Graph {
                 op_type: Some("Identity".to_owned()),
                 ..Default::default()
             });
-            outputs.push(value_info(&name, &value.ty));
+            outputs.push(value_info(name, &value.ty));
         }
         let inputs = self
             .inputs()

@@ -15,6 +15,7 @@ mod arg;
 mod binary;
 mod blocks;
 mod clip;
+mod composite;
 mod conv;
 mod einsum;
 mod elementwise;
@@ -27,6 +28,7 @@ mod pool;
 mod quantize;
 mod reduce;
 mod resize;
+mod scatter;
 mod shape;
 mod slice;
 mod softmax;
@@ -38,6 +40,7 @@ mod window;
 
 pub use arg::ArgMax;
 pub use binary::Binary;
+pub use composite::{Composite, CompositeOp};
 pub use conv::{Conv, ConvTranspose};
 pub use elementwise::broadcast;
 pub use gather::{Gather, GatherElements};
@@ -47,6 +50,7 @@ pub use pad::{Pad, PadMode};
 pub use pool::{Pool, PoolKind};
 pub use reduce::{Reduce, ReduceKind};
 pub use resize::{AxisMap, Coordinates, Interpolation, NearestRounding, Resize};
+pub use scatter::ScatterSum;
 pub use slice::Slice;
 pub use softmax::Softmax;
 pub use unary::Unary;
@@ -114,6 +118,10 @@ pub enum Op {
     GatherElements(GatherElements),
     /// Interpolation along axes: `x`.
     Resize(Resize),
+    /// Elements added up at given places: `x`, `places`.
+    ScatterSum(ScatterSum),
+    /// Several operators at once; its documentation says what its inputs are.
+    Composite(CompositeOp),
 }
 
 /// How one operator is imported: reads the node, appends canonical operators, returns its outputs.
@@ -194,6 +202,8 @@ impl Op {
             Op::Gather(_) => "Gather",
             Op::GatherElements(_) => "GatherElements",
             Op::Resize(_) => "Resize",
+            Op::ScatterSum(_) => "ScatterElements",
+            Op::Composite(op) => op.name(),
         }
     }
 
@@ -227,6 +237,8 @@ impl Op {
             Op::Gather(op) => op.infer(inputs),
             Op::GatherElements(op) => op.infer(inputs),
             Op::Resize(op) => op.infer(inputs),
+            Op::ScatterSum(op) => op.infer(inputs),
+            Op::Composite(op) => op.infer(inputs),
         }
     }
 
@@ -259,7 +271,9 @@ impl Op {
             | Op::Pool(_)
             | Op::ArgMax(_)
             | Op::Softmax(_)
-            | Op::Resize(_) => None,
+            | Op::Resize(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => None,
         }
     }
 
@@ -291,6 +305,9 @@ impl Op {
             Op::Gather(op) => op.export(node),
             Op::GatherElements(op) => op.export(node),
             Op::Resize(op) => op.export(node),
+            Op::ScatterSum(op) => op.export(node),
+            // A graph is lowered before it is written.
+            Op::Composite(_) => {}
         }
     }
 }

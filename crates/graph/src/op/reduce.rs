@@ -137,7 +137,8 @@ impl Reduce {
         self.kind.name()
     }
 
-    pub(super) fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
+    /// The output's type.
+    pub fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let [x] = arguments(inputs)?;
         match x.dtype {
             DType::F32 => {}

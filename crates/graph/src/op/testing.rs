@@ -174,7 +174,7 @@ pub(crate) fn assert_round_trip(op: Op, inputs: &[TensorType]) {
         .collect();
     let output = graph.push("node", op.clone(), &inputs).unwrap();
     graph.set_outputs(vec![output]);
-    let model = Model::from_bytes(graph.to_onnx()).unwrap();
+    let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
     let again = model.specialise(&Specialisation::default()).unwrap();
     let ops: Vec<&Op> = again.nodes().iter().map(|n| &n.op).collect();
     assert_eq!(ops, [&op]);

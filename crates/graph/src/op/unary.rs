@@ -707,7 +707,7 @@ mod tests {
             .push("swish", Op::Unary(Unary::Swish { alpha: 2.0 }), &[x])
             .unwrap();
         graph.set_outputs(vec![y]);
-        let bytes = graph.to_onnx();
+        let bytes = graph.to_onnx().unwrap();
         let model = <crate::onnx::proto::ModelProto as prost::Message>::decode(&bytes[..]).unwrap();
         let nodes = model.graph.unwrap().node;
         let types: Vec<&str> = nodes.iter().filter_map(|n| n.op_type.as_deref()).collect();

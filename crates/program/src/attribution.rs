@@ -1,0 +1,141 @@
+//! Ways to explain a logit by the values it was computed from.
+
+use npcov_graph::op::Binary;
+use npcov_graph::{Graph, Node, Op, ValueId};
+
+use crate::append::Append;
+use crate::backward::backward;
+use crate::error::ProgramError;
+use crate::op::{self, Choice};
+use crate::rule::{Bias, Rules, first_layers};
+use crate::sign::nonnegative;
+
+/// What is explained.
+#[derive(Clone, Copy, Debug)]
+pub struct Seed {
+    /// The logits.
+    pub logits: ValueId,
+    /// Of their shape: 1 for the class that is explained, else 0.
+    pub one_hot: ValueId,
+    /// Of their shape: the relevance that is shared out, at the class that is explained.
+    pub relevance: ValueId,
+}
+
+/// A way to explain a logit.
+pub trait Attribution {
+    /// Appends to a program the relevance of each of `targets`, of its shape.
+    fn relevances(
+        &self,
+        program: &mut Graph,
+        seed: &Seed,
+        targets: &[ValueId],
+    ) -> Result<Vec<ValueId>, ProgramError>;
+}
+
+/// Layer-wise relevance propagation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lrp {
+    /// How operators share relevance.
+    pub rules: Rules,
+}
+
+impl Attribution for Lrp {
+    fn relevances(
+        &self,
+        program: &mut Graph,
+        seed: &Seed,
+        targets: &[ValueId],
+    ) -> Result<Vec<ValueId>, ProgramError> {
+        let graph = program.clone();
+        let unknown = self.rules.unknown_places(&graph);
+        if !unknown.is_empty() {
+            return Err(ProgramError::NoSuchNode(unknown));
+        }
+        let nonnegative = nonnegative(&graph);
+        let first = first_layers(&graph);
+        let consumers = graph.consumers();
+        let seeds = [(seed.logits, seed.relevance)];
+        let found = backward(&graph, program, &seeds, targets, |g, step| {
+            let node = step.node;
+            let is_first = graph
+                .value(node.output)
+                .producer
+                .is_some_and(|position| first[position]);
+            let (rule, named) = self.rules.of(node, is_first);
+            let choice = Choice {
+                rule,
+                named,
+                bias: self.rules.bias,
+                added: match self.rules.bias {
+                    Bias::Absorb => added_bias(&graph, &consumers, node),
+                    Bias::Ignore => None,
+                },
+                nonnegative: node.inputs.iter().map(|v| nonnegative[v.index()]).collect(),
+            };
+            op::relevance(g, step, &choice)
+        });
+        let found = found.map_err(ProgramError::NotExplained)?;
+        targets
+            .iter()
+            .zip(found)
+            .map(|(&target, relevance)| relevance.map_or_else(|| zeros(program, target), Ok))
+            .collect()
+    }
+}
+
+/// The constant that is added to a node's result, and to nothing else: a bias in its own node.
+fn added_bias(graph: &Graph, consumers: &[Vec<usize>], node: &Node) -> Option<ValueId> {
+    let [next] = consumers[node.output.index()][..] else {
+        return None;
+    };
+    let next = &graph.nodes()[next];
+    let other = next.inputs.iter().find(|&&v| v != node.output)?;
+    let is_sum = matches!(next.op, Op::Binary(Binary::Add));
+    (is_sum && graph.constant(*other).is_some()).then_some(*other)
+}
+
+/// The gradient of the logit, times the value it is taken at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GradientTimesInput;
+
+impl Attribution for GradientTimesInput {
+    fn relevances(
+        &self,
+        program: &mut Graph,
+        seed: &Seed,
+        targets: &[ValueId],
+    ) -> Result<Vec<ValueId>, ProgramError> {
+        let graph = program.clone();
+        let seeds = [(seed.logits, seed.one_hot)];
+        let found = backward(&graph, program, &seeds, targets, op::adjoint);
+        let found = found.map_err(ProgramError::NotDifferentiated)?;
+        targets
+            .iter()
+            .zip(found)
+            .map(|(&target, gradient)| {
+                let Some(gradient) = gradient else {
+                    return zeros(program, target);
+                };
+                let name = program.value(target).name.clone();
+                let product = Append::new(program, name.clone()).mul(target, gradient);
+                product.map_err(|source| ProgramError::Op {
+                    layer: name,
+                    source,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The relevance of a value that none reaches.
+fn zeros(program: &mut Graph, value: ValueId) -> Result<ValueId, ProgramError> {
+    let (name, shape) = (
+        program.value(value).name.clone(),
+        program.shape(value).to_vec(),
+    );
+    let zeros = Append::new(program, name.clone()).filled(&shape, 0.0);
+    zeros.map_err(|source| ProgramError::Op {
+        layer: name,
+        source,
+    })
+}

@@ -1,0 +1,181 @@
+//! The explanation: relevances of path layers, and of the input.
+
+use npcov_graph::op::{ArgMax, Binary, Reduce, ReduceKind};
+use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
+
+use crate::append::Append;
+use crate::attribution::{Attribution, Seed};
+use crate::error::ProgramError;
+use crate::layers::PathLayer;
+use crate::program::{Output, Program, Subject};
+use crate::trace::{Tap, tapped};
+use crate::two_sided::two_sided;
+
+/// The class that is explained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// The one that is predicted; the first of several with the largest logit.
+    #[default]
+    Predicted,
+    /// The same for all inputs.
+    Class(usize),
+    /// One for each input of the model: a second input of the program, called `target`.
+    Input,
+}
+
+/// What an explanation holds besides the logits and the relevances of the path layers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExplainOptions {
+    /// The class that is explained.
+    pub target: Target,
+    /// Whether the activations of the path layers are given as well.
+    pub activations: bool,
+    /// Whether the input's relevance is given as well.
+    pub input: bool,
+}
+
+/// A program that gives the logits, one relevance per neuron of each path layer, and what else
+/// `options` ask for. A channel's relevance is the sum over its elements.
+///
+/// What is shared out is the logit of the explained class, or 1 when that is not positive: so a
+/// positive relevance always supports the class.
+pub fn explain(
+    subject: &Subject<'_>,
+    attribution: &dyn Attribution,
+    options: &ExplainOptions,
+) -> Result<Program, ProgramError> {
+    let mut program = subject.graph.clone();
+    let logits = two_sided(&mut program, subject.classifier)?;
+    let seed = seed(&mut program, subject, logits, options.target)?;
+    let input = subject.graph.inputs().first().copied();
+    let mut targets: Vec<ValueId> = subject.layers.iter().map(|l| l.value).collect();
+    targets.extend(input.filter(|_| options.input));
+    let relevances = attribution.relevances(&mut program, &seed, &targets)?;
+
+    let mut outputs = vec![Output::Logits];
+    let mut values = vec![subject.classifier.logits];
+    for (i, layer) in subject.layers.iter().enumerate() {
+        let error = |source| ProgramError::Op {
+            layer: layer.name.clone(),
+            source,
+        };
+        if options.activations {
+            let tap = Tap::activation(i);
+            values.push(tapped(&mut program, layer, tap, subject.batch).map_err(error)?);
+            outputs.push(Output::Tap(tap));
+        }
+        let relevance = summed(&mut program, layer, relevances[i], subject.batch);
+        values.push(relevance.map_err(error)?);
+        outputs.push(Output::Relevance(i));
+    }
+    if options.input {
+        values.extend(relevances.get(subject.layers.len()));
+        outputs.push(Output::InputRelevance);
+    }
+    program.set_outputs(values);
+    Ok(Program {
+        graph: program.pruned(),
+        outputs,
+    })
+}
+
+/// The sum of a layer's relevance over the elements of each neuron.
+fn summed(
+    program: &mut Graph,
+    layer: &PathLayer,
+    relevance: ValueId,
+    batch: usize,
+) -> Result<ValueId, OpError> {
+    let shape = program.shape(relevance).to_vec();
+    let axes = layer.reduced_axes(&shape, batch);
+    if axes.is_empty() {
+        return Ok(relevance);
+    }
+    let reduce = Reduce {
+        kind: ReduceKind::Sum,
+        axes,
+        keep_dims: false,
+    };
+    program.push(layer.name.clone(), Op::Reduce(reduce), &[relevance])
+}
+
+/// The class that is explained, as a row for each input.
+pub(crate) fn one_hot(
+    program: &mut Graph,
+    logits: ValueId,
+    batch: usize,
+    target: Target,
+) -> Result<ValueId, OpError> {
+    let shape = program.shape(logits).to_vec();
+    let classes = shape.iter().product::<usize>() / batch.max(1);
+    let numbers = |kind: DType| {
+        let data = match kind {
+            DType::I64 => Data::I64((0..classes as i64).collect()),
+            _ => Data::F32((0..classes).map(|c| c as f32).collect()),
+        };
+        Tensor::new([1, classes], data).ok_or_else(|| OpError::invalid("no classes"))
+    };
+    let given = match target {
+        Target::Input => {
+            let ty = TensorType::new(DType::F32, [batch]);
+            Some(program.add_input("target", ty))
+        }
+        _ => None,
+    };
+    let mut g = Append::new(program, "target");
+    let rows = g.reshape(logits, &[batch, classes])?;
+    let (class, kind) = match (target, given) {
+        (_, Some(given)) => (g.reshape(given, &[batch, 1])?, DType::F32),
+        (Target::Class(class), _) if class >= classes => {
+            let message = format!("class {class} of {classes}");
+            return Err(OpError::invalid(message));
+        }
+        (Target::Class(class), _) => (g.filled(&[batch, 1], class as f32)?, DType::F32),
+        _ => {
+            let arg = ArgMax {
+                axis: 1,
+                keep_dims: true,
+                select_last: false,
+                minimum: false,
+            };
+            (g.op(Op::ArgMax(arg), &[rows])?, DType::I64)
+        }
+    };
+    let numbers = numbers(kind)?;
+    let numbers = g.constant(numbers);
+    let is_class = g.binary(Binary::Equal, class, numbers)?;
+    let (one, zero) = (g.scalar(1.0), g.scalar(0.0));
+    let one_hot = g.choose(is_class, one, zero)?;
+    g.reshape(one_hot, &shape)
+}
+
+fn seed(
+    program: &mut Graph,
+    subject: &Subject<'_>,
+    logits: ValueId,
+    target: Target,
+) -> Result<Seed, ProgramError> {
+    let classes = program.value(logits).ty.numel() / subject.batch.max(1);
+    if let Target::Class(class) = target
+        && class >= classes
+    {
+        return Err(ProgramError::Class { class, classes });
+    }
+    let make = |program: &mut Graph| {
+        let one_hot = one_hot(program, logits, subject.batch, target)?;
+        let mut g = Append::new(program, "seed");
+        let one = g.scalar(1.0);
+        let is_positive = g.is_positive(logits)?;
+        let shared = g.choose(is_positive, logits, one)?;
+        let relevance = g.mul(one_hot, shared)?;
+        Ok(Seed {
+            logits,
+            one_hot,
+            relevance,
+        })
+    };
+    make(program).map_err(|source| ProgramError::Op {
+        layer: "logits".to_owned(),
+        source,
+    })
+}

@@ -1,0 +1,307 @@
+//! Operators whose output is a weighted sum of their input.
+
+use npcov_graph::op::{
+    Conv, ConvTranspose, Gemm, Interpolation, Pool, PoolKind, Reduce, ReduceKind, Resize, Window,
+};
+use npcov_graph::{Graph, Node, Op, OpError, TensorType, ValueId};
+
+use crate::append::Append;
+use crate::op::pool::PoolAdjoint;
+
+/// An operator that is linear in one of its inputs, without its bias.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Linear {
+    /// Convolution with a constant weight.
+    Conv(Conv),
+    /// Transposed convolution with a constant weight.
+    ConvTranspose(ConvTranspose),
+    /// Product with a constant matrix on the right.
+    Gemm(Gemm),
+    /// Product with a constant matrix on the right.
+    MatMul,
+    /// Product with a constant matrix on the left.
+    MatMulLeft,
+    /// Average pool.
+    Pool(Pool),
+    /// Sum or mean over axes.
+    Reduce(Reduce),
+    /// Interpolation.
+    Resize(Resize),
+}
+
+/// Which part of the weights a product takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of them.
+    All,
+    /// The positive ones.
+    Positive,
+    /// The negative ones.
+    Negative,
+    /// A one in place of every weight.
+    Ones,
+}
+
+/// A linear operator found in a graph, and its inputs.
+pub(crate) struct LinearNode {
+    pub(crate) linear: Linear,
+    /// Position of the input that it is linear in.
+    pub(crate) position: usize,
+    pub(crate) weight: Option<ValueId>,
+    /// A bias inside of the operator: `factor * value`.
+    pub(crate) bias: Option<(f32, ValueId)>,
+}
+
+impl LinearNode {
+    /// The node as a linear operator of its only varying input.
+    pub(crate) fn of(graph: &Graph, node: &Node) -> Option<LinearNode> {
+        let constant = |i: usize| {
+            node.inputs
+                .get(i)
+                .is_some_and(|&v| graph.constant(v).is_some())
+        };
+        let rank = |i: usize| graph.shape(node.inputs[i]).len();
+        let weighted = |linear| {
+            let bias = node.inputs.get(2).map(|&b| (1.0, b));
+            let fits = constant(1) && !constant(0) && (bias.is_none() || constant(2));
+            fits.then(|| LinearNode {
+                linear,
+                position: 0,
+                weight: Some(node.inputs[1]),
+                bias,
+            })
+        };
+        let plain = |linear| {
+            Some(LinearNode {
+                linear,
+                position: 0,
+                weight: None,
+                bias: None,
+            })
+        };
+        match &node.op {
+            Op::Conv(op) => weighted(Linear::Conv(op.clone())),
+            Op::ConvTranspose(op) => weighted(Linear::ConvTranspose(op.clone())),
+            Op::Gemm(op) => {
+                let mut found = weighted(Linear::Gemm(op.clone()))?;
+                found.bias = found.bias.map(|(_, b)| (op.beta, b));
+                Some(found)
+            }
+            Op::MatMul if constant(1) && !constant(0) && rank(1) == 2 => weighted(Linear::MatMul),
+            Op::MatMul if constant(0) && !constant(1) && rank(0) == 2 && rank(1) >= 2 => {
+                Some(LinearNode {
+                    linear: Linear::MatMulLeft,
+                    position: 1,
+                    weight: Some(node.inputs[0]),
+                    bias: None,
+                })
+            }
+            Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => {
+                plain(Linear::Pool(op.clone()))
+            }
+            Op::Reduce(op) if matches!(op.kind, ReduceKind::Mean | ReduceKind::Sum) => {
+                plain(Linear::Reduce(op.clone()))
+            }
+            Op::Resize(op) => plain(Linear::Resize(op.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl Linear {
+    /// The type of the output for an input of a type.
+    pub(crate) fn infer(
+        &self,
+        x: &TensorType,
+        weight: Option<&TensorType>,
+    ) -> Result<TensorType, OpError> {
+        let missing = || OpError::invalid("a weight is missing");
+        let w = || weight.ok_or_else(missing);
+        match self {
+            Linear::Conv(op) => op.infer(&[x, w()?]),
+            Linear::ConvTranspose(op) => op.infer(&[x, w()?]),
+            Linear::Gemm(op) => op.infer(&[x, w()?]),
+            Linear::MatMul => Op::MatMul.infer(&[x, w()?]),
+            Linear::MatMulLeft => Op::MatMul.infer(&[w()?, x]),
+            Linear::Pool(op) => op.infer(&[x]),
+            Linear::Reduce(op) => op.infer(&[x]),
+            Linear::Resize(op) => op.infer(&[x]),
+        }
+    }
+
+    /// Whether there can be negative weights.
+    pub(crate) fn has_negative_weights(&self) -> bool {
+        match self {
+            Linear::Pool(_) | Linear::Reduce(_) => false,
+            Linear::Resize(op) => matches!(op.interpolation, Interpolation::Cubic { .. }),
+            _ => true,
+        }
+    }
+
+    /// The weighted sums of `x` with a part of the weights; `None` when that part is empty.
+    pub(crate) fn forward(
+        &self,
+        g: &mut Append<'_>,
+        part: Part,
+        x: ValueId,
+        weight: Option<ValueId>,
+    ) -> Result<Option<ValueId>, OpError> {
+        if part == Part::Negative && !self.has_negative_weights() {
+            return Ok(None);
+        }
+        let w = match weight {
+            Some(w) => Some(self.part_of(g, part, w)?),
+            None => None,
+        };
+        let weight = || w.ok_or_else(|| OpError::invalid("a weight is missing"));
+        let y = match self {
+            Linear::Conv(op) => g.op(Op::Conv(op.clone()), &[x, weight()?])?,
+            Linear::ConvTranspose(op) => g.op(Op::ConvTranspose(op.clone()), &[x, weight()?])?,
+            Linear::Gemm(op) => {
+                let op = Gemm {
+                    alpha: 1.0,
+                    ..op.clone()
+                };
+                g.op(Op::Gemm(op), &[x, weight()?])?
+            }
+            Linear::MatMul => g.op(Op::MatMul, &[x, weight()?])?,
+            Linear::MatMulLeft => g.op(Op::MatMul, &[weight()?, x])?,
+            Linear::Pool(op) => g.op(Op::Pool(op.clone()), &[x])?,
+            Linear::Reduce(op) => g.op(Op::Reduce(op.clone()), &[x])?,
+            Linear::Resize(op) => match part {
+                Part::Positive | Part::Negative if self.has_negative_weights() => {
+                    return Err(OpError::unsupported("interpolation with negative weights"));
+                }
+                _ => g.op(Op::Resize(op.clone()), &[x])?,
+            },
+        };
+        Ok(Some(y))
+    }
+
+    /// The transposed operator: what arrives at the outputs, weighted and summed for each input.
+    /// `shape` is the input's.
+    pub(crate) fn adjoint(
+        &self,
+        g: &mut Append<'_>,
+        part: Part,
+        s: ValueId,
+        weight: Option<ValueId>,
+        shape: &[usize],
+    ) -> Result<ValueId, OpError> {
+        let w = match weight {
+            Some(w) => Some(self.part_of(g, part, w)?),
+            None => None,
+        };
+        let weight = || w.ok_or_else(|| OpError::invalid("a weight is missing"));
+        match self {
+            Linear::Conv(op) => {
+                let transposed = ConvTranspose {
+                    window: op.window.clone(),
+                    groups: op.groups,
+                    output: shape[2..].to_vec(),
+                };
+                g.op(Op::ConvTranspose(transposed), &[s, weight()?])
+            }
+            Linear::ConvTranspose(op) => {
+                // The convolution has as many windows as the input positions; what lies beyond
+                // the last one is cut off.
+                let conv = Conv {
+                    window: reaching(&op.window, &op.output, &shape[2..]),
+                    groups: op.groups,
+                };
+                g.op(Op::Conv(conv), &[s, weight()?])
+            }
+            Linear::Gemm(op) => {
+                let transposed = Gemm {
+                    alpha: 1.0,
+                    beta: 1.0,
+                    trans_a: false,
+                    trans_b: !op.trans_b,
+                };
+                let r = g.op(Op::Gemm(transposed), &[s, weight()?])?;
+                match op.trans_a {
+                    true => g.transpose(r, &[1, 0]),
+                    false => Ok(r),
+                }
+            }
+            Linear::MatMul => {
+                let w = g.transpose(weight()?, &[1, 0])?;
+                let r = g.op(Op::MatMul, &[s, w])?;
+                g.reshape(r, shape)
+            }
+            Linear::MatMulLeft => {
+                let w = g.transpose(weight()?, &[1, 0])?;
+                g.op(Op::MatMul, &[w, s])
+            }
+            Linear::Pool(op) => {
+                let spread = PoolAdjoint {
+                    pool: op.clone(),
+                    input: shape.to_vec(),
+                };
+                g.op(
+                    Op::Composite(npcov_graph::op::CompositeOp::new(spread)),
+                    &[s],
+                )
+            }
+            Linear::Reduce(op) => {
+                let mut kept = shape.to_vec();
+                for &a in &op.axes {
+                    kept[a] = 1;
+                }
+                let s = g.reshape(s, &kept)?;
+                let count: usize = op.axes.iter().map(|&a| shape[a]).product();
+                let s = match op.kind {
+                    ReduceKind::Mean => g.times(s, 1.0 / count.max(1) as f32)?,
+                    _ => s,
+                };
+                g.expand(s, shape)
+            }
+            Linear::Resize(op) => crate::op::resize::adjoint(g, op, s, shape),
+        }
+    }
+
+    /// A part of a constant weight; the factor of a Gemm is part of its weight.
+    fn part_of(&self, g: &mut Append<'_>, part: Part, weight: ValueId) -> Result<ValueId, OpError> {
+        let weight = match self {
+            Linear::Gemm(op) => g.times(weight, op.alpha)?,
+            _ => weight,
+        };
+        match part {
+            Part::All => Ok(weight),
+            Part::Positive => g.positive(weight),
+            Part::Negative => g.negative(weight),
+            Part::Ones => {
+                let shape = g.shape(weight);
+                g.filled(&shape, 1.0)
+            }
+        }
+    }
+
+    /// A bias in a shape that broadcasts to the output.
+    pub(crate) fn bias(
+        &self,
+        g: &mut Append<'_>,
+        bias: ValueId,
+        output_rank: usize,
+    ) -> Result<ValueId, OpError> {
+        match self {
+            Linear::Conv(_) | Linear::ConvTranspose(_) if g.graph.shape(bias).len() == 1 => {
+                let mut shape = vec![1; output_rank];
+                shape[1] = g.graph.shape(bias)[0];
+                g.reshape(bias, &shape)
+            }
+            _ => Ok(bias),
+        }
+    }
+}
+
+/// A window with end pads such that there are `output` windows on an input of the given extents.
+pub(crate) fn reaching(window: &Window, input: &[usize], output: &[usize]) -> Window {
+    let mut window = window.clone();
+    for a in 0..input.len() {
+        let extent = window.extent(a).unwrap_or(0);
+        let reach = output[a].saturating_sub(1) * window.strides[a] + extent;
+        window.pads_end[a] = reach.saturating_sub(input[a] + window.pads_begin[a]);
+    }
+    window
+}

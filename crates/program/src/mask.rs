@@ -1,0 +1,73 @@
+//! The model with a switch for every neuron.
+
+use npcov_graph::op::Binary;
+use npcov_graph::{DType, Op, OpError, Rewriter, TensorType};
+
+use crate::error::ProgramError;
+use crate::layers::PathLayer;
+use crate::program::{Output, Program, Subject};
+
+/// A program that gives the logits when the neurons of the path layers are multiplied by masks.
+///
+/// After the model's own input it takes one for each path layer, `mask.0`, `mask.1`, ..., with a
+/// number for each neuron: 1 leaves it as it is, 0 switches it off. Masks of ones give the model's
+/// own logits, bit by bit.
+pub fn mask(subject: &Subject<'_>) -> Result<Program, ProgramError> {
+    let graph = subject.graph;
+    let mut rewriter = Rewriter::new(graph);
+    let mut masks = Vec::new();
+    for (i, layer) in subject.layers.iter().enumerate() {
+        let ty = TensorType::new(DType::F32, [subject.batch, layer.neurons]);
+        masks.push(rewriter.graph().add_input(format!("mask.{i}"), ty));
+    }
+    for node in graph.nodes() {
+        let mut masked = rewriter.copy(node);
+        for (layer, &mask) in subject.layers.iter().zip(&masks) {
+            if layer.value == node.output {
+                masked = masked.and_then(|value| {
+                    let target = rewriter.graph();
+                    let shape = mask_shape(layer, target.shape(value), subject.batch)?;
+                    let mask = target.push("mask", Op::Reshape(shape), &[mask])?;
+                    let product = target.push("mask", Op::Binary(Binary::Mul), &[value, mask])?;
+                    rewriter.set(node.output, product);
+                    Ok(product)
+                });
+            }
+        }
+        masked.map_err(|source| ProgramError::Op {
+            layer: node.name.clone(),
+            source,
+        })?;
+    }
+    let finished = rewriter
+        .get(subject.classifier.logits)
+        .map(|logits| {
+            let mut program = rewriter.graph().clone();
+            program.set_outputs(vec![logits]);
+            program.pruned()
+        })
+        .map_err(|source| ProgramError::Op {
+            layer: "logits".to_owned(),
+            source,
+        })?;
+    Ok(Program {
+        graph: finished,
+        outputs: vec![Output::Logits],
+    })
+}
+
+/// The shape under which a mask is broadcast to its layer.
+fn mask_shape(layer: &PathLayer, shape: &[usize], batch: usize) -> Result<Vec<usize>, OpError> {
+    let Some(channel) = layer.channel_axis else {
+        return Ok(shape.to_vec());
+    };
+    let mut mask = vec![1; shape.len()];
+    mask[channel] = layer.neurons;
+    if batch > 1 {
+        if channel == 0 {
+            return Err(OpError::unsupported("a batch on the axis of the neurons"));
+        }
+        mask[0] = batch;
+    }
+    Ok(mask)
+}

@@ -1,0 +1,148 @@
+//! Operators on two tensors, element by element.
+
+use npcov_graph::OpError;
+use npcov_graph::ValueId;
+use npcov_graph::op::Binary;
+
+use super::{Choice, Shares, Step, no_rule};
+use crate::append::Append;
+use crate::rule::{Rule, Sums};
+
+/// The relevance of both operands.
+pub(super) fn relevance(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    f: Binary,
+    choice: &Choice,
+) -> Result<Shares, OpError> {
+    let varying: Vec<usize> = (0..2).filter(|&i| step.varies(i)).collect();
+    let all_to = |g: &mut Append<'_>, i: usize| {
+        let share = g.unbroadcast(step.cotangent, step.shape(i))?;
+        Ok(vec![(i, share)])
+    };
+    // With a constant, each element has a single contribution, which gets everything.
+    if let &[only] = &varying[..] {
+        return all_to(g, only);
+    }
+    let [a, b] = [0, 1].map(|i| step.shape(i).iter().product::<usize>());
+    match f {
+        Binary::Add | Binary::Sub => sum(g, step, f, choice),
+        // The smaller factor is a gate.
+        Binary::Mul if a > b => all_to(g, 0),
+        Binary::Mul if a < b => all_to(g, 1),
+        Binary::Mul => {
+            let half = g.times(step.cotangent, 0.5)?;
+            let share = |g: &mut Append<'_>, i| Ok((i, g.unbroadcast(half, step.shape(i))?));
+            Ok(vec![share(g, 0)?, share(g, 1)?])
+        }
+        // What is divided by is a scale; so is the slope of a PRelu and the exponent of a power.
+        Binary::Div | Binary::PRelu | Binary::Pow => all_to(g, 0),
+        Binary::Max | Binary::Min => extreme_adjoint(g, step, f),
+        _ => Err(no_rule()),
+    }
+}
+
+/// Two contributions with the weights 1 and 1, or 1 and -1.
+fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Result<Shares, OpError> {
+    let shape = step.output_shape();
+    let mut terms = [step.input(0), step.input(1)];
+    if f == Binary::Sub {
+        terms[1] = g.unary(npcov_graph::op::Unary::Neg, terms[1])?;
+    }
+    let r = step.cotangent;
+    let mut shares = Shares::new();
+    match choice.rule.sums() {
+        Some(Sums::Split { negative }) => {
+            let mut parts = Vec::new();
+            let (mut p, mut n) = (None, None);
+            for (i, &c) in terms.iter().enumerate() {
+                // The negative of a value has the other sign.
+                let nonnegative = choice.nonnegative[i] && (f == Binary::Add || i == 0);
+                let (c_p, c_n) = match nonnegative {
+                    true => (c, None),
+                    false => (g.positive(c)?, Some(g.negative(c)?)),
+                };
+                p = Some(p.map_or(Ok(c_p), |p| g.add(p, c_p))?);
+                if let (Some(c), true) = (c_n, negative) {
+                    n = Some(n.map_or(Ok(c), |n| g.add(n, c))?);
+                }
+                parts.push((c_p, c_n));
+            }
+            let p = p.map_or_else(|| g.filled(shape, 0.0), Ok)?;
+            let n = match (n, negative) {
+                (n, true) => Some(n.map_or_else(|| g.filled(shape, 0.0), Ok)?),
+                (_, false) => None,
+            };
+            let (p_factor, n_factor) = choice.rule.split_factors(g, p, n, r)?;
+            for (i, (c_p, c_n)) in parts.into_iter().enumerate() {
+                let mut share = g.mul(c_p, p_factor)?;
+                if let (Some(c), Some(factor)) = (c_n, n_factor) {
+                    let more = g.mul(c, factor)?;
+                    share = g.add(share, more)?;
+                }
+                shares.push((i, g.unbroadcast(share, step.shape(i))?));
+            }
+        }
+        Some(Sums::Whole) => {
+            let factor = choice.rule.whole_factor(g, step.node.output, r)?;
+            for (i, &c) in terms.iter().enumerate() {
+                let share = g.mul(c, factor)?;
+                shares.push((i, g.unbroadcast(share, step.shape(i))?));
+            }
+        }
+        None => {
+            let message = format!("the rule `{}` is not for sums", choice.rule);
+            return match choice.rule {
+                Rule::Flat => {
+                    let half = g.times(r, 0.5)?;
+                    for i in 0..2 {
+                        shares.push((i, g.unbroadcast(half, step.shape(i))?));
+                    }
+                    Ok(shares)
+                }
+                _ => Err(OpError::unsupported(message)),
+            };
+        }
+    }
+    Ok(shares)
+}
+
+/// What arrived goes to the operand that was chosen; the first one of two equal ones.
+pub(super) fn extreme_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    f: Binary,
+) -> Result<Shares, OpError> {
+    let [a, b] = [step.input(0), step.input(1)];
+    let first = match f {
+        Binary::Max => g.binary(Binary::GreaterOrEqual, a, b)?,
+        _ => g.binary(Binary::LessOrEqual, a, b)?,
+    };
+    branches(g, step, first, [0, 1])
+}
+
+/// What arrived goes to the branch that was taken.
+pub(super) fn where_adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+    branches(g, step, step.input(0), [1, 2])
+}
+
+/// What arrived goes to input `of[0]` where the condition holds, else to `of[1]`.
+fn branches(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    condition: ValueId,
+    of: [usize; 2],
+) -> Result<Shares, OpError> {
+    let zero = g.scalar(0.0);
+    let mut shares = Shares::new();
+    for (place, i) in of.into_iter().enumerate() {
+        if step.varies(i) {
+            let share = match place {
+                0 => g.choose(condition, step.cotangent, zero)?,
+                _ => g.choose(condition, zero, step.cotangent)?,
+            };
+            shares.push((i, g.unbroadcast(share, step.shape(i))?));
+        }
+    }
+    Ok(shares)
+}

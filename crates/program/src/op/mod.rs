@@ -1,0 +1,184 @@
+//! What goes backwards through an operator, one file per family, named as in `npcov-graph`: its
+//! relevance rule and its adjoint, side by side.
+//!
+//! Both walk from the output of a node to its inputs. A *cotangent* arrives at the output (its
+//! relevance, or the gradient of a loss with respect to it) and each input gets one of its own
+//! shape.
+
+pub(crate) mod pool;
+pub(crate) mod resize;
+
+mod binary;
+mod linear;
+mod structure;
+
+use npcov_graph::op::{Binary, PoolKind, ReduceKind};
+use npcov_graph::{Graph, Node, Op, OpError, ValueId};
+
+use crate::append::Append;
+use crate::rule::{Bias, Rule};
+
+/// A node at whose output a cotangent has arrived.
+pub(crate) struct Step<'a> {
+    /// The model, whose values keep their numbers in the program.
+    pub(crate) graph: &'a Graph,
+    pub(crate) node: &'a Node,
+    /// What arrived, of the output's shape.
+    pub(crate) cotangent: ValueId,
+}
+
+/// The cotangents of a node's inputs, by position among them.
+pub(crate) type Shares = Vec<(usize, ValueId)>;
+
+impl<'a> Step<'a> {
+    /// Whether input `i` depends on the model's input.
+    pub(crate) fn varies(&self, i: usize) -> bool {
+        self.graph.constant(self.node.inputs[i]).is_none()
+    }
+
+    /// Input `i`.
+    pub(crate) fn input(&self, i: usize) -> ValueId {
+        self.node.inputs[i]
+    }
+
+    /// Shape of input `i`.
+    pub(crate) fn shape(&self, i: usize) -> &'a [usize] {
+        self.graph.shape(self.node.inputs[i])
+    }
+
+    /// Shape of the output.
+    pub(crate) fn output_shape(&self) -> &'a [usize] {
+        self.graph.shape(self.node.output)
+    }
+}
+
+/// The rule of a node, as the rules of an explanation decide it.
+pub(crate) struct Choice {
+    /// A rule that was named for this node, its operator, or all linear ones.
+    pub(crate) rule: Rule,
+    /// Whether the rule was named for this node or its operator in particular.
+    pub(crate) named: bool,
+    pub(crate) bias: Bias,
+    /// The bias that follows as an operator of its own.
+    pub(crate) added: Option<ValueId>,
+    /// Whether input `i` is never negative.
+    pub(crate) nonnegative: Vec<bool>,
+}
+
+/// The relevance of a node's inputs.
+pub(crate) fn relevance(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    choice: &Choice,
+) -> Result<Shares, OpError> {
+    match (choice.named, choice.rule) {
+        (true, Rule::Identity) => return identity(g, step),
+        (true, Rule::Gradient { .. }) => return local_gradient(g, step, &choice.rule),
+        _ => {}
+    }
+    match &step.node.op {
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Resize(_) => {
+            linear::relevance(g, step, choice)
+        }
+        Op::Pool(pool) => match pool.kind {
+            PoolKind::Max => pool::max_adjoint(g, step, pool),
+            PoolKind::Average { .. } => linear::relevance(g, step, choice),
+        },
+        Op::Reduce(reduce) => match reduce.kind {
+            ReduceKind::Mean | ReduceKind::Sum => linear::relevance(g, step, choice),
+            _ => Err(no_rule()),
+        },
+        Op::Binary(f) => binary::relevance(g, step, *f, choice),
+        Op::Where => binary::where_adjoint(g, step),
+        // A unit with a single contribution passes all its relevance on.
+        Op::Unary(_) | Op::Cast(_) => identity(g, step),
+        Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_) => identity(g, step),
+        Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_) => structure::adjoint(g, step),
+        Op::Softmax(_) | Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => Err(no_rule()),
+    }
+}
+
+fn no_rule() -> OpError {
+    OpError::unsupported("it has no relevance rule")
+}
+
+/// The first input gets what arrived.
+fn identity(_: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+    match step.shape(0) == step.output_shape() {
+        true => Ok(vec![(0, step.cotangent)]),
+        false => Err(OpError::unsupported(
+            "the rule `identity` needs an output of the input's shape",
+        )),
+    }
+}
+
+/// Gradient times input of one operator.
+fn local_gradient(g: &mut Append<'_>, step: &Step<'_>, rule: &Rule) -> Result<Shares, OpError> {
+    let factor = rule.whole_factor(g, step.node.output, step.cotangent)?;
+    let local = Step {
+        cotangent: factor,
+        ..*step
+    };
+    let shares = adjoint(g, &local)?;
+    let count = shares.len().max(1) as f32;
+    shares
+        .into_iter()
+        .map(|(i, gradient)| {
+            let share = g.mul(step.input(i), gradient)?;
+            Ok((i, g.times(share, 1.0 / count)?))
+        })
+        .collect()
+}
+
+/// The gradients of a node's inputs.
+pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+    match &step.node.op {
+        Op::Conv(_) | Op::ConvTranspose(_) | Op::Resize(_) => linear::adjoint(g, step),
+        Op::Pool(pool) => match pool.kind {
+            PoolKind::Max => pool::max_adjoint(g, step, pool),
+            PoolKind::Average { .. } => linear::adjoint(g, step),
+        },
+        Op::Where => binary::where_adjoint(g, step),
+        Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_) => structure::adjoint(g, step),
+        _ => Err(OpError::unsupported("it has no gradient")),
+    }
+}
+
+/// Whether relevance and gradients pass through an operator at all: truth values and positions
+/// have none.
+pub(crate) fn is_differentiable(op: &Op) -> bool {
+    match op {
+        Op::ArgMax(_) => false,
+        Op::Binary(f) => !matches!(
+            f,
+            Binary::Equal
+                | Binary::Less
+                | Binary::LessOrEqual
+                | Binary::Greater
+                | Binary::GreaterOrEqual
+                | Binary::And
+                | Binary::Or
+                | Binary::Xor
+        ),
+        _ => true,
+    }
+}

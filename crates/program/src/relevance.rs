@@ -1,0 +1,246 @@
+//! The relevance step of a linear operator, as one operator.
+
+use npcov_graph::op::Composite;
+use npcov_graph::{Graph, OpError, TensorType, ValueId};
+
+use crate::append::Append;
+use crate::linear::{Linear, Part};
+use crate::rule::{Rule, Sums};
+
+/// The relevance of a linear operator's input.
+///
+/// Its inputs are the operator's input `x`, the relevance of its output, then the constant weight
+/// if the operator has one, and the bias if it takes a share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearRelevance {
+    /// The operator.
+    pub linear: Linear,
+    /// How its contributions share relevance.
+    pub rule: Rule,
+    /// Whether the operator has a weight.
+    pub weight: bool,
+    /// Whether a bias takes a share.
+    pub bias: bool,
+    /// Whether `x` is known never to be negative; then half of the products are zero.
+    pub nonnegative: bool,
+}
+
+/// The inputs of a [`LinearRelevance`].
+struct Inputs {
+    x: ValueId,
+    r: ValueId,
+    weight: Option<ValueId>,
+    bias: Option<ValueId>,
+}
+
+impl LinearRelevance {
+    fn inputs<T: Copy>(&self, inputs: &[T]) -> Result<(T, T, Option<T>, Option<T>), OpError> {
+        let expected = 2 + usize::from(self.weight) + usize::from(self.bias);
+        match inputs {
+            [x, r, rest @ ..] if inputs.len() == expected => {
+                let mut rest = rest.iter().copied();
+                let weight = if self.weight { rest.next() } else { None };
+                Ok((*x, *r, weight, rest.next()))
+            }
+            _ => Err(OpError::invalid(format!(
+                "it takes {expected} inputs, not {}",
+                inputs.len()
+            ))),
+        }
+    }
+}
+
+impl Composite for LinearRelevance {
+    fn name(&self) -> &'static str {
+        match self.linear {
+            Linear::Conv(_) => "ConvRelevance",
+            Linear::ConvTranspose(_) => "ConvTransposeRelevance",
+            Linear::Gemm(_) => "GemmRelevance",
+            Linear::MatMul | Linear::MatMulLeft => "MatMulRelevance",
+            Linear::Pool(_) => "AveragePoolRelevance",
+            Linear::Reduce(_) => "ReduceRelevance",
+            Linear::Resize(_) => "ResizeRelevance",
+        }
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
+        let (x, r, weight, _) = self.inputs(inputs)?;
+        let y = self.linear.infer(x, weight)?;
+        match y == *r {
+            true => Ok(x.clone()),
+            false => Err(OpError::invalid(format!(
+                "relevance of type `{r}` for an output of type `{y}`"
+            ))),
+        }
+    }
+
+    fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
+        let (x, r, weight, bias) = self.inputs(inputs)?;
+        let mut g = Append::new(graph, name);
+        let bias = match bias {
+            Some(bias) => {
+                let rank = g.graph.shape(r).len();
+                Some(self.linear.bias(&mut g, bias, rank)?)
+            }
+            None => None,
+        };
+        let inputs = Inputs { x, r, weight, bias };
+        match (self.rule, self.rule.sums()) {
+            (_, Some(Sums::Split { negative })) => self.split(&mut g, &inputs, negative),
+            (_, Some(Sums::Whole)) => self.whole(&mut g, &inputs),
+            (Rule::ZBox { low, high }, _) => self.z_box(&mut g, &inputs, low, high),
+            (Rule::Flat, _) => self.flat(&mut g, &inputs),
+            (rule, _) => Err(OpError::invalid(format!(
+                "the rule `{rule}` shares nothing"
+            ))),
+        }
+    }
+}
+
+impl LinearRelevance {
+    /// Positive contributions are positive weights times the positive part of `x` and negative
+    /// weights times its negative part; negative contributions the other two products:
+    ///
+    /// ```text
+    /// P = W+ x+ + W- x-      R_x = x+ (W+' f_P + W-' f_N)
+    /// N = W- x+ + W+ x-          + x- (W-' f_P + W+' f_N)
+    /// ```
+    fn split(
+        &self,
+        g: &mut Append<'_>,
+        inputs: &Inputs,
+        negative: bool,
+    ) -> Result<ValueId, OpError> {
+        let Inputs { x, r, weight, bias } = *inputs;
+        let signs = [
+            (Part::Positive, Part::Negative),
+            (Part::Negative, Part::Positive),
+        ];
+        let parts = match self.nonnegative {
+            true => vec![x],
+            false => vec![g.positive(x)?, g.negative(x)?],
+        };
+        let mut p = None;
+        let mut n = None;
+        for (&x, (same, other)) in parts.iter().zip(signs) {
+            let y = self.linear.forward(g, same, x, weight)?;
+            p = sum(g, p, y)?;
+            if negative {
+                let y = self.linear.forward(g, other, x, weight)?;
+                n = sum(g, n, y)?;
+            }
+        }
+        if let Some(bias) = bias {
+            let share = Some(g.positive(bias)?);
+            p = sum(g, p, share)?;
+            if negative {
+                let share = Some(g.negative(bias)?);
+                n = sum(g, n, share)?;
+            }
+        }
+        // An operator without negative weights on an input without negative numbers.
+        let shape = g.shape(r);
+        let p = or_zeros(g, p, &shape)?;
+        let n = match negative {
+            true => Some(or_zeros(g, n, &shape)?),
+            false => None,
+        };
+        let (p_factor, n_factor) = self.rule.split_factors(g, p, n, r)?;
+        let shape = g.shape(x);
+        let mut relevance = None;
+        for (&x, (same, other)) in parts.iter().zip(signs) {
+            let mut sums = None;
+            for (part, factor) in [(same, Some(p_factor)), (other, n_factor)] {
+                let empty = part == Part::Negative && !self.linear.has_negative_weights();
+                if let (Some(factor), false) = (factor, empty) {
+                    let y = self.linear.adjoint(g, part, factor, weight, &shape)?;
+                    sums = sum(g, sums, Some(y))?;
+                }
+            }
+            if let Some(sums) = sums {
+                let share = g.mul(x, sums)?;
+                relevance = sum(g, relevance, Some(share))?;
+            }
+        }
+        or_zeros(g, relevance, &shape)
+    }
+
+    fn whole(&self, g: &mut Append<'_>, inputs: &Inputs) -> Result<ValueId, OpError> {
+        let Inputs { x, r, weight, bias } = *inputs;
+        let z = self.linear.forward(g, Part::All, x, weight)?;
+        let z = sum(g, z, bias)?.ok_or_else(|| OpError::invalid("an operator without weights"))?;
+        let factor = self.rule.whole_factor(g, z, r)?;
+        let shape = g.shape(x);
+        let sums = self.linear.adjoint(g, Part::All, factor, weight, &shape)?;
+        g.mul(x, sums)
+    }
+
+    /// Contributions `w x - w+ low - w- high`, none of which is negative.
+    fn z_box(
+        &self,
+        g: &mut Append<'_>,
+        inputs: &Inputs,
+        low: f32,
+        high: f32,
+    ) -> Result<ValueId, OpError> {
+        let Inputs { x, r, weight, .. } = *inputs;
+        let shape = g.shape(x);
+        let (low, high) = (g.filled(&shape, -low)?, g.filled(&shape, -high)?);
+        let terms = [
+            (Part::All, x),
+            (Part::Positive, low),
+            (Part::Negative, high),
+        ];
+        let mut z = None;
+        for (part, x) in terms {
+            let y = self.linear.forward(g, part, x, weight)?;
+            z = sum(g, z, y)?;
+        }
+        let z = z.ok_or_else(|| OpError::invalid("an operator without weights"))?;
+        let epsilon = crate::rule::EPSILON;
+        let factor = Rule::Epsilon { epsilon }.whole_factor(g, z, r)?;
+        let mut relevance = None;
+        for (part, x) in terms {
+            if part == Part::Negative && !self.linear.has_negative_weights() {
+                continue;
+            }
+            let sums = self.linear.adjoint(g, part, factor, weight, &shape)?;
+            let share = g.mul(x, sums)?;
+            relevance = sum(g, relevance, Some(share))?;
+        }
+        or_zeros(g, relevance, &shape)
+    }
+
+    /// As many equal shares as a unit has inputs.
+    fn flat(&self, g: &mut Append<'_>, inputs: &Inputs) -> Result<ValueId, OpError> {
+        let Inputs { x, r, weight, .. } = *inputs;
+        let shape = g.shape(x);
+        let ones = g.filled(&shape, 1.0)?;
+        let count = self.linear.forward(g, Part::Ones, ones, weight)?;
+        let count = count.ok_or_else(|| OpError::invalid("an operator without weights"))?;
+        let is_p = g.is_positive(count)?;
+        let share = g.div(r, count)?;
+        let share = g.keep(is_p, share)?;
+        self.linear.adjoint(g, Part::Ones, share, weight, &shape)
+    }
+}
+
+/// The sum of what there is.
+fn sum(
+    g: &mut Append<'_>,
+    a: Option<ValueId>,
+    b: Option<ValueId>,
+) -> Result<Option<ValueId>, OpError> {
+    Ok(match (a, b) {
+        (Some(a), Some(b)) => Some(g.add(a, b)?),
+        (a, b) => a.or(b),
+    })
+}
+
+fn or_zeros(g: &mut Append<'_>, x: Option<ValueId>, shape: &[usize]) -> Result<ValueId, OpError> {
+    match x {
+        // A bias alone is smaller than the output.
+        Some(x) => g.expand(x, shape),
+        None => g.filled(shape, 0.0),
+    }
+}

@@ -1,6 +1,6 @@
 //! Adding nodes to a graph, in as few words as formulas have.
 
-use npcov_graph::op::{Binary, Reduce, ReduceKind, Unary};
+use npcov_graph::op::{Binary, Composite, Reduce, ReduceKind, Unary};
 use npcov_graph::{Data, Graph, Op, OpError, Tensor, ValueId};
 
 /// A graph that nodes are appended to, all under one name.
@@ -22,6 +22,11 @@ impl<'g> Append<'g> {
     /// Any operator.
     pub(crate) fn op(&mut self, op: Op, inputs: &[ValueId]) -> Result {
         self.graph.push(self.name.clone(), op, inputs)
+    }
+
+    /// The plain operators of a composite one.
+    pub(crate) fn lowered(&mut self, op: &impl Composite, inputs: &[ValueId]) -> Result {
+        op.lower(self.graph, &self.name, inputs)
     }
 
     pub(crate) fn shape(&self, value: ValueId) -> Vec<usize> {

@@ -179,7 +179,7 @@ impl Linear {
     }
 
     /// The transposed operator: what arrives at the outputs, weighted and summed for each input.
-    /// `shape` is the input's.
+    /// `shape` is the input's. All that is appended is plain: composite operators lower to it.
     pub(crate) fn adjoint(
         &self,
         g: &mut Append<'_>,
@@ -238,10 +238,7 @@ impl Linear {
                     pool: op.clone(),
                     input: shape.to_vec(),
                 };
-                g.op(
-                    Op::Composite(npcov_graph::op::CompositeOp::new(spread)),
-                    &[s],
-                )
+                g.lowered(&spread, &[s])
             }
             Linear::Reduce(op) => {
                 let mut kept = shape.to_vec();

@@ -3,9 +3,10 @@
 use npcov_graph::op::CompositeOp;
 use npcov_graph::{Op, OpError};
 
+use super::pool::PoolAdjoint;
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
-use crate::linear::{LinearNode, Part};
+use crate::linear::{Linear, LinearNode, Part};
 use crate::relevance::LinearRelevance;
 use crate::rule::{Bias, Rule};
 
@@ -50,8 +51,16 @@ pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         ));
     };
     let shape = step.shape(found.position);
-    let gradient = found
-        .linear
-        .adjoint(g, Part::All, step.cotangent, found.weight, shape)?;
+    let gradient = match found.linear {
+        Linear::Pool(pool) => {
+            let spread = PoolAdjoint {
+                pool,
+                input: shape.to_vec(),
+            };
+            let op = Op::Composite(CompositeOp::new(spread));
+            g.op(op, &[step.cotangent])?
+        }
+        linear => linear.adjoint(g, Part::All, step.cotangent, found.weight, shape)?,
+    };
     Ok(vec![(found.position, gradient)])
 }

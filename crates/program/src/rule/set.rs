@@ -16,6 +16,27 @@ pub enum Place {
     Named(String),
 }
 
+/// How closely a place describes a node; the later ones are more particular.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Particularity {
+    Operator,
+    Pattern,
+    First,
+    Name,
+}
+
+impl Place {
+    /// How closely this place describes a node, when it fits at all.
+    fn fit(&self, node: &Node, is_first: bool) -> Option<Particularity> {
+        match self {
+            Place::First => is_first.then_some(Particularity::First),
+            Place::Named(name) if *name == node.name => Some(Particularity::Name),
+            Place::Named(name) if name == node.op.name() => Some(Particularity::Operator),
+            Place::Named(name) => matches(name, &node.name).then_some(Particularity::Pattern),
+        }
+    }
+}
+
 /// What batch normalisation does to relevance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BatchNorm {
@@ -27,12 +48,16 @@ pub enum BatchNorm {
 }
 
 /// The rules of an explanation.
+///
+/// Where several overrides fit a node, the most particular one counts, in whatever order they are
+/// given: the node's own name before [`Place::First`], that before a pattern with `*`, that before
+/// the operator's name. Of equally particular ones, the last counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// The rule of all linear operators: Conv, Gemm, MatMul with a constant, average pools, means,
     /// Add of two activations.
     pub linear: Rule,
-    /// Other rules for some nodes; the last one that fits a node counts.
+    /// Other rules for some nodes.
     pub overrides: Vec<(Place, Rule)>,
     /// Whether biases take a share.
     pub bias: Bias,
@@ -123,12 +148,13 @@ impl Rules {
 
     /// The rule of a node, and whether it was named for it.
     pub(crate) fn of(&self, node: &Node, is_first: bool) -> (Rule, bool) {
-        let fits = |place: &Place| match place {
-            Place::First => is_first,
-            Place::Named(pattern) => pattern == node.op.name() || matches(pattern, &node.name),
-        };
-        match self.overrides.iter().rev().find(|(place, _)| fits(place)) {
-            Some((_, rule)) => (*rule, true),
+        let fitting = self.overrides.iter().filter_map(|(place, rule)| {
+            let particularity = place.fit(node, is_first)?;
+            Some((particularity, *rule))
+        });
+        // The last of several largest.
+        match fitting.max_by_key(|(particularity, _)| *particularity) {
+            Some((_, rule)) => (rule, true),
             None => (self.linear, false),
         }
     }
@@ -167,4 +193,51 @@ pub(crate) fn first_layers(graph: &Graph) -> Vec<bool> {
             has_weights && !before
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, TensorType};
+
+    #[test]
+    fn the_most_particular_place_counts_in_any_order() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1]));
+        let relu = Op::Unary(Unary::Relu);
+        graph.push("block/relu", relu, &[x]).unwrap();
+        let node = &graph.nodes()[0];
+        let epsilon = |epsilon| Rule::Epsilon { epsilon };
+        // From the least particular to the most.
+        let places = ["Relu", "block/*", "first", "block/relu"];
+        let places = places.map(|p| p.parse::<Place>().unwrap());
+        let named = |order: &[usize], is_first| {
+            let rules = Rules {
+                overrides: order
+                    .iter()
+                    .map(|&i| (places[i].clone(), epsilon(i as f32)))
+                    .collect(),
+                ..Rules::default()
+            };
+            rules.of(node, is_first)
+        };
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
+            for count in 1..=4 {
+                let most = *order[..count].iter().max().unwrap();
+                assert_eq!(named(&order[..count], true), (epsilon(most as f32), true));
+            }
+        }
+        assert_eq!(named(&[2, 0], false), (epsilon(0.0), true));
+        assert_eq!(named(&[2], false), (Rule::NPC, false));
+        // The last of equals.
+        let rules = Rules {
+            overrides: vec![
+                (places[0].clone(), Rule::Flat),
+                (places[0].clone(), Rule::Identity),
+            ],
+            ..Rules::default()
+        };
+        assert_eq!(rules.of(node, true), (Rule::Identity, true));
+    }
 }

@@ -11,7 +11,7 @@ use npcov_graph::op::Unary;
 use npcov_graph::{Graph, Node, NodeError, NodeErrorKind, Op, OpError, ValueId};
 
 use crate::isa::Isa;
-use crate::kernel::{Context, Kernel, Prepared, Tail};
+use crate::kernel::{Context, Kernel, Prepared, SharedWeights, Tail};
 use crate::op::elementwise::{Chain, MAX_STEPS, is_elementwise};
 use crate::op::{self, conv, matmul};
 use crate::tile::Finish;
@@ -96,7 +96,12 @@ pub(crate) fn units(graph: &Graph, isa: Isa) -> Vec<Unit> {
 }
 
 fn kind_of(graph: &Graph, node: &Node, isa: Isa) -> Kind {
-    let cx = Context { graph, node, isa };
+    let cx = Context {
+        graph,
+        node,
+        isa,
+        shared: &SharedWeights::default(),
+    };
     let product = match &node.op {
         Op::Conv(_) => cx.constant(0).is_none(),
         Op::MatMul => matmul::is_dense(&cx),
@@ -151,17 +156,34 @@ impl Unit {
     }
 
     /// The unit's kernel.
-    pub(crate) fn prepare(&self, graph: &Graph, isa: Isa) -> Result<PreparedUnit, NodeError> {
+    pub(crate) fn prepare(
+        &self,
+        graph: &Graph,
+        isa: Isa,
+        shared: &SharedWeights,
+    ) -> Result<PreparedUnit, NodeError> {
         let node = &graph.nodes()[self.nodes[0]];
-        self.kernel(graph, node, isa).map_err(|error| NodeError {
-            node: node.name.clone(),
-            op_type: node.op.name().to_owned(),
-            reason: NodeErrorKind::Op(error),
-        })
+        self.kernel(graph, node, isa, shared)
+            .map_err(|error| NodeError {
+                node: node.name.clone(),
+                op_type: node.op.name().to_owned(),
+                reason: NodeErrorKind::Op(error),
+            })
     }
 
-    fn kernel(&self, graph: &Graph, node: &Node, isa: Isa) -> Result<PreparedUnit, OpError> {
-        let cx = Context { graph, node, isa };
+    fn kernel(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        isa: Isa,
+        shared: &SharedWeights,
+    ) -> Result<PreparedUnit, OpError> {
+        let cx = Context {
+            graph,
+            node,
+            isa,
+            shared,
+        };
         let (prepared, addend): (Prepared, Option<ValueId>) = match self.kind {
             Kind::Chain => {
                 let (chain, reads) = Chain::new(graph, &self.nodes)?;

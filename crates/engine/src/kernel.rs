@@ -1,12 +1,14 @@
 //! What an operator is to the executor: prepared once, run on every micro-batch.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use npcov_graph::{Graph, Node, OpError, Tensor};
+use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
 
 use crate::isa::Isa;
 use crate::pack::Pack;
-use crate::tile::Finish;
+use crate::tile::{Finish, Weights};
 
 /// An operator with everything computed that does not depend on the input.
 pub(crate) trait Kernel: Send + Sync {
@@ -53,11 +55,16 @@ impl<'a> Inputs<'a> {
     }
 }
 
+/// Packed weights that several kernels of a plan read: by value, whether it is transposed, and the
+/// bits of the factor it is multiplied by.
+pub(crate) type SharedWeights = RefCell<HashMap<(ValueId, bool, u32), Arc<Weights>>>;
+
 /// What a kernel can know when it is prepared.
 pub(crate) struct Context<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) node: &'a Node,
     pub(crate) isa: Isa,
+    pub(crate) shared: &'a SharedWeights,
 }
 
 impl<'a> Context<'a> {

@@ -9,7 +9,7 @@ use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Value, Valu
 use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
 use crate::isa::Isa;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, SharedWeights};
 use crate::op;
 use crate::pack::Pack;
 
@@ -57,7 +57,7 @@ impl Plan {
             });
         }
         let graph = graph
-            .lowered(|node| !op::has_kernel(graph, node, isa))
+            .lowered(|node| !op::has_kernel(graph, node))
             .and_then(|graph| npcov_graph::fold_batch_norm(&graph))
             .map_err(|error| {
                 EngineError::Nodes(vec![NodeError {
@@ -69,8 +69,9 @@ impl Plan {
         let units = fuse::units(&graph, isa);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();
+        let shared = SharedWeights::default();
         for unit in &units {
-            match unit.prepare(&graph, isa) {
+            match unit.prepare(&graph, isa, &shared) {
                 Ok(kernel) => kernels.push(kernel),
                 Err(error) => errors.push(error),
             }

@@ -14,6 +14,8 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use crate::isa::Isa;
 use crate::pack::Pack;
 
@@ -68,6 +70,17 @@ pub(crate) struct Target {
     pub(crate) stride: usize,
 }
 
+/// Which weights count; the others are taken as zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// All.
+    All,
+    /// The positive ones.
+    Positive,
+    /// The negative ones.
+    Negative,
+}
+
 /// The largest tile: as many channels as leave registers for the operands.
 pub(crate) fn max_rows(isa: Isa) -> usize {
     match isa {
@@ -117,6 +130,11 @@ impl Weights {
             heights,
             k,
         }
+    }
+
+    /// Number of channels.
+    pub(crate) fn channels(&self) -> usize {
+        self.heights.iter().map(|&h| usize::from(h)).sum()
     }
 
     /// Weights of one channel.
@@ -176,6 +194,19 @@ impl Block<'_> {
         output: &mut [Pack],
         target: Target,
     ) {
+        self.run_part(Part::All, walk, init, finish, output, target);
+    }
+
+    /// As [`Block::run`], with some of the weights.
+    pub(crate) fn run_part(
+        &self,
+        part: Part,
+        walk: &Walk<'_>,
+        init: Init<'_>,
+        finish: Finish,
+        output: &mut [Pack],
+        target: Target,
+    ) {
         let Some(rows) = self.height.checked_sub(1) else {
             return;
         };
@@ -195,10 +226,45 @@ impl Block<'_> {
         unsafe {
             match self.isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::run(self, x, taps, init, finish, output, target),
+                Isa::Avx2 => avx2::run(self, part, x, taps, init, finish, output, target),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::run(self, x, taps, init, finish, output, target),
-                _ => portable::run(self, x, taps, init, finish, output, target),
+                Isa::Avx512 => avx512::run(self, part, x, taps, init, finish, output, target),
+                _ => portable::run(self, part, x, taps, init, finish, output, target),
+            }
+        }
+    }
+}
+
+impl Block<'_> {
+    /// The transposed product: for the given positions `k` of the channels' weights,
+    /// `output[k] += sum over m of w[m][k] * factors[m]`, the first one at `output[0]`.
+    ///
+    /// With two parts a channel has two factors, one after the other, the first for the weights of
+    /// the first part.
+    ///
+    /// # Panics
+    /// When the positions, factors or outputs do not exist.
+    pub(crate) fn scatter(
+        &self,
+        parts: &[Part],
+        factors: &[Pack],
+        columns: Range<usize>,
+        output: &mut [Pack],
+    ) {
+        if self.height == 0 {
+            return;
+        }
+        assert!(columns.start <= columns.end && columns.end <= self.k);
+        assert!(factors.len() >= self.height * parts.len() && output.len() >= columns.len());
+        // SAFETY: the assertions above are exactly the bounds that the kernels rely on; a
+        // `Weights` is only made for an instruction set that was detected.
+        unsafe {
+            match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2::scatter(self, parts, factors, columns, output),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => avx512::scatter(self, parts, factors, columns, output),
+                _ => portable::scatter(self, parts, factors, columns, output),
             }
         }
     }
@@ -232,7 +298,9 @@ macro_rules! kernel {
         fma: $fma:expr, add: $add:expr, min: $min:expr, max: $max:expr $(, use $import:path)?
     ) => {
         mod $isa {
-            use super::{Block, Finish, Init, Taps, Target};
+            use std::ops::Range;
+
+            use super::{Block, Finish, Init, Part, Taps, Target};
             use crate::pack::{LANES, Pack};
             $(use $import::*;)?
 
@@ -243,22 +311,125 @@ macro_rules! kernel {
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
             pub(super) unsafe fn run(
-                block: &Block<'_>, x: &[Pack], taps: &Taps, init: Init<'_>, finish: Finish,
-                output: &mut [Pack], target: Target,
+                block: &Block<'_>, part: Part, x: &[Pack], taps: &Taps, init: Init<'_>,
+                finish: Finish, output: &mut [Pack], target: Target,
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    match block.height {
-                        $($height => tile::<$height>(block, x, taps, init, finish, output, target),)*
+                    match (block.height, part) {
+                        $(
+                            ($height, Part::All) => tile::<$height, 0>(
+                                block, x, taps, init, finish, output, target,
+                            ),
+                            ($height, Part::Positive) => tile::<$height, 1>(
+                                block, x, taps, init, finish, output, target,
+                            ),
+                            ($height, Part::Negative) => tile::<$height, -1>(
+                                block, x, taps, init, finish, output, target,
+                            ),
+                        )*
                         _ => unreachable!("blocks are at most `max_rows` high"),
                     }
                 }
             }
 
+            /// The transposed product: see [`Block::scatter`].
+            ///
             /// # Safety
-            /// As [`run`]; `M` is the block's height.
+            /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
-            unsafe fn tile<const M: usize>(
+            pub(super) unsafe fn scatter(
+                block: &Block<'_>, parts: &[Part], factors: &[Pack], columns: Range<usize>,
+                output: &mut [Pack],
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match (block.height, parts) {
+                        $(
+                            ($height, [Part::All]) => {
+                                transposed::<$height, 0>(block, factors, columns, output)
+                            }
+                            ($height, [Part::Positive]) => {
+                                transposed::<$height, 1>(block, factors, columns, output)
+                            }
+                            ($height, [Part::Negative]) => {
+                                transposed::<$height, -1>(block, factors, columns, output)
+                            }
+                            ($height, [Part::Positive, Part::Negative]) => {
+                                transposed::<$height, 2>(block, factors, columns, output)
+                            }
+                            ($height, [Part::Negative, Part::Positive]) => {
+                                transposed::<$height, -2>(block, factors, columns, output)
+                            }
+                        )*
+                        _ => unreachable!("one part or both, blocks at most `max_rows` high"),
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`scatter`]; `M` is the block's height. `S` says which part of the weights each
+            /// of the `|S|` factors (of one for 0) of a channel is for, first that of the sign.
+            $(#[$feature])*
+            unsafe fn transposed<const M: usize, const S: i8>(
+                block: &Block<'_>, factors: &[Pack], columns: Range<usize>, output: &mut [Pack],
+            ) {
+                // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
+                // `N` vectors of `LANES / N` floats.
+                unsafe {
+                    let per_channel = if S == 0 { 1 } else { S.unsigned_abs() as usize };
+                    let mut first = [[$zero; N]; M];
+                    let mut second = [[$zero; N]; M];
+                    for m in 0..M {
+                        let at = factors.as_ptr().add(m * per_channel).cast::<f32>();
+                        for v in 0..N {
+                            first[m][v] = $load(at.add(v * (LANES / N)));
+                            if per_channel == 2 {
+                                second[m][v] = $load(at.add(LANES + v * (LANES / N)));
+                            }
+                        }
+                    }
+                    let mut w = block.weights.as_ptr().add(columns.start * M);
+                    let mut out = output.as_mut_ptr().cast::<f32>();
+                    for _ in columns {
+                        let mut sums = [$zero; N];
+                        for v in 0..N {
+                            sums[v] = $load(out.add(v * (LANES / N)));
+                        }
+                        for m in 0..M {
+                            let weight = $splat(*w.add(m));
+                            let chosen = match S {
+                                0 => weight,
+                                1 | 2 => $max(weight, $zero),
+                                _ => $min(weight, $zero),
+                            };
+                            for v in 0..N {
+                                sums[v] = $fma(chosen, first[m][v], sums[v]);
+                            }
+                            if per_channel == 2 {
+                                let other = match S {
+                                    2 => $min(weight, $zero),
+                                    _ => $max(weight, $zero),
+                                };
+                                for v in 0..N {
+                                    sums[v] = $fma(other, second[m][v], sums[v]);
+                                }
+                            }
+                        }
+                        for v in 0..N {
+                            $store(out.add(v * (LANES / N)), sums[v]);
+                        }
+                        out = out.add(LANES);
+                        w = w.add(M);
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`run`]; `M` is the block's height, `PART` the sign of the weights that count, or
+            /// 0 for all.
+            $(#[$feature])*
+            unsafe fn tile<const M: usize, const PART: i8>(
                 block: &Block<'_>, x: &[Pack], taps: &Taps, init: Init<'_>, finish: Finish,
                 output: &mut [Pack], target: Target,
             ) {
@@ -309,6 +480,11 @@ macro_rules! kernel {
                                 }
                                 for m in 0..M {
                                     let weight = $splat(*w.add(m));
+                                    let weight = match PART {
+                                        0 => weight,
+                                        1 => $max(weight, $zero),
+                                        _ => $min(weight, $zero),
+                                    };
                                     for v in 0..N {
                                         sums[m][v] = $fma(weight, lanes[v], sums[m][v]);
                                     }
@@ -575,6 +751,76 @@ mod tests {
                 ..TAPS
             };
             assert_eq!(run(&[TAPS]), run(&[first, rest]));
+        }
+    }
+
+    /// Two sums with the weights of either sign, and both brought back, against the definition.
+    #[test]
+    fn parts_of_the_weights_and_their_transpose() {
+        let (channels, k) = (7, 23);
+        let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
+        let x = packs(k);
+        let part_of = |part: Part, w: f32| match part {
+            Part::All => w,
+            Part::Positive => w.max(0.0),
+            Part::Negative => w.min(0.0),
+        };
+        let taps = Taps {
+            len: k,
+            cols: 1,
+            rows: 1,
+            ..Taps::default()
+        };
+        for isa in Isa::available() {
+            let weights = Weights::new(isa, channels, k, w);
+            for part in [Part::All, Part::Positive, Part::Negative] {
+                let mut output = vec![Pack::ZERO; channels];
+                for block in weights.blocks() {
+                    let target = Target {
+                        at: block.first,
+                        stride: 1,
+                    };
+                    let init = Init::Bias(&[0.0; 12]);
+                    block.run_part(
+                        part,
+                        &taps.on(&x, k),
+                        init,
+                        Finish::None,
+                        &mut output,
+                        target,
+                    );
+                }
+                for (m, y) in output.iter().enumerate() {
+                    let expected = naive(&|m, i| part_of(part, w(m, i)), m, 3, &x, &taps);
+                    assert!(
+                        (f64::from(y.0[3]) - expected).abs() < 1e-3,
+                        "{isa:?} {part:?}"
+                    );
+                }
+            }
+            let (p, n) = (Part::Positive, Part::Negative);
+            for parts in [&[Part::All][..], &[p], &[n], &[p, n], &[n, p]] {
+                let factors = packs(channels * parts.len());
+                let columns = 2..20;
+                let mut output = vec![Pack::splat(1.0); columns.len()];
+                for block in weights.blocks() {
+                    let factors = &factors[block.first * parts.len()..];
+                    block.scatter(parts, factors, columns.clone(), &mut output);
+                }
+                for (k, y) in columns.zip(&output) {
+                    let mut expected = 1.0;
+                    for m in 0..channels {
+                        for (s, &part) in parts.iter().enumerate() {
+                            let factor = factors[m * parts.len() + s].0[5];
+                            expected += f64::from(part_of(part, w(m, k))) * f64::from(factor);
+                        }
+                    }
+                    assert!(
+                        (f64::from(y.0[5]) - expected).abs() < 1e-3,
+                        "{isa:?} {parts:?}"
+                    );
+                }
+            }
         }
     }
 

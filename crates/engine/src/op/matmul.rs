@@ -1,5 +1,7 @@
 //! Matrix products: tiles when the right-hand side is constant, else sums lane by lane.
 
+use std::sync::Arc;
+
 use npcov_graph::OpError;
 use npcov_graph::op::Gemm;
 
@@ -14,7 +16,7 @@ struct Dense {
     rows: usize,
     k: usize,
     n: usize,
-    weights: Weights,
+    weights: Arc<Weights>,
     bias: Vec<f32>,
     tail: Tail,
 }
@@ -58,12 +60,11 @@ pub(crate) fn prepare(cx: &Context<'_>, tail: Tail) -> Result<Prepared, OpError>
     let (a, b) = (cx.shape(0), cx.shape(1));
     if is_dense(cx) && !a.is_empty() {
         let (k, n) = (b[0], b[1]);
-        let weights = cx.parameter(1, "the weight")?;
         let kernel = Dense {
             rows: a.iter().product::<usize>() / k.max(1),
             k,
             n,
-            weights: Weights::new(cx.isa, n, k, |n_, k_| weights[k_ * n + n_]),
+            weights: weights(cx, 1)?,
             bias: vec![0.0; n],
             tail,
         };
@@ -83,20 +84,11 @@ pub(crate) fn prepare_gemm(op: &Gemm, cx: &Context<'_>, tail: Tail) -> Result<Pr
     let rows_are_contiguous = !op.trans_a || rows == 1;
     let bias = per_column(op, cx, n);
     if let (true, true, Some(bias)) = (is_dense(cx), rows_are_contiguous, bias) {
-        let weights = cx.parameter(1, "the weight")?;
-        let weight = |m: usize, i: usize| {
-            op.alpha
-                * if op.trans_b {
-                    weights[m * k + i]
-                } else {
-                    weights[i * n + m]
-                }
-        };
         let kernel = Dense {
             rows,
             k,
             n,
-            weights: Weights::new(cx.isa, n, k, weight),
+            weights: gemm_weights(op, cx, 1)?,
             bias,
             tail,
         };
@@ -124,6 +116,44 @@ pub(crate) fn prepare_gemm(op: &Gemm, cx: &Context<'_>, tail: Tail) -> Result<Pr
         addend,
     };
     Ok(Prepared::new(kernel, reads))
+}
+
+/// The packed weights of a matrix product: input `position`, of shape `[k, n]`.
+pub(crate) fn weights(cx: &Context<'_>, position: usize) -> Result<Arc<Weights>, OpError> {
+    packed(cx, position, false, 1.0)
+}
+
+/// The packed weights of a Gemm.
+pub(crate) fn gemm_weights(
+    op: &Gemm,
+    cx: &Context<'_>,
+    position: usize,
+) -> Result<Arc<Weights>, OpError> {
+    packed(cx, position, op.trans_b, op.alpha)
+}
+
+/// A constant matrix in the order in which tiles read it, for all kernels of a plan.
+fn packed(
+    cx: &Context<'_>,
+    position: usize,
+    transposed: bool,
+    factor: f32,
+) -> Result<Arc<Weights>, OpError> {
+    let key = (cx.node.inputs[position], transposed, factor.to_bits());
+    if let Some(weights) = cx.shared.borrow().get(&key) {
+        return Ok(weights.clone());
+    }
+    let shape = cx.shape(position);
+    let weights = cx.constant(position).and_then(|t| t.as_f32());
+    let (Some(weights), &[rows, cols]) = (weights, shape) else {
+        return Err(OpError::unsupported("the weight is no constant matrix"));
+    };
+    let packed = Arc::new(match transposed {
+        true => Weights::new(cx.isa, rows, cols, |m, i| factor * weights[m * cols + i]),
+        false => Weights::new(cx.isa, cols, rows, |m, i| factor * weights[i * cols + m]),
+    });
+    cx.shared.borrow_mut().insert(key, packed.clone());
+    Ok(packed)
 }
 
 /// Whether [`prepare_gemm`] takes the path with tiles.

@@ -90,8 +90,11 @@ fn added_bias(graph: &Graph, consumers: &[Vec<usize>], node: &Node) -> Option<Va
     };
     let next = &graph.nodes()[next];
     let other = next.inputs.iter().find(|&&v| v != node.output)?;
-    let is_sum = matches!(next.op, Op::Binary(Binary::Add));
-    (is_sum && graph.constant(*other).is_some()).then_some(*other)
+    // Not a constant that the result is spread over.
+    let is_bias = matches!(next.op, Op::Binary(Binary::Add))
+        && graph.constant(*other).is_some()
+        && graph.shape(next.output) == graph.shape(node.output);
+    is_bias.then_some(*other)
 }
 
 /// The gradient of the logit, times the value it is taken at.

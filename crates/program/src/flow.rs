@@ -6,7 +6,8 @@ use npcov_graph::{Graph, Node, Op, ValueId};
 /// The inputs of a node that relevance passes to.
 ///
 /// A product with a smaller tensor is a gate (squeeze-excitation): what is gated explains the
-/// output, the gate does not. The branches of a choice do, its condition does not.
+/// output, the gate does not; nor does what is divided by. The branches of a choice do, its
+/// condition does not.
 pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
     let varying = |id: &ValueId| graph.constant(*id).is_none();
     let numel = |id: ValueId| graph.value(id).ty.numel();
@@ -18,6 +19,8 @@ pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
                 std::cmp::Ordering::Equal => vec![a, b],
             }
         }
+        // What is divided by is a scale, and so are an exponent and a slope.
+        (Op::Binary(Binary::Div | Binary::Pow | Binary::PRelu), &[a, _]) if varying(&a) => vec![a],
         (Op::Where, &[_, a, b]) => [a, b].into_iter().filter(|v| varying(v)).collect(),
         (Op::Gather(_) | Op::GatherElements(_), inputs) => inputs
             .iter()
@@ -130,6 +133,18 @@ mod tests {
         let s = graph.push("s", Op::Binary(Binary::Add), &[a, b]).unwrap();
         let flow = Flow::new(&graph, s);
         assert!(flow.is_cut(a) && !flow.is_cut(b) && flow.is_cut(s));
+    }
+
+    /// A map divided by its own size.
+    #[test]
+    fn scales_are_not_on_a_path() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+        let h = graph.push("h", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let s = graph.push("s", Op::Unary(Unary::Exp), &[h]).unwrap();
+        let y = graph.push("y", Op::Binary(Binary::Div), &[h, s]).unwrap();
+        let flow = Flow::new(&graph, y);
+        assert!(flow.is_cut(h) && !flow.is_on_path(s));
     }
 
     /// Squeeze-excitation: the gate is computed from the map it scales.

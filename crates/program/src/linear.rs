@@ -7,6 +7,7 @@ use npcov_graph::{Graph, Node, Op, OpError, TensorType, ValueId};
 
 use crate::append::Append;
 use crate::op::pool::PoolAdjoint;
+use crate::op::resize::{self, Direction};
 
 /// An operator that is linear in one of its inputs, without its bias.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +139,12 @@ impl Linear {
         }
     }
 
+    /// Whether its positive and negative weights can be taken apart. Those of a cubic interpolation
+    /// are products along several axes, of which only the factors are at hand.
+    pub(crate) fn has_parts(&self) -> bool {
+        !(matches!(self, Linear::Resize(_)) && self.has_negative_weights())
+    }
+
     /// The weighted sums of `x` with a part of the weights; `None` when that part is empty.
     pub(crate) fn forward(
         &self,
@@ -169,8 +176,9 @@ impl Linear {
             Linear::Pool(op) => g.op(Op::Pool(op.clone()), &[x])?,
             Linear::Reduce(op) => g.op(Op::Reduce(op.clone()), &[x])?,
             Linear::Resize(op) => match part {
-                Part::Positive | Part::Negative if self.has_negative_weights() => {
-                    return Err(OpError::unsupported("interpolation with negative weights"));
+                Part::Ones => {
+                    let shape = g.shape(x);
+                    resize::product(g, op, Direction::Forward, part, x, &shape)?
                 }
                 _ => g.op(Op::Resize(op.clone()), &[x])?,
             },
@@ -253,7 +261,7 @@ impl Linear {
                 };
                 g.expand(s, shape)
             }
-            Linear::Resize(op) => crate::op::resize::adjoint(g, op, s, shape),
+            Linear::Resize(op) => resize::product(g, op, Direction::Adjoint, part, s, shape),
         }
     }
 

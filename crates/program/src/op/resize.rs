@@ -4,15 +4,28 @@ use npcov_graph::op::Resize;
 use npcov_graph::{Data, Op, OpError, Tensor, ValueId};
 
 use crate::append::Append;
+use crate::linear::Part;
 
-/// The adjoint: along each axis in turn, a product with the transposed matrix of weights.
-pub(crate) fn adjoint(
+/// Which way a product with the matrix of weights goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From input to output.
+    Forward,
+    /// From output to input.
+    Adjoint,
+}
+
+/// Interpolation or its adjoint: along each axis in turn, a product with the matrix of weights.
+/// `shape` is the interpolation's input; `part` is all weights, or ones in their place.
+pub(crate) fn product(
     g: &mut Append<'_>,
     resize: &Resize,
-    s: ValueId,
+    direction: Direction,
+    part: Part,
+    x: ValueId,
     shape: &[usize],
 ) -> Result<ValueId, OpError> {
-    let mut s = s;
+    let mut x = x;
     for map in &resize.axes {
         let input = shape[map.axis];
         let mut matrix = vec![0.0; map.output * input];
@@ -21,20 +34,28 @@ pub(crate) fn adjoint(
                 matrix[o * input + i] += weight;
             }
         }
+        if part == Part::Ones {
+            for weight in &mut matrix {
+                *weight = f32::from(u8::from(*weight != 0.0));
+            }
+        }
         let matrix = Tensor::new([map.output, input], Data::F32(matrix))
             .ok_or_else(|| OpError::invalid("an axis without elements"))?;
-        let matrix = g.constant(matrix);
+        let mut matrix = g.constant(matrix);
+        if direction == Direction::Forward {
+            matrix = g.transpose(matrix, &[1, 0])?;
+        }
         // The axis moves to the end and back.
-        let rank = g.shape(s).len();
+        let rank = g.shape(x).len();
         let mut perm: Vec<usize> = (0..rank).filter(|&a| a != map.axis).collect();
         perm.push(map.axis);
         let mut inverse = vec![0; rank];
         for (i, &p) in perm.iter().enumerate() {
             inverse[p] = i;
         }
-        let moved = g.transpose(s, &perm)?;
+        let moved = g.transpose(x, &perm)?;
         let product = g.op(Op::MatMul, &[moved, matrix])?;
-        s = g.transpose(product, &inverse)?;
+        x = g.transpose(product, &inverse)?;
     }
-    Ok(s)
+    Ok(x)
 }

@@ -29,7 +29,13 @@ pub(super) fn relevance(
     let bias = match (choice.bias, found.bias, choice.added) {
         (Bias::Ignore, ..) => None,
         (Bias::Absorb, Some((factor, bias)), _) => Some(g.times(bias, factor)?),
-        (Bias::Absorb, None, added) => added,
+        (Bias::Absorb, None, Some(added)) => {
+            // All axes, so that it is not taken for one number per channel.
+            let shape = g.shape(added);
+            let missing = step.output_shape().len().saturating_sub(shape.len());
+            Some(g.reshape(added, &[vec![1; missing], shape].concat())?)
+        }
+        (Bias::Absorb, None, None) => None,
     };
     inputs.extend(bias);
     let op = LinearRelevance {

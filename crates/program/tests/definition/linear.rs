@@ -247,6 +247,39 @@ fn convolutions() {
             0,
         )
         .behind(&[1, 5, 1, 1]),
+        // Behind a convolution, the last axes of a sum are positions.
+        Case::weighted(
+            "Conv + scalar",
+            conv(Window::sized([2, 2]), 1),
+            &[1, 2, 3, 3],
+            &[5, 2, 2, 2],
+            0,
+        )
+        .behind(&[]),
+        Case::weighted(
+            "Conv + columns",
+            conv(Window::sized([2, 2]), 1),
+            &[1, 2, 3, 3],
+            &[2, 2, 2, 2],
+            0,
+        )
+        .behind(&[2]),
+        Case::weighted(
+            "Conv + positions",
+            conv(Window::sized([2, 2]), 1),
+            &[1, 2, 3, 3],
+            &[4, 2, 2, 2],
+            0,
+        )
+        .behind(&[1, 1, 2, 2]),
+        Case::weighted(
+            "Conv + channels",
+            conv(Window::sized([2, 2]), 1),
+            &[1, 2, 3, 3],
+            &[4, 2, 2, 2],
+            0,
+        )
+        .behind(&[4, 1, 1]),
     ] {
         case.check(&RULES);
     }
@@ -331,6 +364,8 @@ fn products() {
         ),
         Case::weighted("MatMul", Op::MatMul, &[1, 7], &[7, 6], 1).behind(&[6]),
         Case::weighted("MatMul tokens", Op::MatMul, &[1, 3, 4], &[4, 5], 1).behind(&[5]),
+        Case::weighted("MatMul + rows", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[5, 1]),
+        Case::weighted("MatMul + scalar", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[1]),
         Case::weighted("MatMul vector", Op::MatMul, &[4], &[4, 5], 1),
         Case {
             left: true,

@@ -19,6 +19,7 @@ pub(super) fn has_kernel(op: &LinearRelevance, graph: &Graph, node: &Node) -> bo
     let rank = graph.shape(node.inputs[0]).len();
     let has_sums = op.rule.sums().is_some();
     has_sums
+        && has_bias_per_unit(op, graph, node)
         && !graph.shape(node.output).contains(&0)
         && match &op.linear {
             Linear::Conv(conv) => conv.groups == 1 && rank <= 4,
@@ -26,6 +27,25 @@ pub(super) fn has_kernel(op: &LinearRelevance, graph: &Graph, node: &Node) -> bo
             Linear::MatMul => rank >= 1,
             _ => false,
         }
+}
+
+/// Whether a bias, if there is one, has a number for each channel or unit, the same at all
+/// positions and in all rows.
+fn has_bias_per_unit(op: &LinearRelevance, graph: &Graph, node: &Node) -> bool {
+    let Some(&bias) = node.inputs.get(3).filter(|_| op.bias) else {
+        return true;
+    };
+    let shape = graph.shape(bias);
+    let numel: usize = shape.iter().product();
+    match (&op.linear, shape) {
+        (Linear::Conv(_), [_]) => true,
+        (Linear::Conv(conv), _) => {
+            let channels = graph.shape(node.inputs[2])[0];
+            let axis = shape.len().checked_sub(conv.window.rank() + 1);
+            numel == channels && axis.is_some_and(|axis| shape[axis] == channels)
+        }
+        (_, shape) => numel == 1 || shape.last() == Some(&numel),
+    }
 }
 
 pub(super) fn prepare(op: &LinearRelevance, cx: &Context<'_>) -> Result<Prepared, OpError> {

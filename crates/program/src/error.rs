@@ -25,6 +25,14 @@ pub enum ProgramError {
         /// How many there are.
         layers: usize,
     },
+    /// A loss names a layer that does not exist.
+    #[error("a loss names path layer {layer}, of {layers}")]
+    LossLayer {
+        /// The layer asked for.
+        layer: usize,
+        /// How many there are.
+        layers: usize,
+    },
     /// Some nodes have no rule by which relevance passes through them.
     #[error("relevance cannot pass through{}", nodes(.0))]
     NotExplained(Vec<NodeError>),

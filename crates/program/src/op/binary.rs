@@ -1,8 +1,7 @@
 //! Operators on two tensors, element by element.
 
-use npcov_graph::OpError;
-use npcov_graph::ValueId;
-use npcov_graph::op::Binary;
+use npcov_graph::op::{Binary, Unary};
+use npcov_graph::{OpError, ValueId};
 
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
@@ -47,7 +46,7 @@ fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Resul
     let shape = step.output_shape();
     let mut terms = [step.input(0), step.input(1)];
     if f == Binary::Sub {
-        terms[1] = g.unary(npcov_graph::op::Unary::Neg, terms[1])?;
+        terms[1] = g.unary(Unary::Neg, terms[1])?;
     }
     let r = step.cotangent;
     let mut shares = Shares::new();
@@ -105,6 +104,105 @@ fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Resul
         }
     }
     Ok(shares)
+}
+
+/// The gradients of both operands, summed over the axes along which one was broadcast.
+///
+/// Of two equal operands, each is half of the maximum; at zero, a PRelu has its slope.
+pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>, f: Binary) -> Result<Shares, OpError> {
+    let mut shares = Shares::new();
+    for i in 0..2 {
+        if step.varies(i) {
+            let gradient = gradient(g, step, f, i)?;
+            shares.push((i, g.unbroadcast(gradient, step.shape(i))?));
+        }
+    }
+    Ok(shares)
+}
+
+/// What arrived, times the derivative with respect to operand `i`.
+fn gradient(g: &mut Append<'_>, step: &Step<'_>, f: Binary, i: usize) -> Result<ValueId, OpError> {
+    let (a, b) = (step.input(0), step.input(1));
+    let (y, r) = (step.node.output, step.cotangent);
+    let zero = g.scalar(0.0);
+    match (f, i) {
+        (Binary::Add, _) | (Binary::Sub | Binary::Fmod, 0) => Ok(r),
+        (Binary::Sub, _) => g.unary(Unary::Neg, r),
+        (Binary::Mul, 0) => g.mul(r, b),
+        (Binary::Mul, _) => g.mul(r, a),
+        (Binary::Div, 0) => g.div(r, b),
+        (Binary::Div, _) => {
+            // -a / b^2, from the quotient.
+            let share = g.mul(r, y)?;
+            let share = g.div(share, b)?;
+            g.unary(Unary::Neg, share)
+        }
+        (Binary::Pow, 0) => {
+            let slope = power_slope(g, step)?;
+            g.mul(r, slope)
+        }
+        (Binary::Pow, _) => {
+            // y ln a; a power of 0 stays what it is.
+            let log = g.unary(Unary::Log, a)?;
+            let slope = g.mul(y, log)?;
+            let is_zero = g.binary(Binary::Equal, a, zero)?;
+            let slope = g.choose(is_zero, zero, slope)?;
+            g.mul(r, slope)
+        }
+        (Binary::Fmod, _) => {
+            // a = n b + y with a whole number n.
+            let whole = g.sub(a, y)?;
+            let whole = g.div(whole, b)?;
+            let whole = g.unary(Unary::Round, whole)?;
+            let share = g.mul(r, whole)?;
+            g.unary(Unary::Neg, share)
+        }
+        (Binary::PRelu, 0) => {
+            let below = g.mul(r, b)?;
+            let is_p = g.is_positive(a)?;
+            g.choose(is_p, r, below)
+        }
+        (Binary::PRelu, _) => {
+            let below = g.mul(r, a)?;
+            let is_n = g.is_negative(a)?;
+            g.keep(is_n, below)
+        }
+        (Binary::Max | Binary::Min, _) => {
+            let (own, other) = if i == 0 { (a, b) } else { (b, a) };
+            let is_chosen = match f {
+                Binary::Max => g.binary(Binary::Greater, own, other)?,
+                _ => g.binary(Binary::Less, own, other)?,
+            };
+            let is_tie = g.binary(Binary::Equal, own, other)?;
+            let half = g.times(r, 0.5)?;
+            let rest = g.keep(is_tie, half)?;
+            g.choose(is_chosen, r, rest)
+        }
+        _ => {
+            let message = format!("`{}` has no gradient", f.name());
+            Err(OpError::unsupported(message))
+        }
+    }
+}
+
+/// The derivative of `a^b` with respect to `a`: `b a^(b-1)`.
+fn power_slope(g: &mut Append<'_>, step: &Step<'_>) -> Result<ValueId, OpError> {
+    let (a, b) = (step.input(0), step.input(1));
+    let exponents = step.graph.constant(b).and_then(|b| b.as_f32());
+    let all = |is: fn(f32) -> bool| exponents.is_some_and(|b| b.iter().all(|&b| is(b)));
+    if all(|b| b == 2.0) {
+        return g.times(a, 2.0);
+    }
+    let less = g.plus(b, -1.0)?;
+    let power = g.binary(Binary::Pow, a, less)?;
+    let slope = g.mul(b, power)?;
+    if all(|b| b != 0.0) {
+        return Ok(slope);
+    }
+    // With an exponent of 0 the power is constant, also at 0 where 0 * 0^-1 is no number.
+    let zero = g.scalar(0.0);
+    let is_constant = g.binary(Binary::Equal, b, zero)?;
+    g.choose(is_constant, zero, slope)
 }
 
 /// What arrived goes to the operand that was chosen; the first one of two equal ones.

@@ -10,10 +10,15 @@ pub(crate) mod resize;
 
 mod binary;
 mod linear;
+mod matmul;
+mod norm;
+mod reduce;
+mod softmax;
 mod structure;
+mod unary;
 
 use npcov_graph::op::{Binary, PoolKind, ReduceKind};
-use npcov_graph::{Graph, Node, Op, OpError, ValueId};
+use npcov_graph::{DType, Graph, Node, Op, OpError, ValueId};
 
 use crate::append::Append;
 use crate::rule::{Bias, Rule};
@@ -141,15 +146,33 @@ fn local_gradient(g: &mut Append<'_>, step: &Step<'_>, rule: &Rule) -> Result<Sh
         .collect()
 }
 
-/// The gradients of a node's inputs.
+/// The gradients of a node's inputs: of those that depend on the model's input and that the
+/// output changes with. What is constant between jumps (Round, a comparison) passes nothing on.
 pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
     match &step.node.op {
         Op::Conv(_) | Op::ConvTranspose(_) | Op::Resize(_) => linear::adjoint(g, step),
+        Op::Gemm(gemm) => matmul::gemm_adjoint(g, step, gemm),
+        Op::MatMul => matmul::matmul_adjoint(g, step),
         Op::Pool(pool) => match pool.kind {
             PoolKind::Max => pool::max_adjoint(g, step, pool),
             PoolKind::Average { .. } => linear::adjoint(g, step),
         },
+        Op::Reduce(op) => reduce::adjoint(g, step, op),
+        Op::Unary(f) => unary::adjoint(g, step, *f),
+        Op::Binary(f) => binary::adjoint(g, step, *f),
         Op::Where => binary::where_adjoint(g, step),
+        Op::Softmax(op) => softmax::adjoint(g, step, op),
+        Op::BatchNormalization(op) => norm::batch_adjoint(g, step, op),
+        Op::InstanceNormalization(op) => norm::instance_adjoint(g, step, op),
+        Op::LayerNormalization(op) => norm::layer_adjoint(g, step, op),
+        Op::Lrn(op) => norm::lrn_adjoint(g, step, op),
+        Op::Cast(_) => {
+            let is_float = |v: ValueId| step.graph.value(v).ty.dtype == DType::F32;
+            match is_float(step.input(0)) && is_float(step.node.output) {
+                true => Ok(vec![(0, step.cotangent)]),
+                false => Ok(Shares::new()),
+            }
+        }
         Op::Reshape(_)
         | Op::Transpose(_)
         | Op::Concat(_)
@@ -159,7 +182,9 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         | Op::Tile(_)
         | Op::Gather(_)
         | Op::GatherElements(_) => structure::adjoint(g, step),
-        _ => Err(OpError::unsupported("it has no gradient")),
+        Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => {
+            Err(OpError::unsupported("it has no gradient"))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The gradient of a loss with respect to the model's input.
 
-use npcov_graph::op::{Binary, Reduce, ReduceKind, Softmax, Unary};
+use npcov_graph::op::{Binary, Reduce, ReduceKind, Unary};
 use npcov_graph::{DType, Data, Ending, Graph, Op, OpError, Tensor, TensorType, ValueId};
 
 use crate::append::Append;
@@ -57,8 +57,8 @@ pub enum Term {
 /// input.
 ///
 /// After the model's own input it takes another, `label`: for each input of the model the number
-/// of a class, as a floating-point number. A number that is no class names none: there is no `z_y`
-/// then, and its terms are without it.
+/// of a class, as a floating-point number. Without such a class the terms that look for it mean
+/// nothing.
 ///
 /// Where several inputs are computed at once, those of a model that keeps them apart have gradients
 /// of their own.
@@ -188,33 +188,34 @@ impl Scores {
         })
     }
 
-    /// For each input, the number that stands at its label.
-    fn at_label(&self, g: &mut Append<'_>, rows: ValueId) -> Result<ValueId, OpError> {
-        let own = g.keep(self.is_label, rows)?;
+    /// The logits of the other classes combined into one, less the label's.
+    fn others(&self, g: &mut Append<'_>, kind: ReduceKind) -> Result<ValueId, OpError> {
+        let lowest = g.scalar(f32::NEG_INFINITY);
+        let others = g.choose(self.is_label, lowest, self.rows)?;
+        let combined = Reduce {
+            kind,
+            axes: vec![1],
+            keep_dims: false,
+        };
+        let combined = g.op(Op::Reduce(combined), &[others])?;
+        let own = g.keep(self.is_label, self.rows)?;
         let own = g.sum(own, vec![1])?;
-        g.reshape(own, &[self.batch])
+        let own = g.reshape(own, &[self.batch])?;
+        g.sub(combined, own)
     }
 
+    /// `-ln softmax(z)_y = ln(1 + e^m)`, `m` being the logarithm of what the others sum up to, less
+    /// `z_y`. Its slope is the probability of the others, and has all its digits also where the
+    /// model is sure of the label: as one minus the label's probability it would lose them.
     fn cross_entropy(&self, program: &mut Graph) -> Result<ValueId, OpError> {
         let mut g = Append::new(program, "cross entropy");
-        let softmax = Softmax { axis: 1, log: true };
-        let logs = g.op(Op::Softmax(softmax), &[self.rows])?;
-        let own = self.at_label(&mut g, logs)?;
-        g.unary(Unary::Neg, own)
+        let m = self.others(&mut g, ReduceKind::LogSumExp)?;
+        g.unary(Unary::Softplus, m)
     }
 
     fn margin(&self, program: &mut Graph) -> Result<ValueId, OpError> {
         let mut g = Append::new(program, "margin");
-        let lowest = g.scalar(f32::NEG_INFINITY);
-        let others = g.choose(self.is_label, lowest, self.rows)?;
-        let best = Reduce {
-            kind: ReduceKind::Max,
-            axes: vec![1],
-            keep_dims: false,
-        };
-        let best = g.op(Op::Reduce(best), &[others])?;
-        let own = self.at_label(&mut g, self.rows)?;
-        g.sub(best, own)
+        self.others(&mut g, ReduceKind::Max)
     }
 }
 

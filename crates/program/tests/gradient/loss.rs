@@ -67,6 +67,18 @@ fn cross_entropy() {
     close(&found, &expected, 1e-6, "its gradient");
 }
 
+/// The gradient of the label's logit is the probability of the others, 2e-9, to all its digits.
+#[test]
+fn cross_entropy_of_a_sure_prediction() {
+    let z = [20.0, 0.0, -1.0];
+    let (_, found) = Plain::new([1, 3]).run(&Term::CrossEntropy.into(), &z, &[0.0]);
+    let others = [(-20f64).exp(), (-21f64).exp()];
+    let sum = others[0] + others[1];
+    for (found, expected) in found.iter().zip([-sum, others[0], others[1]]) {
+        assert!((f64::from(*found) / (expected / (1.0 + sum)) - 1.0).abs() < 1e-5);
+    }
+}
+
 #[test]
 fn margin() {
     let z = [1.0, 3.0, 2.0, 0.5, -1.0, 0.0];

@@ -1,0 +1,62 @@
+//! The fixtures, as the tests of explanations use them.
+
+use std::path::PathBuf;
+
+use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::engine::{Executor, LANES};
+use npcov::graph::{Graph, Model, Specialisation};
+
+/// A file of the fixtures.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures")
+        .join(name)
+}
+
+/// A fixture model's graph for one input.
+pub(crate) fn graph(model: &str) -> Graph {
+    let model = Model::read(fixture(model)).unwrap();
+    model.specialise(&Specialisation::default()).unwrap()
+}
+
+/// The data, in the shape of a graph's only input.
+pub(crate) fn loader(graph: &Graph) -> Loader {
+    let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+    let preprocessing = Preprocessing {
+        divide: Some(255.0),
+        ..Preprocessing::default()
+    };
+    let shape = graph.shape(graph.inputs()[0]);
+    Loader::new(data, &shape[1..], &preprocessing).unwrap()
+}
+
+/// The first images, one after the other.
+pub(crate) fn images(graph: &Graph, count: usize) -> Vec<f32> {
+    let loader = loader(graph);
+    let mut images = vec![0.0; count * loader.sample_len()];
+    loader.read(0..count, &mut images).unwrap();
+    images
+}
+
+/// All outputs of a program for `count` sets of inputs, those of an output one after the other.
+pub(crate) fn run(program: &Graph, count: usize, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
+    let executor = Executor::new(program).unwrap();
+    let mut worker = executor.worker().unwrap();
+    let lens: Vec<usize> = executor.output_lens().collect();
+    let mut outputs: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
+    for start in (0..count).step_by(LANES) {
+        let lanes = LANES.min(count - start);
+        let part = |len: usize| start * len..(start + lanes) * len;
+        let inputs: Vec<&[f32]> = inputs
+            .iter()
+            .map(|input| &input[part(input.len() / count)])
+            .collect();
+        let mut slices: Vec<&mut [f32]> = outputs
+            .iter_mut()
+            .zip(&lens)
+            .map(|(output, &len)| &mut output[part(len)])
+            .collect();
+        worker.run(lanes, &inputs, &mut slices).unwrap();
+    }
+    outputs
+}

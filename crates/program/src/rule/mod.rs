@@ -105,7 +105,7 @@ pub enum Sums {
 }
 
 impl Rule {
-    /// Which sums [`Rule::factors`] wants; `None` for the rules that do not divide by sums of
+    /// Which sums the rule divides by; `None` for those that do not divide by sums of
     /// contributions.
     pub fn sums(&self) -> Option<Sums> {
         match self {

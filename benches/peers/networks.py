@@ -46,6 +46,15 @@ def sadl2():
     )  # fmt: skip
 
 
+def alexnet():
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        *convolutions([384, 256, 256, "M"], 192, norm=False), nn.Flatten(), nn.Dropout(),
+        nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 10),
+    )  # fmt: skip
+
+
 def resnet20():
     layers = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     channels = 16
@@ -62,6 +71,7 @@ NETWORKS = {
     "vgg16": (vgg16, (3, 32, 32), 256),
     "sadl1": (sadl1, (1, 28, 28), 1024),
     "sadl2": (sadl2, (3, 32, 32), 1024),
+    "alexnet": (alexnet, (3, 32, 32), 512),
     "resnet20": (resnet20, (3, 32, 32), 1024),
 }
 

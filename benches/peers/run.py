@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the forward pass of npcov with its peers (`make bench-peers`).
+"""Compares npcov with its peers (`make bench-peers`): the forward pass, and relevances.
 
-    benches/peers/run.py [--threads 2] [--rounds 5] [--network NAME ...]
+    benches/peers/run.py [forward|relevance ...] [--threads 2] [--rounds 5] [--network NAME ...]
 
 Every peer first tries all batch sizes, with its threads inside one batch and
 with one batch per thread, and keeps its own best setting. Then the peers take
@@ -19,37 +19,47 @@ import networks
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SETTINGS = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in (1, 8, 16, 32, 64, 128)]
-PEERS = ["onnxruntime", "torch", "rten", "tract"]
+# The first peer of a task is what ratios are to.
+PEERS = {
+    "forward": ["onnxruntime", "torch", "rten", "tract", "npcov forward"],
+    "relevance": [
+        "torch-alpha-beta",
+        "zennit-alpha2-beta1",
+        "npcov alpha-beta:0.5",
+        "torch-zplus",
+        "zennit-epsilon-plus",
+        "npcov zplus",
+    ],
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("task", nargs="*", default=list(PEERS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--network", nargs="*", default=list(networks.NETWORKS))
-    parser.add_argument("--peer", nargs="*", default=PEERS)
-    parser.add_argument("--without-npcov", action="store_true")
     options = parser.parse_args()
 
-    build(options)
+    build()
     folder = ROOT / "target/bench-peers"
     folder.mkdir(parents=True, exist_ok=True)
-    peers = options.peer + ([] if options.without_npcov else ["npcov"])
-    print(f"{options.threads} threads, best of {options.rounds} rounds of 3\n")
-    print("| network | runtime | ms per image | ratio | setting |")
-    print("|---|---|---|---|---|")
-    for name in options.network:
-        model = folder / f"{name}.onnx"
-        networks.export(name, model)
-        for row in compare(name, model, peers, options):
-            print(row, flush=True)
+    for task in options.task:
+        print(f"{task}: {options.threads} threads, best of {options.rounds} rounds of 3\n")
+        print("| network | program | ms per image | ratio | setting |")
+        print("|---|---|---|---|---|")
+        for name in options.network:
+            model = folder / f"{name}.onnx"
+            networks.export(name, model)
+            for row in compare(name, model, PEERS[task], options):
+                print(row, flush=True)
+        print()
 
 
-def build(options):
+def build():
     manifest = HERE / "Cargo.toml"
     cargo("build", "--release", "--manifest-path", manifest, "--target-dir", HERE / "target")
-    if not options.without_npcov:
-        cargo("build", "--release", "-p", "npcov", "--example", "forward_time")
+    cargo("build", "--release", "-p", "npcov", "--example", "program_time")
 
 
 def cargo(*arguments):
@@ -61,7 +71,7 @@ def compare(name, model, peers, options):
     settings = {}
     for peer in peers:
         # npcov has one way to share out the work; the user does not choose.
-        tried = [] if peer == "npcov" else SETTINGS
+        tried = [] if peer.startswith("npcov") else SETTINGS
         times = run(peer, model, inputs, options.threads, 2, tried)
         settings[peer] = min(times, key=times.get)
         print(f"{name} {peer}: best setting {settings[peer]}", file=sys.stderr)
@@ -82,15 +92,18 @@ def compare(name, model, peers, options):
 
 def run(peer, model, inputs, threads, repeats, settings):
     """The best seconds of every setting; npcov's setting is the empty string."""
-    if peer == "npcov":
+    arguments = [model, str(inputs), str(threads), str(repeats), *settings]
+    if peer.startswith("npcov "):
         command = ["cargo", "run", "--release", "--quiet", "-p", "npcov"]
-        command += ["--example", "forward_time", "--"]
+        command += ["--example", "program_time", "--"]
+        arguments.insert(1, peer.removeprefix("npcov "))
     elif peer in ("rten", "tract"):
         command = [HERE / "target/release/peers", peer]
+    elif peer.startswith(("zennit-", "torch-")):
+        command = [sys.executable, HERE / "relevance_peer.py", peer]
     else:
         command = [sys.executable, HERE / "python_peer.py", peer]
-    command += [model, str(inputs), str(threads), str(repeats), *settings]
-    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([*command, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     best = {}
     for line in done.stdout.split("\n"):
         if line:

@@ -49,6 +49,7 @@ mod math;
 mod op;
 mod pack;
 mod plan;
+mod sparse;
 mod tile;
 
 pub use error::EngineError;

@@ -220,16 +220,15 @@ impl Block<'_> {
             Init::Output => {}
         }
         assert!(walk.k <= self.k);
-        let Walk { x, taps, .. } = walk;
         // SAFETY: a `Walk` and the assertions above are exactly the bounds that the kernels rely
         // on; a `Weights` is only made for an instruction set that was detected.
         unsafe {
             match self.isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::run(self, part, x, taps, init, finish, output, target),
+                Isa::Avx2 => avx2::run(self, part, walk, init, finish, output, target),
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::run(self, part, x, taps, init, finish, output, target),
-                _ => portable::run(self, part, x, taps, init, finish, output, target),
+                Isa::Avx512 => avx512::run(self, part, walk, init, finish, output, target),
+                _ => portable::run(self, part, walk, init, finish, output, target),
             }
         }
     }
@@ -300,7 +299,7 @@ macro_rules! kernel {
         mod $isa {
             use std::ops::Range;
 
-            use super::{Block, Finish, Init, Part, Taps, Target};
+            use super::{Block, Finish, Init, Part, Target, Walk};
             use crate::pack::{LANES, Pack};
             $(use $import::*;)?
 
@@ -311,21 +310,21 @@ macro_rules! kernel {
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
             pub(super) unsafe fn run(
-                block: &Block<'_>, part: Part, x: &[Pack], taps: &Taps, init: Init<'_>,
-                finish: Finish, output: &mut [Pack], target: Target,
+                block: &Block<'_>, part: Part, walk: &Walk<'_>, init: Init<'_>, finish: Finish,
+                output: &mut [Pack], target: Target,
             ) {
                 // SAFETY: the caller's.
                 unsafe {
                     match (block.height, part) {
                         $(
                             ($height, Part::All) => tile::<$height, 0>(
-                                block, x, taps, init, finish, output, target,
+                                block, walk, init, finish, output, target,
                             ),
                             ($height, Part::Positive) => tile::<$height, 1>(
-                                block, x, taps, init, finish, output, target,
+                                block, walk, init, finish, output, target,
                             ),
                             ($height, Part::Negative) => tile::<$height, -1>(
-                                block, x, taps, init, finish, output, target,
+                                block, walk, init, finish, output, target,
                             ),
                         )*
                         _ => unreachable!("blocks are at most `max_rows` high"),
@@ -430,9 +429,10 @@ macro_rules! kernel {
             /// 0 for all.
             $(#[$feature])*
             unsafe fn tile<const M: usize, const PART: i8>(
-                block: &Block<'_>, x: &[Pack], taps: &Taps, init: Init<'_>, finish: Finish,
+                block: &Block<'_>, walk: &Walk<'_>, init: Init<'_>, finish: Finish,
                 output: &mut [Pack], target: Target,
             ) {
+                let Walk { x, taps, .. } = walk;
                 // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
                 // `N` vectors of `LANES / N` floats.
                 unsafe {
@@ -569,20 +569,20 @@ mod x86 {
 }
 
 /// A pack as an array, for compilers to vectorise as they can.
-mod plain {
+pub(crate) mod plain {
     use crate::pack::LANES;
 
     type Vector = [f32; LANES];
 
     #[inline(always)]
-    pub(super) fn splat(x: f32) -> Vector {
+    pub(crate) fn splat(x: f32) -> Vector {
         [x; LANES]
     }
 
     /// # Safety
     /// `LANES` floats must be readable at `at`.
     #[inline(always)]
-    pub(super) unsafe fn load(at: *const f32) -> Vector {
+    pub(crate) unsafe fn load(at: *const f32) -> Vector {
         // SAFETY: the caller's.
         unsafe { at.cast::<Vector>().read() }
     }
@@ -590,7 +590,7 @@ mod plain {
     /// # Safety
     /// `LANES` floats must be writable at `at`.
     #[inline(always)]
-    pub(super) unsafe fn store(at: *mut f32, x: Vector) {
+    pub(crate) unsafe fn store(at: *mut f32, x: Vector) {
         // SAFETY: the caller's.
         unsafe { at.cast::<Vector>().write(x) }
     }
@@ -602,7 +602,7 @@ mod plain {
 
     /// Fused where the target always has the instruction; elsewhere it would be a library call.
     #[inline(always)]
-    pub(super) fn fma(a: Vector, b: Vector, c: Vector) -> Vector {
+    pub(crate) fn fma(a: Vector, b: Vector, c: Vector) -> Vector {
         std::array::from_fn(|l| {
             if cfg!(target_arch = "aarch64") {
                 a[l].mul_add(b[l], c[l])
@@ -613,17 +613,17 @@ mod plain {
     }
 
     #[inline(always)]
-    pub(super) fn add(a: Vector, b: Vector) -> Vector {
+    pub(crate) fn add(a: Vector, b: Vector) -> Vector {
         zip(a, b, |a, b| a + b)
     }
 
     #[inline(always)]
-    pub(super) fn max(x: Vector, low: Vector) -> Vector {
+    pub(crate) fn max(x: Vector, low: Vector) -> Vector {
         zip(x, low, |x, low| if low > x { low } else { x })
     }
 
     #[inline(always)]
-    pub(super) fn min(x: Vector, high: Vector) -> Vector {
+    pub(crate) fn min(x: Vector, high: Vector) -> Vector {
         zip(x, high, |x, high| if high < x { high } else { x })
     }
 }

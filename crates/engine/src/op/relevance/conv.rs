@@ -1,56 +1,167 @@
 //! The relevance step of a convolution.
 //!
-//! Both sums of a unit come from one product with stacked weights, both factors go back in one
-//! transposed product. An input of both signs counts as twice the channels: its positive and its
-//! negative part. Rows of the map are worked off in bands from top to bottom. For a band of input
-//! rows, the factors of all output rows that it meets are needed, and for those in turn some rows
-//! of the input; both are kept, channels side by side, only as long as bands need them.
+//! Rows of the map are worked off in bands from top to bottom. For a band of input rows, the
+//! factors of all output rows that it meets are needed; these are kept only as long as bands need
+//! them. Both products, there and back, take a few positions at a time: what their windows see is
+//! copied together, tap by tap, and [`Sparse`] weights are applied to it. Where a tap sees padding
+//! the copy is zero; a tap that sees nothing else is left out.
 
 use std::ops::Range;
 
 use npcov_graph::OpError;
-use npcov_graph::op::{Conv, ConvTranspose};
+use npcov_graph::op::{Conv, ConvTranspose, Window};
 use npcov_program::LinearRelevance;
 
 use super::factors::Factors;
 use super::signed;
 use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
-use crate::op::conv::{AxisTaps, Volume, axis_taps, in_volume};
-use crate::op::conv_transpose::{Axis, Progression};
+use crate::op::conv::{Volume, in_volume};
+use crate::op::conv_transpose::Axis;
 use crate::pack::Pack;
-use crate::tile::{Finish, Init, Taps, Target, Walk, Weights};
-
-/// Positions that share a block of weights before the next one is fetched.
-const POSITIONS: usize = 8;
+use crate::sparse::{CHUNK, Sparse, columns};
 
 /// Positions that a band has at least, where the map has as many.
-const BAND: usize = 16;
+const BAND: usize = 24;
+
+/// The most columns of any instruction set.
+const MAX_COLUMNS: usize = 12;
+
+/// Some channels under some taps: what is copied together.
+#[derive(Clone, Debug)]
+struct Piece {
+    taps: Range<usize>,
+    channels: Range<usize>,
+}
+
+/// A product with weights that are given by tap and channel.
+struct Product {
+    pieces: Vec<Piece>,
+    weights: Sparse,
+    /// Positions that are computed together.
+    columns: usize,
+}
+
+impl Product {
+    /// `weight(row, tap, channel)` for so many rows, taps and channels; `positions` are expected
+    /// at a time.
+    fn new(
+        cx: &Context<'_>,
+        rows: usize,
+        taps: usize,
+        channels: usize,
+        positions: usize,
+        weight: impl Fn(usize, usize, usize) -> f32,
+    ) -> Product {
+        // As many whole taps as fit, or a part of one.
+        let per_piece = (CHUNK / channels.max(1)).max(1);
+        let mut pieces = Vec::new();
+        for tap in (0..taps).step_by(per_piece) {
+            for channel in (0..channels).step_by(CHUNK) {
+                pieces.push(Piece {
+                    taps: tap..(tap + per_piece).min(taps),
+                    channels: channel..(channel + CHUNK).min(channels),
+                });
+            }
+        }
+        let lens: Vec<usize> = pieces
+            .iter()
+            .map(|p| p.taps.len() * p.channels.len())
+            .collect();
+        let weights = Sparse::new(cx.isa, rows, &lens, |row, piece, place| {
+            let piece: &Piece = &pieces[piece];
+            let tap = piece.taps.start + place / piece.channels.len();
+            let channel = piece.channels.start + place % piece.channels.len();
+            weight(row, tap, channel)
+        });
+        // Each position costs a multiplication, each group the fetching of a weight besides.
+        let cost = |columns: usize| positions.div_ceil(columns) * (columns + 1);
+        let best = columns(cx.isa).iter().rev().min_by_key(|&&c| cost(c));
+        Product {
+            pieces,
+            weights,
+            columns: best.copied().unwrap_or(1),
+        }
+    }
+
+    /// Adds the products of all taps to `sums`, `columns` for each row. `at(tap, column)` says
+    /// where in `source` the first channel of what a position sees under a tap stands, the other
+    /// channels `stride` packs apart; `None` is padding.
+    fn run(
+        &self,
+        source: &[Pack],
+        stride: usize,
+        at: impl Fn(usize, usize) -> Option<usize>,
+        sight: &mut [Pack],
+        sums: &mut [Pack],
+    ) {
+        let columns = self.columns;
+        let mut places = [None; MAX_COLUMNS];
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let mut seen = false;
+            let mut rows = sight.chunks_exact_mut(columns);
+            for tap in piece.taps.clone() {
+                for (column, place) in places[..columns].iter_mut().enumerate() {
+                    *place = at(tap, column).map(|p| p + piece.channels.start * stride);
+                    seen |= place.is_some();
+                }
+                let rows = rows.by_ref().take(piece.channels.len());
+                copy(source, stride, &places[..columns], rows);
+            }
+            if seen {
+                self.weights.run(number, columns, sight, sums);
+            }
+        }
+    }
+}
+
+/// Copies what stands at `places`, and as many channels after it as there are rows.
+fn copy<'a>(
+    source: &[Pack],
+    stride: usize,
+    places: &[Option<usize>],
+    rows: impl Iterator<Item = &'a mut [Pack]>,
+) {
+    let together = places[0].filter(|&first| {
+        let mut neighbours = places.iter().zip(first..);
+        neighbours.all(|(&place, next)| place == Some(next))
+    });
+    match together {
+        Some(mut at) => {
+            for row in rows {
+                row.copy_from_slice(&source[at..at + row.len()]);
+                at += stride;
+            }
+        }
+        None => {
+            for (c, row) in rows.enumerate() {
+                for (to, place) in row.iter_mut().zip(places) {
+                    *to = place.map_or(Pack::ZERO, |p| source[p + c * stride]);
+                }
+            }
+        }
+    }
+}
 
 struct ConvRelevance {
     x: Volume,
     y: Volume,
+    window: Window,
     factors: Factors,
     /// 2 when the positive and the negative part of the input are told apart.
     parts: usize,
-    /// From `[tap][input channel][part]` to `[output channel][sum]`.
-    forward: Weights,
-    /// From `[tap][output channel][sum]` to `[input channel][part]`.
-    backward: Weights,
+    /// From input channels and parts to output channels and sums.
+    forward: Product,
+    /// From output channels and sums to input channels and parts.
+    backward: Product,
     bias: Vec<f32>,
-    /// Taps of each output row and column.
-    rows: Vec<AxisTaps>,
-    cols: Vec<AxisTaps>,
     /// Output rows and columns that each input row and column contributes to.
     back_rows: Axis,
     back_cols: Axis,
-    /// Height and width of the window, and distance of its taps.
-    kernel: [usize; 2],
-    dilations: [usize; 2],
     /// Input rows in a band.
     band: usize,
-    /// Rows of the input and of factors that are kept.
-    kept: [usize; 2],
+    /// Rows of factors that are kept.
+    kept: usize,
 }
 
 pub(super) fn prepare(
@@ -70,21 +181,31 @@ pub(super) fn prepare(
     let sums = factors.sums;
     let taps: usize = window.kernel.iter().product();
     let (inputs, outputs) = (x.channels, y.channels);
-    let weight = |j: usize, sum: usize, c: usize, part: usize, tap: usize| {
-        let weight = weights[(j * inputs + c) * taps + tap];
+    let weight = |unit: usize, channel: usize, tap: usize| {
+        let weight = weights[(unit / sums * inputs + channel / parts) * taps + tap];
         match factors.split {
-            true => signed(weight, sum, part),
+            true => signed(weight, unit % sums, channel % parts),
             false => weight,
         }
     };
-    let forward = Weights::new(cx.isa, outputs * sums, taps * inputs * parts, |m, k| {
-        let (tap, channel) = (k / (inputs * parts), k % (inputs * parts));
-        weight(m / sums, m % sums, channel / parts, channel % parts, tap)
-    });
-    let backward = Weights::new(cx.isa, inputs * parts, taps * outputs * sums, |m, k| {
-        let (tap, unit) = (k / (outputs * sums), k % (outputs * sums));
-        weight(unit / sums, unit % sums, m / parts, m % parts, tap)
-    });
+    let band = BAND.div_ceil(x.extent[2].max(1)).max(1);
+    let at_a_time = |extent: [usize; 3]| band.min(extent[1]) * extent[2];
+    let forward = Product::new(
+        cx,
+        outputs * sums,
+        taps,
+        inputs * parts,
+        at_a_time(y.extent),
+        |row, tap, channel| weight(row, channel, tap),
+    );
+    let backward = Product::new(
+        cx,
+        inputs * parts,
+        taps,
+        outputs * sums,
+        at_a_time(x.extent) / (window.strides[1] * window.strides[2]).max(1),
+        |row, tap, channel| weight(channel, row, tap),
+    );
     let mut bias = vec![0.0; outputs * sums];
     if op.bias {
         let given = cx.parameter(3, "the bias")?;
@@ -101,16 +222,13 @@ pub(super) fn prepare(
         output: x.extent.to_vec(),
     };
     let mut kernel = ConvRelevance {
-        rows: axis_taps(&window, 1, x.extent[1], y.extent[1]),
-        cols: axis_taps(&window, 2, x.extent[2], y.extent[2]),
         back_rows: Axis::new(&transposed, 1, y.extent[1]),
         back_cols: Axis::new(&transposed, 2, y.extent[2]),
-        kernel: [window.kernel[1], window.kernel[2]],
-        dilations: [window.dilations[1], window.dilations[2]],
-        band: BAND.div_ceil(x.extent[2].max(1)).max(1),
-        kept: [0, 0],
+        band,
+        kept: 0,
         x,
         y,
+        window,
         factors,
         parts,
         forward,
@@ -121,7 +239,7 @@ pub(super) fn prepare(
     Ok(Prepared::new(kernel, [0, 1]))
 }
 
-/// Rows of an image, in a buffer that holds some of them.
+/// Rows of factors, in a buffer that holds some of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rows {
     /// The rows that are there.
@@ -132,299 +250,275 @@ struct Rows {
 impl Rows {
     /// Makes room for rows up to `end`, of those before keeping the ones from `keep` on.
     fn advance(&mut self, keep: usize, end: usize, row: usize, buffer: &mut [Pack]) {
-        if (end - self.first.min(end)) * row > buffer.len() {
-            let keep = keep.max(self.first);
+        if (end - self.first) * row > buffer.len() {
             let kept = self.end.saturating_sub(keep) * row;
-            let from = (keep - self.first) * row;
             if kept > 0 {
+                let from = (keep - self.first) * row;
                 buffer.copy_within(from..from + kept, 0);
             }
             self.first = keep;
-            self.end = self.end.max(keep);
         }
-    }
-
-    /// Where a row begins.
-    fn at(&self, row: usize, len: usize) -> usize {
-        (row - self.first) * len
+        self.end = end;
     }
 }
 
-/// What a band needs before its relevance can be computed.
-struct Band {
-    /// Input rows.
-    inputs: Range<usize>,
-    /// Output rows that they contribute to.
-    factors: Range<usize>,
+/// Working memory of a step.
+struct Scratch<'a> {
+    /// Rows of factors: by row, then output channel and sum, then column of the map.
+    factors: &'a mut [Pack],
+    /// What positions see.
+    sight: &'a mut [Pack],
+    sums: &'a mut [Pack],
+    /// The positive and the negative part of the input, where they are told apart, or the
+    /// relevance of some positions.
+    parts: &'a mut [Pack],
 }
 
 impl ConvRelevance {
-    fn bands(&self) -> impl Iterator<Item = Band> {
+    /// Bands of input rows, each with the output rows that it contributes to.
+    fn bands(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         let height = self.x.extent[1];
         (0..height).step_by(self.band).map(move |start| {
             let inputs = start..(start + self.band).min(height);
-            let mut factors: Option<Range<usize>> = None;
+            let mut outputs: Option<Range<usize>> = None;
             for p in &self.back_rows.taps[inputs.clone()] {
                 if p.len > 0 {
                     // The input of a transposed convolution is walked backwards.
                     let low = p.input - (p.len - 1) * self.back_rows.input_step;
-                    let all = factors.get_or_insert(low..p.input + 1);
+                    let all = outputs.get_or_insert(low..p.input + 1);
                     *all = all.start.min(low)..all.end.max(p.input + 1);
                 }
             }
-            let factors = factors.unwrap_or_default();
-            Band { inputs, factors }
+            (inputs, outputs.unwrap_or_default())
         })
     }
 
-    /// The input rows that an output row is computed from.
-    fn sources(&self, rows: Range<usize>) -> Range<usize> {
-        let mut sources: Option<Range<usize>> = None;
-        for taps in &self.rows[rows] {
-            if taps.count > 0 {
-                let end = taps.input + (taps.count - 1) * self.dilations[0] + 1;
-                let all = sources.get_or_insert(taps.input..end);
-                *all = all.start.min(taps.input)..all.end.max(end);
-            }
-        }
-        sources.unwrap_or_default()
-    }
-
-    /// The most rows of input and factors that are needed at the same time.
-    fn kept(&self) -> [usize; 2] {
+    /// The most rows of factors that are needed at the same time, twice: so each row is moved
+    /// once at most.
+    fn kept(&self) -> usize {
         let mut done = 0;
-        let mut kept = [0, 0];
-        for band in self.bands() {
-            if band.factors.end > done {
-                let sources = self.sources(done..band.factors.end);
-                kept[0] = kept[0].max(sources.len());
-                done = band.factors.end;
+        let mut kept = 0;
+        for (_, outputs) in self.bands().filter(|(_, outputs)| !outputs.is_empty()) {
+            done = outputs.end.max(done);
+            kept = kept.max(done - outputs.start);
+        }
+        (2 * kept).min(self.y.extent[1]).max(kept)
+    }
+
+    /// Packs of a row of factors.
+    fn factor_row(&self) -> usize {
+        self.y.channels * self.factors.sums * self.y.extent[2]
+    }
+
+    /// Input channels, and their parts, of an image.
+    fn parts_len(&self) -> usize {
+        match self.parts {
+            1 => 0,
+            _ => 2 * self.x.channels * self.x.pixels(),
+        }
+    }
+
+    /// The factors of output rows, to the rows of `scratch` from `to` on.
+    fn factor_rows(
+        &self,
+        rows: Range<usize>,
+        x: &[Pack],
+        relevance: &[Pack],
+        scratch: &mut Scratch<'_>,
+        to: usize,
+    ) {
+        let [_, height, width] = self.x.extent;
+        let (x_pixels, y_width, y_pixels) = (height * width, self.y.extent[2], self.y.pixels());
+        let Window {
+            kernel,
+            strides,
+            dilations,
+            pads_begin,
+            ..
+        } = &self.window;
+        let columns = self.forward.columns;
+        let units = self.forward.weights.rows();
+        let inside = |position: usize, axis: usize, tap: usize, extent: usize| {
+            let at =
+                (position * strides[axis] + tap * dilations[axis]).checked_sub(pads_begin[axis])?;
+            (at < extent).then_some(at)
+        };
+        let end = rows.end * y_width;
+        for start in (rows.start * y_width..end).step_by(columns) {
+            let count = columns.min(end - start);
+            let at = |tap: usize, column: usize| {
+                // Columns beyond the last position see nothing.
+                let pixel = Some(start + column).filter(|_| column < count)?;
+                let row = inside(pixel / y_width, 1, tap / kernel[2], height)?;
+                let col = inside(pixel % y_width, 2, tap % kernel[2], width)?;
+                Some(row * width + col)
+            };
+            let sums = &mut scratch.sums[..units * columns];
+            for (sums, b) in sums.chunks_exact_mut(columns).zip(&self.bias) {
+                sums.fill(Pack::splat(*b));
             }
-            if !band.factors.is_empty() {
-                kept[1] = kept[1].max(done - band.factors.start);
+            match self.parts {
+                1 => self.forward.run(x, x_pixels, at, scratch.sight, sums),
+                _ => {
+                    let parts = &scratch.parts[..self.parts_len()];
+                    self.forward.run(parts, x_pixels, at, scratch.sight, sums);
+                }
+            }
+            let arrived = &mut scratch.sight[..self.y.channels * columns];
+            for (unit, arrived) in arrived.chunks_exact_mut(columns).enumerate() {
+                let from = &relevance[unit * y_pixels + start..][..count];
+                arrived[..count].copy_from_slice(from);
+            }
+            self.factors.apply(sums, arrived, columns);
+            for (unit, sums) in sums.chunks_exact(columns).enumerate() {
+                for (pixel, factor) in (start..).zip(&sums[..count]) {
+                    let row = to + pixel / y_width - rows.start;
+                    scratch.factors[(row * units + unit) * y_width + pixel % y_width] = *factor;
+                }
             }
         }
-        // Twice the room moves each row once at most.
-        [
-            (2 * kept[0]).min(self.x.extent[1]).max(kept[0]),
-            (2 * kept[1]).min(self.y.extent[1]).max(kept[1]),
-        ]
     }
 
-    /// Packs of an input row and of a row of factors.
-    fn row_lens(&self) -> [usize; 2] {
-        [
-            self.x.extent[2] * self.x.channels * self.parts,
-            self.y.extent[2] * self.y.channels * self.factors.sums,
-        ]
+    /// The relevance of input rows; `top` is the first row of factors in memory.
+    fn relevance_rows(
+        &self,
+        rows: Range<usize>,
+        top: usize,
+        x: &[Pack],
+        scratch: &mut Scratch<'_>,
+        output: &mut [Pack],
+    ) {
+        let (width, y_width) = (self.x.extent[2], self.y.extent[2]);
+        let [row_step, col_step] = [self.window.strides[1], self.window.strides[2]];
+        let kernel_width = self.window.kernel[2];
+        let units = self.forward.weights.rows();
+        let columns = self.backward.columns;
+        // Positions that are a stride apart meet the same taps.
+        for class in 0..row_step * col_step {
+            let (first_row, first_col) = (class / col_step, class % col_step);
+            let behind =
+                |n: usize, first: usize, step: usize| n.saturating_sub(first).div_ceil(step);
+            let per_row = behind(width, first_col, col_step);
+            let count = behind(rows.len(), first_row, row_step) * per_row;
+            let pixel = |i: usize| {
+                let row = rows.start + first_row + i / per_row * row_step;
+                (row, first_col + i % per_row * col_step)
+            };
+            for start in (0..count).step_by(columns) {
+                let group = columns.min(count - start);
+                let at = |tap: usize, column: usize| {
+                    let (row, col) = pixel(Some(start + column).filter(|_| column < group)?);
+                    let row = self.back_rows.taps[row].at(&self.back_rows, tap / kernel_width)?;
+                    let col = self.back_cols.taps[col].at(&self.back_cols, tap % kernel_width)?;
+                    Some((row - top) * units * y_width + col)
+                };
+                let sums = &mut scratch.sums[..self.backward.weights.rows() * columns];
+                sums.fill(Pack::ZERO);
+                self.backward
+                    .run(scratch.factors, y_width, at, scratch.sight, sums);
+                self.share(sums, x, (start..start + group).map(pixel), output);
+            }
+        }
     }
 
-    /// Copies rows of the input, channels side by side.
-    fn load(&self, x: &[Pack], rows: Range<usize>, to: &mut [Pack]) {
-        let (width, pixels) = (self.x.extent[2], self.x.pixels());
-        let channels = self.x.channels;
-        let from = rows.start * width;
-        let count = rows.len() * width;
+    /// Multiplies what came back to some positions by the input.
+    fn share(
+        &self,
+        sums: &[Pack],
+        x: &[Pack],
+        pixels: impl Iterator<Item = (usize, usize)>,
+        output: &mut [Pack],
+    ) {
+        let (width, image) = (self.x.extent[2], self.x.pixels());
+        let columns = self.backward.columns;
         vectorised(
             #[inline(always)]
             || {
-                for (c, x) in x.chunks_exact(pixels).enumerate() {
-                    let x = &x[from..from + count];
-                    if self.parts == 1 {
-                        for (to, x) in to.chunks_exact_mut(channels).zip(x) {
-                            to[c] = *x;
-                        }
-                    } else {
-                        for (to, x) in to.chunks_exact_mut(2 * channels).zip(x) {
-                            to[2 * c] = x.map(|x| if x > 0.0 { x } else { 0.0 });
-                            to[2 * c + 1] = x.map(|x| if x < 0.0 { x } else { 0.0 });
-                        }
+                for (column, (row, col)) in pixels.enumerate() {
+                    let mut at = row * width + col;
+                    for sums in sums.chunks_exact(self.parts * columns) {
+                        let (x, p) = (x[at], sums[column]);
+                        let n = if self.parts == 2 {
+                            sums[columns + column]
+                        } else {
+                            p
+                        };
+                        output[at] = Pack(std::array::from_fn(|l| {
+                            x.0[l] * if x.0[l] > 0.0 { p.0[l] } else { n.0[l] }
+                        }));
+                        at += image;
                     }
                 }
             },
         );
     }
-
-    /// The products of an output position; `top` is the first input row in memory.
-    fn taps(&self, pixel: usize, top: usize) -> Taps {
-        let [width, y_width] = [self.x.extent[2], self.y.extent[2]];
-        let (row, col) = (self.rows[pixel / y_width], self.cols[pixel % y_width]);
-        if row.count == 0 || col.count == 0 {
-            return Taps::default();
-        }
-        let channels = self.x.channels * self.parts;
-        let mut taps = Taps {
-            x: ((row.input - top) * width + col.input) * channels,
-            w: (row.tap * self.kernel[1] + col.tap) * channels,
-            len: channels,
-            cols: col.count,
-            x_col: (self.dilations[1] * channels) as isize,
-            w_col: channels,
-            rows: row.count,
-            x_row: (self.dilations[0] * width * channels) as isize,
-            w_row: self.kernel[1] * channels,
-        };
-        // Neighbouring columns are one run when nothing lies between them.
-        if self.dilations[1] == 1 {
-            taps.len *= taps.cols;
-            taps.cols = 1;
-        }
-        taps
-    }
-
-    /// The products of an input position; `top` is the first row of factors in memory.
-    fn back_taps(&self, row: &Progression, col: &Progression, top: usize) -> Taps {
-        if row.len == 0 || col.len == 0 {
-            return Taps::default();
-        }
-        let width = self.y.extent[2];
-        let channels = self.y.channels * self.factors.sums;
-        let back = |pixels: usize| -((pixels * channels) as isize);
-        Taps {
-            x: ((row.input - top) * width + col.input) * channels,
-            w: (row.tap * self.kernel[1] + col.tap) * channels,
-            len: channels,
-            cols: col.len,
-            x_col: back(self.back_cols.input_step),
-            w_col: self.back_cols.tap_step * channels,
-            rows: row.len,
-            x_row: back(self.back_rows.input_step * width),
-            w_row: self.back_rows.tap_step * self.kernel[1] * channels,
-        }
-    }
-
-    /// Sums of contributions of output rows, then their factors.
-    fn factor_rows(
-        &self,
-        rows: Range<usize>,
-        x: (&[Pack], usize),
-        relevance: &[Pack],
-        to: &mut [Pack],
-    ) {
-        let width = self.y.extent[2];
-        let len = self.y.channels * self.factors.sums;
-        let first = rows.start * width;
-        for start in (first..rows.end * width).step_by(POSITIONS) {
-            let group = start..(start + POSITIONS).min(rows.end * width);
-            let mut walks = [Taps::default().on(x.0, 0); POSITIONS];
-            for (walk, pixel) in walks.iter_mut().zip(group.clone()) {
-                *walk = self.taps(pixel, x.1).on(x.0, self.forward.k());
-            }
-            let to = &mut to[(start - first) * len..(group.end - first) * len];
-            run(&self.forward, &walks[..group.len()], &self.bias, to, len);
-        }
-        let pixels = self.y.pixels();
-        for (pixel, sums) in (first..).zip(to.chunks_exact_mut(len)) {
-            self.factors.apply(sums, &relevance[pixel..], pixels);
-        }
-    }
-
-    /// The relevance of input rows.
-    fn relevance_rows(
-        &self,
-        rows: Range<usize>,
-        factors: (&[Pack], usize),
-        x: &[Pack],
-        scratch: &mut [Pack],
-        output: &mut [Pack],
-    ) {
-        let (width, pixels) = (self.x.extent[2], self.x.pixels());
-        let len = self.x.channels * self.parts;
-        for start in (rows.start * width..rows.end * width).step_by(POSITIONS) {
-            let group = start..(start + POSITIONS).min(rows.end * width);
-            let mut walks = [Taps::default().on(factors.0, 0); POSITIONS];
-            for (walk, pixel) in walks.iter_mut().zip(group.clone()) {
-                let row = &self.back_rows.taps[pixel / width];
-                let col = &self.back_cols.taps[pixel % width];
-                let taps = self.back_taps(row, col, factors.1);
-                *walk = taps.on(factors.0, self.backward.k());
-            }
-            let sums = &mut scratch[..group.len() * len];
-            run(&self.backward, &walks[..group.len()], &[], sums, len);
-            let group_len = group.len();
-            vectorised(
-                #[inline(always)]
-                || {
-                    for c in 0..self.x.channels {
-                        let at = c * pixels + start;
-                        let x = &x[at..at + group_len];
-                        let output = &mut output[at..at + group_len];
-                        let sums = sums.chunks_exact(len);
-                        for ((out, x), sums) in output.iter_mut().zip(x).zip(sums) {
-                            *out = match self.parts {
-                                1 => x.zip(sums[c], |x, s| x * s),
-                                _ => {
-                                    let (p, n) = (sums[2 * c], sums[2 * c + 1]);
-                                    let of = |l: usize| {
-                                        let x = x.0[l];
-                                        x * if x > 0.0 { p.0[l] } else { n.0[l] }
-                                    };
-                                    Pack(std::array::from_fn(of))
-                                }
-                            };
-                        }
-                    }
-                },
-            );
-        }
-    }
-}
-
-/// All channels of some positions: position `i` to `len` packs from `i * len` on.
-fn run(weights: &Weights, walks: &[Walk<'_>], bias: &[f32], to: &mut [Pack], len: usize) {
-    const NOTHING: [f32; 16] = [0.0; 16];
-    for block in weights.blocks() {
-        let bias = match bias {
-            [] => &NOTHING[..],
-            bias => &bias[block.first..],
-        };
-        for (i, walk) in walks.iter().enumerate() {
-            let target = Target {
-                at: i * len + block.first,
-                stride: 1,
-            };
-            block.run(walk, Init::Bias(bias), Finish::None, to, target);
-        }
-    }
 }
 
 impl Kernel for ConvRelevance {
     fn scratch(&self) -> usize {
-        let [x, factors] = self.row_lens();
-        self.kept[0] * x + self.kept[1] * factors + POSITIONS * self.x.channels * self.parts
+        let columns = self.forward.columns.max(self.backward.columns);
+        let rows = self
+            .forward
+            .weights
+            .rows()
+            .max(self.backward.weights.rows());
+        let sight = CHUNK.max(self.y.channels) * columns;
+        self.kept * self.factor_row() + sight + rows * columns + self.parts_len()
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
-        let [x_row, factor_row] = self.row_lens();
-        let (x_rows, rest) = scratch.split_at_mut(self.kept[0] * x_row);
-        let (factor_rows, sums) = rest.split_at_mut(self.kept[1] * factor_row);
+        let columns = self.forward.columns.max(self.backward.columns);
+        let (factors, rest) = scratch.split_at_mut(self.kept * self.factor_row());
+        let (sight, rest) = rest.split_at_mut(CHUNK.max(self.y.channels) * columns);
+        let (parts, sums) = rest.split_at_mut(self.parts_len());
+        let mut scratch = Scratch {
+            factors,
+            sight,
+            sums,
+            parts,
+        };
         let from = self.x.channels * self.x.pixels();
         let to = self.y.channels * self.y.pixels();
         let images = inputs.get(0).chunks_exact(from);
         let relevances = inputs.get(1).chunks_exact(to);
         for ((x, relevance), output) in images.zip(relevances).zip(output.chunks_exact_mut(from)) {
-            let (mut loaded, mut done) = (Rows::default(), Rows::default());
-            for band in self.bands() {
-                if band.factors.end > done.end {
-                    let needed = done.end..band.factors.end;
-                    let sources = self.sources(needed.clone());
-                    if sources.end > loaded.end {
-                        loaded.advance(sources.start, sources.end, x_row, x_rows);
-                        let start = loaded.end.max(loaded.first);
-                        let at = loaded.at(start, x_row);
-                        let to = &mut x_rows[at..loaded.at(sources.end, x_row)];
-                        self.load(x, start..sources.end, to);
-                        loaded.end = sources.end;
-                    }
-                    done.advance(band.factors.start, needed.end, factor_row, factor_rows);
-                    let to = &mut factor_rows[done.at(needed.start, factor_row)..]
-                        [..needed.len() * factor_row];
-                    self.factor_rows(needed.clone(), (x_rows, loaded.first), relevance, to);
-                    done.end = needed.end;
+            if self.parts == 2 {
+                split(x, self.x.pixels(), scratch.parts);
+            }
+            let mut rows = Rows::default();
+            for (inputs, outputs) in self.bands() {
+                if outputs.end > rows.end {
+                    let needed = rows.end..outputs.end;
+                    rows.advance(
+                        outputs.start,
+                        needed.end,
+                        self.factor_row(),
+                        scratch.factors,
+                    );
+                    let to = needed.start - rows.first;
+                    self.factor_rows(needed, x, relevance, &mut scratch, to);
                 }
-                let factors = (&*factor_rows, done.first);
-                self.relevance_rows(band.inputs, factors, x, sums, output);
+                self.relevance_rows(inputs, rows.first, x, &mut scratch, output);
             }
         }
     }
+}
+
+/// The positive and the negative part of each channel, one after the other.
+fn split(x: &[Pack], pixels: usize, parts: &mut [Pack]) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for (x, parts) in x
+                .chunks_exact(pixels)
+                .zip(parts.chunks_exact_mut(2 * pixels))
+            {
+                let (positive, negative) = parts.split_at_mut(pixels);
+                for ((x, p), n) in x.iter().zip(positive).zip(negative) {
+                    *p = x.map(|x| if x > 0.0 { x } else { 0.0 });
+                    *n = x.map(|x| if x < 0.0 { x } else { 0.0 });
+                }
+            }
+        },
+    );
 }

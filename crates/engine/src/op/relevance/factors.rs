@@ -36,82 +36,105 @@ impl Factors {
         }
     }
 
-    /// Puts factors in the place of sums. The sums of a unit stand next to each other; `relevance`
-    /// holds that of the units, `stride` packs apart.
-    pub(super) fn apply(&self, sums: &mut [Pack], relevance: &[Pack], stride: usize) {
-        let units = relevance.iter().step_by(stride);
+    /// Puts factors in the place of sums, which are ordered by unit, then sum, then column;
+    /// `relevance` is ordered by unit, then column.
+    pub(super) fn apply(&self, sums: &mut [Pack], relevance: &[Pack], columns: usize) {
+        let units = relevance.chunks_exact(columns);
+        let sums = sums.chunks_exact_mut(self.sums * columns);
         vectorised(
             #[inline(always)]
             || match self.rule {
                 Rule::AlphaBeta { epsilon, .. } if self.sums == 1 => {
-                    for (p, r) in sums.iter_mut().zip(units) {
-                        *p = p.zip(*r, |p, r| if p > 0.0 { r / (p + epsilon) } else { 0.0 });
-                    }
+                    each(
+                        sums,
+                        units,
+                        |p, r| if p > 0.0 { r / (p + epsilon) } else { 0.0 },
+                    );
                 }
                 Rule::AlphaBeta {
                     beta,
                     epsilon,
                     rare,
-                } => {
-                    for (sums, r) in sums.chunks_exact_mut(2).zip(units) {
-                        alpha_beta(sums, r, beta, epsilon, rare);
-                    }
-                }
+                } => each_pair(sums, units, |p, n, r| {
+                    alpha_beta(p, n, r, beta, epsilon, rare)
+                }),
                 Rule::Gamma { gamma, epsilon } => {
-                    for (sums, r) in sums.chunks_exact_mut(2).zip(units) {
-                        for l in 0..LANES {
-                            let (p, n) = (sums[0].0[l], sums[1].0[l]);
-                            let z = p + n;
-                            let d = z + gamma * if z > 0.0 { p } else { n };
-                            let share = stabilised(r.0[l], d, epsilon);
-                            let larger = share * (1.0 + gamma);
-                            let none = z == 0.0;
-                            sums[0].0[l] = if none {
-                                0.0
-                            } else if z > 0.0 {
-                                larger
-                            } else {
-                                share
-                            };
-                            sums[1].0[l] = if none {
-                                0.0
-                            } else if z < 0.0 {
-                                larger
-                            } else {
-                                share
-                            };
-                        }
-                    }
+                    each_pair(sums, units, |p, n, r| {
+                        gamma_factors(p, n, r, gamma, epsilon)
+                    });
                 }
-                Rule::Epsilon { epsilon } => {
-                    for (z, r) in sums.iter_mut().zip(units) {
-                        *z = z.zip(*r, |z, r| stabilised(r, z, epsilon));
-                    }
-                }
+                Rule::Epsilon { epsilon } => each(sums, units, |z, r| stabilised(r, z, epsilon)),
                 _ => {}
             },
         );
     }
 }
 
-/// Of two sums `p` and `n`, what positive and negative contributions are multiplied by. A unit
-/// with contributions of one sign only is rare.
+/// A factor from a sum and a relevance.
 #[inline(always)]
-fn alpha_beta(sums: &mut [Pack], r: &Pack, beta: f32, epsilon: f32, rare: bool) {
-    let alpha = 1.0 + beta;
-    for l in 0..LANES {
-        let (p, n, r) = (sums[0].0[l], sums[1].0[l], r.0[l]);
-        let p_alone = rare && n >= 0.0;
-        let n_alone = rare && p <= 0.0;
-        let p_share = if p_alone { r } else { alpha * r };
-        let n_share = if n_alone { r } else { -beta * r };
-        let p_epsilon = if p_alone { epsilon / alpha } else { epsilon };
-        let n_epsilon = if n_alone { epsilon / beta } else { epsilon };
-        let p_factor = p_share / (p + p_epsilon);
-        let n_factor = n_share / (n - n_epsilon);
-        sums[0].0[l] = if p > 0.0 { p_factor } else { 0.0 };
-        sums[1].0[l] = if n < 0.0 { n_factor } else { 0.0 };
+fn each<'a>(
+    sums: impl Iterator<Item = &'a mut [Pack]>,
+    units: impl Iterator<Item = &'a [Pack]>,
+    f: impl Fn(f32, f32) -> f32,
+) {
+    for (sums, relevance) in sums.zip(units) {
+        for (z, r) in sums.iter_mut().zip(relevance) {
+            *z = z.zip(*r, &f);
+        }
     }
+}
+
+/// Two factors from two sums and a relevance.
+#[inline(always)]
+fn each_pair<'a>(
+    sums: impl Iterator<Item = &'a mut [Pack]>,
+    units: impl Iterator<Item = &'a [Pack]>,
+    f: impl Fn(f32, f32, f32) -> (f32, f32),
+) {
+    for (sums, relevance) in sums.zip(units) {
+        let (positive, negative) = sums.split_at_mut(relevance.len());
+        for ((p, n), r) in positive.iter_mut().zip(negative).zip(relevance) {
+            for l in 0..LANES {
+                (p.0[l], n.0[l]) = f(p.0[l], n.0[l], r.0[l]);
+            }
+        }
+    }
+}
+
+/// What positive and negative contributions are multiplied by, of which `p` and `n` are the sums.
+/// A unit with contributions of one sign only is rare.
+#[inline(always)]
+fn alpha_beta(p: f32, n: f32, r: f32, beta: f32, epsilon: f32, rare: bool) -> (f32, f32) {
+    let alpha = 1.0 + beta;
+    let p_alone = rare && n >= 0.0;
+    let n_alone = rare && p <= 0.0;
+    let p_share = if p_alone { r } else { alpha * r };
+    let n_share = if n_alone { r } else { -beta * r };
+    let p_epsilon = if p_alone { epsilon / alpha } else { epsilon };
+    let n_epsilon = if n_alone { epsilon / beta } else { epsilon };
+    let p_factor = p_share / (p + p_epsilon);
+    let n_factor = n_share / (n - n_epsilon);
+    (
+        if p > 0.0 { p_factor } else { 0.0 },
+        if n < 0.0 { n_factor } else { 0.0 },
+    )
+}
+
+#[inline(always)]
+fn gamma_factors(p: f32, n: f32, r: f32, gamma: f32, epsilon: f32) -> (f32, f32) {
+    let z = p + n;
+    let d = z + gamma * if z > 0.0 { p } else { n };
+    // A sum of exactly zero has no sign to share by.
+    let share = if z == 0.0 {
+        0.0
+    } else {
+        stabilised(r, d, epsilon)
+    };
+    let larger = share * (1.0 + gamma);
+    (
+        if z > 0.0 { larger } else { share },
+        if z < 0.0 { larger } else { share },
+    )
 }
 
 /// `r / (x + epsilon sign(x))`, and 0 where `x` is.

@@ -1,0 +1,82 @@
+//! Times a program on a model: the native side of `make bench-peers`.
+//!
+//! `cargo run --release -p npcov --example program_time -- MODEL PROGRAM INPUTS THREADS REPEATS`
+//! prints the seconds of each repeat, one a line. PROGRAM is `forward`, for the logits, or a rule,
+//! for the relevances of all path layers and of the input. Inputs are random and made beforehand;
+//! what is timed is what the peers' timing contains as well: from numbers in memory to results in
+//! memory.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use npcov::engine::{Executor, LANES};
+use npcov::program::{ExplainOptions, Lrp, Rules, Subject, explain, trace};
+use npcov::{Network, NetworkOptions};
+
+#[allow(clippy::print_stdout, reason = "the times are its output")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [model, program, inputs, threads, repeats] = &args[..] else {
+        return Err("usage: program_time MODEL PROGRAM INPUTS THREADS REPEATS".into());
+    };
+    let (inputs, threads, repeats): (usize, usize, usize) =
+        (inputs.parse()?, threads.parse()?, repeats.parse()?);
+    let network = Network::open(model, &NetworkOptions::default())?;
+    let program = match program.as_str() {
+        "forward" => {
+            let subject = Subject {
+                layers: &[],
+                ..network.subject()
+            };
+            trace(&subject, &[])?
+        }
+        rule => {
+            let rules = Rules::uniform(rule.parse()?);
+            let options = ExplainOptions {
+                input: true,
+                ..ExplainOptions::default()
+            };
+            explain(&network.subject(), &Lrp { rules }, &options)?
+        }
+    };
+    let executor = Executor::new(&program.graph)?;
+    let sample: usize = executor.input_lens().sum();
+    let lens: Vec<usize> = executor.output_lens().collect();
+    let data: Vec<f32> = (0..inputs * sample)
+        .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
+        .collect();
+    let mut workers: Vec<_> = (0..threads)
+        .map(|_| executor.worker())
+        .collect::<Result<_, _>>()?;
+    for _ in 0..repeats {
+        let start = Instant::now();
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for worker in &mut workers {
+                let (next, data, lens) = (&next, &data, &lens);
+                scope.spawn(move || {
+                    let mut results: Vec<Vec<f32>> =
+                        lens.iter().map(|len| vec![0.0; LANES * len]).collect();
+                    loop {
+                        let start = next.fetch_add(LANES, Ordering::Relaxed);
+                        let count = inputs.saturating_sub(start).min(LANES);
+                        if count == 0 {
+                            break;
+                        }
+                        let mut outputs: Vec<&mut [f32]> = results
+                            .iter_mut()
+                            .zip(lens)
+                            .map(|(result, len)| &mut result[..count * len])
+                            .collect();
+                        let input = &data[start * sample..][..count * sample];
+                        worker
+                            .run(count, &[input], &mut outputs)
+                            .expect("buffers fit");
+                    }
+                });
+            }
+        });
+        println!("{}", start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! Running a plan on micro-batches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use npcov_graph::Graph;
@@ -41,8 +42,7 @@ impl Executor {
 
     /// Bytes that a [`Worker`] allocates.
     pub fn worker_bytes(&self) -> usize {
-        let buffers = self.plan.buffers.iter().copied();
-        let packs = buffers.fold(self.plan.scratch, usize::saturating_add);
+        let packs = self.plan.memory.saturating_add(self.plan.scratch);
         packs.saturating_mul(size_of::<Pack>())
     }
 
@@ -76,25 +76,24 @@ impl Worker {
         outputs: &mut [&mut [f32]],
     ) -> Result<(), EngineError> {
         self.check(count, inputs, outputs)?;
-        let Memory { buffers, scratch } = &mut self.memory;
-        for (port, samples) in self.plan.inputs.iter().zip(inputs) {
-            pack(samples, port.len, &mut buffers[port.buffer]);
+        let Memory { values, scratch } = &mut self.memory;
+        for (place, samples) in self.plan.inputs.iter().zip(inputs) {
+            pack(samples, place.len, &mut values[place.range()]);
         }
         for step in &self.plan.steps {
-            let (buffer, len) = step.output;
-            // Taken out while it is written, so that the others can be read.
-            let mut output = std::mem::take(&mut buffers[buffer]);
+            let Range { start, end } = step.output.range();
+            let (before, rest) = values.split_at_mut(start);
+            let (output, after) = rest.split_at_mut(end - start);
             let inputs = Inputs {
-                buffers,
+                before,
+                after: (after, end),
                 at: &step.inputs,
             };
-            let wanted = step.kernel.scratch();
-            step.kernel
-                .run(&inputs, &mut scratch[..wanted], &mut output[..len]);
-            buffers[buffer] = output;
+            let scratch = &mut scratch[..step.kernel.scratch()];
+            step.kernel.run(&inputs, scratch, output);
         }
-        for (port, samples) in self.plan.outputs.iter().zip(outputs) {
-            unpack(&buffers[port.buffer], port.len, samples);
+        for (place, samples) in self.plan.outputs.iter().zip(outputs) {
+            unpack(&values[place.range()], place.len, samples);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
 
 use crate::isa::Isa;
 use crate::pack::Pack;
+use crate::plan::Place;
 use crate::tile::{Finish, Weights};
 
 /// An operator with everything computed that does not depend on the input.
@@ -40,18 +41,22 @@ impl Prepared {
     }
 }
 
-/// The buffers that a kernel reads.
+/// What a kernel reads: all memory but the place of its output.
 pub(crate) struct Inputs<'a> {
-    pub(crate) buffers: &'a [Vec<Pack>],
-    /// Buffer and length of each input.
-    pub(crate) at: &'a [(usize, usize)],
+    pub(crate) before: &'a [Pack],
+    /// What stands behind the output, and where it begins.
+    pub(crate) after: (&'a [Pack], usize),
+    pub(crate) at: &'a [Place],
 }
 
 impl<'a> Inputs<'a> {
     /// The elements of input `i`, counted as in [`Prepared::reads`].
     pub(crate) fn get(&self, i: usize) -> &'a [Pack] {
-        let (buffer, len) = self.at[i];
-        &self.buffers[buffer][..len]
+        let Place { start, len } = self.at[i];
+        match start.checked_sub(self.after.1) {
+            Some(start) => &self.after.0[start..start + len],
+            None => &self.before[start..start + len],
+        }
     }
 }
 

@@ -40,6 +40,7 @@
 //! Graphs come from `npcov-graph` or, with more outputs, from `npcov-program`. What outputs mean is
 //! not known here.
 
+mod arena;
 mod error;
 mod executor;
 mod fuse;
@@ -49,6 +50,7 @@ mod math;
 mod op;
 mod pack;
 mod plan;
+mod schedule;
 mod sparse;
 mod tile;
 

@@ -1,43 +1,53 @@
-//! From a graph to a list of steps on a fixed set of buffers.
+//! From a graph to a list of steps on one stretch of memory.
 //!
-//! Each step writes one buffer. A buffer is free again after the last step that reads its value;
-//! the next value takes the free buffer that fits best. Reshapes cost nothing: both sides share a
-//! buffer.
+//! Each step writes one place. A place is free again after the last step that reads its value.
+//! Reshapes cost nothing: both sides share a place.
 
-use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Value, ValueId};
+use std::ops::Range;
+use std::sync::Arc;
 
+use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Tensor, Value, ValueId};
+
+use crate::arena::Arena;
 use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
 use crate::isa::Isa;
 use crate::kernel::{Kernel, SharedWeights};
 use crate::op;
 use crate::pack::Pack;
+use crate::schedule;
 
-/// A kernel and the buffers it works on.
+/// A kernel and the places it works on.
 pub(crate) struct Step {
     pub(crate) kernel: Box<dyn Kernel>,
-    /// Buffer and length of each input.
-    pub(crate) inputs: Vec<(usize, usize)>,
-    /// Buffer and length of the output.
-    pub(crate) output: (usize, usize),
+    pub(crate) inputs: Vec<Place>,
+    /// Apart from all inputs.
+    pub(crate) output: Place,
 }
 
-/// Where an input or output of the graph stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Port {
-    pub(crate) buffer: usize,
+/// Where a value stands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: usize,
     pub(crate) len: usize,
+}
+
+impl Place {
+    /// The place as a range.
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
 }
 
 /// A graph, ready to run.
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
-    /// Length of each buffer.
-    pub(crate) buffers: Vec<usize>,
-    /// Buffers that hold constants, filled once.
-    pub(crate) constants: Vec<(usize, Vec<f32>)>,
-    pub(crate) inputs: Vec<Port>,
-    pub(crate) outputs: Vec<Port>,
+    /// Packs of memory that values stand in.
+    pub(crate) memory: usize,
+    /// Places that hold constants, filled once.
+    pub(crate) constants: Vec<(Place, Arc<Tensor>)>,
+    pub(crate) inputs: Vec<Place>,
+    pub(crate) outputs: Vec<Place>,
     /// Length of the working memory that all kernels share.
     pub(crate) scratch: usize,
 }
@@ -59,6 +69,7 @@ impl Plan {
         let graph = graph
             .lowered(|node| !op::has_kernel(graph, node))
             .and_then(|graph| npcov_graph::fold_batch_norm(&graph))
+            .and_then(|graph| schedule::early(&graph))
             .map_err(|error| {
                 EngineError::Nodes(vec![NodeError {
                     node: "all of them".to_owned(),
@@ -85,15 +96,14 @@ impl Plan {
 
 struct Planner<'a> {
     graph: &'a Graph,
-    /// For each value, the value whose buffer it shares.
+    /// For each value, the value whose place it shares.
     root: Vec<usize>,
     /// For each root, the last step that reads it.
     last_use: Vec<usize>,
-    /// For each root, its buffer.
-    buffer_of: Vec<Option<usize>>,
-    buffers: Vec<usize>,
-    free: Vec<usize>,
-    constants: Vec<(usize, Vec<f32>)>,
+    /// For each root, its place.
+    place_of: Vec<Option<Place>>,
+    arena: Arena,
+    constants: Vec<(Place, Arc<Tensor>)>,
 }
 
 /// A step index later than all steps: for what must survive the run.
@@ -120,17 +130,21 @@ impl<'a> Planner<'a> {
         }
         Planner {
             graph,
-            buffer_of: vec![None; root.len()],
+            place_of: vec![None; root.len()],
             root,
             last_use,
-            buffers: Vec::new(),
-            free: Vec::new(),
+            arena: Arena::default(),
             constants: Vec::new(),
         }
     }
 
     fn plan(mut self, units: &[Unit], kernels: Vec<PreparedUnit>) -> Plan {
         let graph = self.graph;
+        // Constants first: theirs are the places that nothing else ever uses.
+        for kernel in &kernels {
+            kernel.reads.iter().for_each(|&v| self.place_constant(v));
+        }
+        graph.outputs().iter().for_each(|&v| self.place_constant(v));
         let inputs = graph.inputs().iter().map(|&i| self.define(i)).collect();
         let mut steps = Vec::new();
         let mut scratch = 0;
@@ -141,21 +155,14 @@ impl<'a> Planner<'a> {
             steps.push(Step {
                 kernel: prepared.kernel,
                 inputs,
-                output: (output.buffer, output.len),
+                output,
             });
             self.release(unit, i);
         }
-        let outputs = graph
-            .outputs()
-            .iter()
-            .map(|&o| {
-                let (buffer, len) = self.read(o);
-                Port { buffer, len }
-            })
-            .collect();
+        let outputs = graph.outputs().iter().map(|&o| self.read(o)).collect();
         Plan {
             steps,
-            buffers: self.buffers,
+            memory: self.arena.len(),
             constants: self.constants,
             inputs,
             outputs,
@@ -163,63 +170,46 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn numel(&self, value: ValueId) -> usize {
-        self.graph.value(value).ty.numel()
+    /// A place for a value that a step or the caller writes.
+    fn define(&mut self, value: ValueId) -> Place {
+        let len = self.graph.value(value).ty.numel();
+        let start = self.arena.take(len);
+        let place = Place { start, len };
+        self.place_of[self.root[value.index()]] = Some(place);
+        place
     }
 
-    /// A buffer for a value that a step or the caller writes.
-    fn define(&mut self, value: ValueId) -> Port {
-        let len = self.numel(value);
+    /// A place for a value, for ever, if it is a constant that has none.
+    fn place_constant(&mut self, value: ValueId) {
         let root = self.root[value.index()];
-        // The smallest free buffer that is large enough, else the largest one, enlarged.
-        let best = (0..self.free.len()).min_by_key(|&f| {
-            let size = self.buffers[self.free[f]];
-            (size < len, size.abs_diff(len))
-        });
-        let buffer = match best {
-            Some(f) => self.free.swap_remove(f),
-            None => {
-                self.buffers.push(0);
-                self.buffers.len() - 1
-            }
-        };
-        self.buffers[buffer] = self.buffers[buffer].max(len);
-        self.buffer_of[root] = Some(buffer);
-        Port { buffer, len }
-    }
-
-    /// The buffer of a value that was written before, or is a constant.
-    fn read(&mut self, value: ValueId) -> (usize, usize) {
-        let root = self.root[value.index()];
-        let len = self.numel(value);
-        if let Some(buffer) = self.buffer_of[root] {
-            return (buffer, len);
-        }
         let constant = self
             .graph
             .values()
             .get(root)
-            .and_then(|v| v.constant.as_ref())
-            .map(|t| t.to_f32())
-            .unwrap_or_default();
-        self.buffers.push(len);
-        let buffer = self.buffers.len() - 1;
-        self.buffer_of[root] = Some(buffer);
-        self.last_use[root] = FOREVER;
-        self.constants.push((buffer, constant));
-        (buffer, len)
+            .and_then(|v| v.constant.as_ref());
+        if let (Some(constant), None) = (constant, self.place_of[root]) {
+            let place = self.define(value);
+            self.last_use[root] = FOREVER;
+            self.constants.push((place, constant.clone()));
+        }
     }
 
-    /// Frees the buffers that no unit after number `step` reads.
+    /// The place of a value that was written before, or is a constant.
+    fn read(&self, value: ValueId) -> Place {
+        let nowhere = Place { start: 0, len: 0 };
+        self.place_of[self.root[value.index()]].unwrap_or(nowhere)
+    }
+
+    /// Frees the places that no unit after number `step` reads.
     fn release(&mut self, unit: &Unit, step: usize) {
         for &position in &unit.nodes {
             let node = &self.graph.nodes()[position];
             for value in node.inputs.iter().chain([&node.output]) {
                 let root = self.root[value.index()];
                 if self.last_use[root] <= step
-                    && let Some(buffer) = self.buffer_of[root].take()
+                    && let Some(place) = self.place_of[root].take()
                 {
-                    self.free.push(buffer);
+                    self.arena.give_back(place.start, place.len);
                 }
             }
         }
@@ -228,25 +218,21 @@ impl<'a> Planner<'a> {
 
 /// The memory that a plan works in.
 pub(crate) struct Memory {
-    pub(crate) buffers: Vec<Vec<Pack>>,
+    pub(crate) values: Vec<Pack>,
     pub(crate) scratch: Vec<Pack>,
 }
 
 impl Memory {
     /// The memory, or `None` when the system does not have it: shapes come from files.
     pub(crate) fn new(plan: &Plan) -> Option<Memory> {
-        let mut buffers = plan
-            .buffers
-            .iter()
-            .map(|&n| zeroed(n))
-            .collect::<Option<Vec<_>>>()?;
-        for (buffer, constant) in &plan.constants {
-            for (pack, &x) in buffers[*buffer].iter_mut().zip(constant) {
+        let mut values = zeroed(plan.memory)?;
+        for (place, constant) in &plan.constants {
+            for (pack, x) in values[place.range()].iter_mut().zip(constant.to_f32()) {
                 *pack = Pack::splat(x);
             }
         }
         Some(Memory {
-            buffers,
+            values,
             scratch: zeroed(plan.scratch)?,
         })
     }
@@ -273,9 +259,9 @@ mod tests {
         graph.push("t", Op::Transpose(vec![1, 0]), &[x]).unwrap()
     }
 
-    /// A row of steps needs two buffers, however long it is: what a step reads and what it writes.
+    /// A row of steps needs two places, however long it is: what a step reads and what it writes.
     #[test]
-    fn buffers_are_reused() {
+    fn places_are_reused() {
         let mut graph = Graph::new();
         let mut x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
         for _ in 0..10 {
@@ -284,11 +270,11 @@ mod tests {
         graph.set_outputs(vec![x]);
         let plan = Plan::new(&graph, Isa::detect()).unwrap();
         assert_eq!(plan.steps.len(), 10);
-        assert_eq!(plan.buffers, [24, 24]);
+        assert_eq!(plan.memory, 48);
     }
 
     #[test]
-    fn a_value_that_is_used_later_keeps_its_buffer() {
+    fn a_value_that_is_used_later_keeps_its_place() {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
         let a = transpose(&mut graph, x);
@@ -296,12 +282,12 @@ mod tests {
         let c = transpose(&mut graph, b);
         graph.set_outputs(vec![a, c]);
         let plan = Plan::new(&graph, Isa::detect()).unwrap();
-        let written: Vec<usize> = plan.steps.iter().map(|s| s.output.0).collect();
+        let written: Vec<Place> = plan.steps.iter().map(|s| s.output).collect();
         assert!(!written[1..].contains(&written[0]), "{written:?}");
     }
 
     #[test]
-    fn reshapes_share_a_buffer() {
+    fn reshapes_share_a_place() {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
         let r = graph.push("r", Op::Reshape(vec![24]), &[x]).unwrap();
@@ -309,7 +295,7 @@ mod tests {
         graph.set_outputs(vec![y]);
         let plan = Plan::new(&graph, Isa::detect()).unwrap();
         assert_eq!(plan.steps.len(), 1);
-        assert_eq!(plan.steps[0].inputs, [(plan.inputs[0].buffer, 24)]);
+        assert_eq!(plan.steps[0].inputs, plan.inputs);
     }
 
     #[test]

@@ -15,13 +15,14 @@
 use npcov_graph::OpError;
 use npcov_graph::op::ConvTranspose;
 
+use super::depthwise_transpose::DepthwiseTranspose;
 use super::pixel_major::to_pixel_major;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 use crate::tile::{Finish, Init, Taps, Target, Weights};
 
 /// Convolutions over fewer axes have leading axes of extent 1.
-const RANK: usize = 3;
+pub(super) const RANK: usize = 3;
 
 pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<Prepared, OpError> {
     let (channels, input) = (cx.shape(0)[1], &cx.shape(0)[2..]);
@@ -40,6 +41,10 @@ pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<Prepared, 
         None => Axis::single(),
     });
     let inputs = channels / op.groups;
+    if outputs == 1 && op.groups > 1 {
+        let kernel = DepthwiseTranspose::new(axes, inputs, weight, bias);
+        return Ok(Prepared::new(kernel, [0]));
+    }
     let taps: usize = axes.iter().map(|axis| axis.kernel).product();
     // From `[input][output][tap]` to `[output][tap][input]`.
     let group = |g: usize| {
@@ -62,25 +67,35 @@ pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<Prepared, 
 }
 
 /// The taps along one axis.
-struct Axis {
-    input: usize,
+pub(super) struct Axis {
+    pub(super) input: usize,
     /// Number of taps of the window.
-    kernel: usize,
+    pub(super) kernel: usize,
     /// From one contributing tap to the next: so far forwards in the window,
-    tap_step: usize,
+    pub(super) tap_step: usize,
     /// and so far backwards in the input.
-    input_step: usize,
+    pub(super) input_step: usize,
     /// The contributing taps of each output position.
-    taps: Vec<Progression>,
+    pub(super) taps: Vec<Progression>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Progression {
+pub(super) struct Progression {
     /// First tap.
-    tap: usize,
+    pub(super) tap: usize,
     /// The input position it reads.
-    input: usize,
-    len: usize,
+    pub(super) input: usize,
+    pub(super) len: usize,
+}
+
+impl Progression {
+    /// The input position that a tap reads, when it is one of these.
+    pub(super) fn at(&self, axis: &Axis, tap: usize) -> Option<usize> {
+        let behind = tap.checked_sub(self.tap)?;
+        let step = behind / axis.tap_step;
+        let is_one = behind.is_multiple_of(axis.tap_step) && step < self.len;
+        is_one.then(|| self.input - step * axis.input_step)
+    }
 }
 
 impl Axis {
@@ -97,7 +112,7 @@ impl Axis {
         }
     }
 
-    fn new(op: &ConvTranspose, axis: usize, input: usize) -> Axis {
+    pub(super) fn new(op: &ConvTranspose, axis: usize, input: usize) -> Axis {
         let window = &op.window;
         let (kernel, pad) = (window.kernel[axis], window.pads_begin[axis]);
         let (stride, dilation) = (window.strides[axis], window.dilations[axis]);
@@ -124,6 +139,15 @@ impl Axis {
             input_step: dilation / divisor,
             taps: (0..op.output[axis]).map(progression).collect(),
         }
+    }
+
+    /// Input position and tap of member `i` of a progression.
+    #[inline(always)]
+    pub(super) fn at(&self, first: Progression, i: usize) -> (usize, usize) {
+        (
+            first.input - i * self.input_step,
+            first.tap + i * self.tap_step,
+        )
     }
 }
 
@@ -321,6 +345,16 @@ mod tests {
                 1,
             ),
             (vec![1, 1, 1, 1], 1, vec![[1, 1, 1, 0, 0, 0]; 2], 1),
+            // One output channel a group, of one, two and three input channels.
+            (vec![2, 3, 5, 6], 3, vec![[3, 1, 1, 1, 1, 0]; 2], 3),
+            (vec![2, 6, 4, 4], 3, vec![[3, 2, 1, 1, 1, 1]; 2], 3),
+            (vec![1, 4, 7], 2, vec![[5, 3, 2, 2, 1, 2]], 2),
+            (
+                vec![1, 6, 2, 3, 3],
+                2,
+                vec![[3, 2, 1, 1, 0, 0], [2, 4, 1, 0, 0, 1], [3, 1, 2, 1, 1, 0]],
+                2,
+            ),
         ] {
             for bias in [false, true] {
                 check_conv_transpose(&x, outputs, &sides, groups, bias);

@@ -4,6 +4,7 @@ mod arg;
 pub(crate) mod conv;
 mod conv_transpose;
 mod depthwise;
+mod depthwise_transpose;
 pub(crate) mod elementwise;
 mod fibre;
 mod gather;
@@ -12,15 +13,17 @@ pub(crate) mod matmul;
 mod norm;
 mod pixel_major;
 mod pool;
+mod pool_adjoint;
 mod reduce;
+mod relevance;
 mod resize;
 mod scatter;
 mod softmax;
 mod structure;
 
 use npcov_graph::{Graph, Node, Op, OpError};
+use npcov_program::{LinearRelevance, PoolAdjoint};
 
-use crate::isa::Isa;
 use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
 use crate::pack::Pack;
 #[cfg(test)]
@@ -58,13 +61,27 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
         Op::GatherElements(op) => gather::prepare_elements(op, cx),
         Op::Resize(op) => resize::prepare(op, cx),
         Op::ScatterSum(_) => scatter::prepare(cx),
-        Op::Composite(_) => Err(OpError::unsupported("it has no kernel")),
+        Op::Composite(op) => {
+            if let Some(op) = op.downcast::<LinearRelevance>() {
+                relevance::prepare(op, cx)
+            } else if let Some(op) = op.downcast::<PoolAdjoint>() {
+                pool_adjoint::prepare(op, cx)
+            } else {
+                Err(OpError::unsupported("it has no kernel"))
+            }
+        }
     }
 }
 
 /// Whether a composite operator has a kernel of its own; else it is run as plain ones.
-pub(crate) fn has_kernel(_graph: &Graph, _node: &Node, _isa: Isa) -> bool {
-    false
+pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
+    let Op::Composite(op) = &node.op else {
+        return true;
+    };
+    match op.downcast::<LinearRelevance>() {
+        Some(op) => relevance::has_kernel(op, graph, node),
+        None => op.downcast::<PoolAdjoint>().is_some(),
+    }
 }
 
 /// Computes a tensor without elements, whatever the operator: other kernels may take it that an

@@ -12,43 +12,46 @@ use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 
 /// Windows of fewer axes are windows of extent 1 along leading axes of extent 1.
-const RANK: usize = 3;
+pub(super) const RANK: usize = 3;
 
 pub(super) fn prepare(op: &Pool, cx: &Context<'_>) -> Result<Prepared, OpError> {
-    let input = &cx.shape(0)[2..];
+    let kernel = PoolKernel::new(op.kind, axes(op, &cx.shape(0)[2..], &cx.output()[2..])?);
+    Ok(Prepared::new(kernel, [0]))
+}
+
+/// The windows of a pool, along each axis.
+pub(super) fn axes(op: &Pool, input: &[usize], output: &[usize]) -> Result<[Axis; RANK], OpError> {
     let Some(added) = RANK.checked_sub(input.len()) else {
         let message = format!("a window over {} axes", input.len());
         return Err(OpError::unsupported(message));
     };
-    let axis = |a: usize| match a.checked_sub(added) {
-        Some(a) => Axis::new(op, a, input[a], cx.output()[a + 2]),
+    Ok(std::array::from_fn(|a| match a.checked_sub(added) {
+        Some(a) => Axis::new(op, a, input[a], output[a]),
         None => Axis::single(),
-    };
-    let kernel = PoolKernel::new(op.kind, std::array::from_fn(axis));
-    Ok(Prepared::new(kernel, [0]))
+    }))
 }
 
 /// The windows along one axis.
-struct Axis {
-    input: usize,
+pub(super) struct Axis {
+    pub(super) input: usize,
     /// Largest number of elements in a window.
     kernel: usize,
     /// Distance between the elements of a window.
-    step: usize,
+    pub(super) step: usize,
     /// Distance between windows.
     stride: usize,
-    windows: Vec<Span>,
+    pub(super) windows: Vec<Span>,
 }
 
 /// One window along an axis.
 #[derive(Clone, Copy)]
-struct Span {
+pub(super) struct Span {
     /// First element.
-    first: usize,
+    pub(super) first: usize,
     /// Number of elements.
-    len: usize,
+    pub(super) len: usize,
     /// Number of elements and padded positions that an average divides by.
-    divisor: usize,
+    pub(super) divisor: usize,
 }
 
 impl Axis {

@@ -37,3 +37,44 @@ impl Kernel for Scatter {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use npcov_graph::Op;
+    use npcov_graph::op::ScatterSum;
+
+    use crate::executor::Executor;
+    use crate::op::testing::{Input, check, graph_of};
+
+    fn scatter(shape: &[usize]) -> Op {
+        Op::ScatterSum(ScatterSum {
+            shape: shape.to_vec(),
+        })
+    }
+
+    #[test]
+    fn elements_at_the_same_place_add_up() {
+        let places = [5, 0, 5, 3, 0, 5];
+        let inputs = [Input::varying(&[2, 3]), Input::ints(&[2, 3], &places)];
+        check(scatter(&[1, 4, 2]), &inputs, 1e-6, |inputs| {
+            let mut sums = vec![0.0; 8];
+            for (x, &place) in inputs[0].iter().zip(&places) {
+                sums[place as usize] += x;
+            }
+            sums
+        });
+    }
+
+    #[test]
+    fn places_outside_of_the_output_are_refused() {
+        for place in [-1, 4, i64::MAX] {
+            let inputs = [Input::varying(&[2]), Input::ints(&[2], &[0, place])];
+            let graph = graph_of(scatter(&[2, 2]), &inputs);
+            let error = Executor::new(&graph).err().unwrap().to_string();
+            assert!(
+                error.contains("a place outside of the output"),
+                "{place}: {error}"
+            );
+        }
+    }
+}

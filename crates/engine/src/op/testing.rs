@@ -90,8 +90,8 @@ fn number(i: usize) -> f32 {
     (bits >> 8) as f32 / (1 << 22) as f32 - 2.0
 }
 
-/// The node's graph, and an executor of it.
-fn executor(op: Op, inputs: &[Input], isa: Isa) -> Executor {
+/// A graph of one node.
+pub(super) fn graph_of(op: Op, inputs: &[Input]) -> Graph {
     let mut graph = Graph::new();
     let ids: Vec<_> = inputs
         .iter()
@@ -102,7 +102,11 @@ fn executor(op: Op, inputs: &[Input], isa: Isa) -> Executor {
         .collect();
     let output = graph.push("node", op, &ids).unwrap();
     graph.set_outputs(vec![output]);
-    Executor::with_isa(&graph, isa).unwrap()
+    graph
+}
+
+fn executor(op: Op, inputs: &[Input], isa: Isa) -> Executor {
+    Executor::with_isa(&graph_of(op, inputs), isa).unwrap()
 }
 
 /// The output for each of the first `count` inputs.
@@ -130,6 +134,12 @@ fn run(executor: &Executor, inputs: &[Input], count: usize) -> Vec<Vec<f32>> {
 /// Runs a node on a full micro-batch: one output per input.
 pub(super) fn run_node(op: Op, inputs: &[Input]) -> Vec<Vec<f32>> {
     run(&executor(op, inputs, Isa::detect()), inputs, LANES)
+}
+
+/// Runs the plain operators that define a composite one, as [`run_node`] does.
+pub(super) fn run_lowered(op: Op, inputs: &[Input]) -> Vec<Vec<f32>> {
+    let graph = graph_of(op, inputs).lowered(|_| true).unwrap();
+    run(&Executor::new(&graph).unwrap(), inputs, LANES)
 }
 
 /// Asserts that a node agrees with its definition, which sees one input of the micro-batch at a

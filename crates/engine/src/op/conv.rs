@@ -1,5 +1,7 @@
 //! Convolution: one tile for each output position and block of output channels.
 
+use std::ops::Range;
+
 use npcov_graph::OpError;
 use npcov_graph::op::{Conv, Window};
 
@@ -16,6 +18,10 @@ const CACHED_WEIGHTS: usize = 256 * 1024;
 /// Positions that share a block of large weights, unless they are positions in a volume, which may
 /// differ in the planes they reach.
 const POSITIONS: usize = 8;
+
+/// Packs of the input, channels side by side, that are made at a time: 16 MiB. A larger image is
+/// worked off in bands of rows, of which those that windows share are made twice.
+const MOVED: usize = 1 << 18;
 
 /// The taps of one axis that fall inside of the input, for one output position.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +112,8 @@ struct ConvKernel {
     bias: Vec<f32>,
     /// Positions that are computed for one block of channels before the next.
     positions: usize,
+    /// Output rows that are computed together; all of a volume's.
+    band: usize,
     tail: Tail,
 }
 
@@ -148,14 +156,15 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         y,
         taps,
         kernel: [window.kernel[1], window.kernel[2]],
-        dilations: window.dilations,
+        dilations: window.dilations.clone(),
         groups: op.groups,
         weights: groups,
         bias,
         positions: if share { POSITIONS } else { 1 },
+        band: 0,
         tail,
     };
-    Ok(Prepared::new(kernel, reads))
+    Ok(Prepared::new(kernel.with_bands(&window.strides), reads))
 }
 
 impl ConvKernel {
@@ -164,9 +173,40 @@ impl ConvKernel {
         self.x.channels == 1 || self.x.pixels() == 1
     }
 
+    /// Chooses bands whose input, channels side by side, is not large.
+    fn with_bands(mut self, strides: &[usize]) -> ConvKernel {
+        let [depth, height, width] = self.y.extent;
+        let reach = (self.kernel[0] - 1) * self.dilations[1] + 1;
+        let rows = MOVED / (self.x.extent[2] * self.x.channels).max(1);
+        let fitting = rows.saturating_sub(reach) / strides[1].max(1) + 1;
+        self.band = match depth == 1 && self.x.extent[0] == 1 && !self.is_pixel_major() {
+            // Groups of positions that share weights stay whole.
+            true => fitting.max(self.positions.div_ceil(width.max(1))),
+            false => depth * height,
+        };
+        self
+    }
+
+    /// Output rows in bands, each with the input rows that it is computed from.
+    fn bands(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let [depth, height, _] = self.y.extent;
+        let rows = depth * height;
+        (0..rows).step_by(self.band.max(1)).map(move |start| {
+            let band = start..(start + self.band).min(rows);
+            if band.len() == rows {
+                return (band, 0..self.x.extent[0] * self.x.extent[1]);
+            }
+            let taps = &self.taps[1][band.clone()];
+            let first = taps.iter().map(|t| t.input).min().unwrap_or(0);
+            let end = |t: &AxisTaps| t.input + t.count.saturating_sub(1) * self.dilations[1] + 1;
+            let last = taps.iter().map(end).max().unwrap_or(0);
+            (band, first..last.min(self.x.extent[1]))
+        })
+    }
+
     /// The taps of output position `pixel` in plane `d` of those its window reaches, for a group
-    /// whose channels start at `channel`.
-    fn taps(&self, pixel: usize, d: usize, channel: usize) -> Taps {
+    /// whose channels start at `channel`; `top` is the first input row in memory.
+    fn taps(&self, pixel: usize, d: usize, channel: usize, top: usize) -> Taps {
         let [_, y_height, y_width] = self.y.extent;
         let plane = self.taps[0][pixel / (y_height * y_width)];
         let row = self.taps[1][pixel / y_width % y_height];
@@ -179,7 +219,10 @@ impl ConvKernel {
         let [_, height, width] = self.x.extent;
         let [kernel_h, kernel_w] = self.kernel;
         let depth = plane.input + d * self.dilations[0];
-        let line = (depth * height + row.input) * width + col.input;
+        if row.count == 0 || col.count == 0 {
+            return Taps::default();
+        }
+        let line = (depth * height + row.input - top) * width + col.input;
         let mut taps = Taps {
             x: line * channels + channel,
             w: (((plane.tap + d) * kernel_h + row.tap) * kernel_w + col.tap) * inputs,
@@ -199,13 +242,21 @@ impl ConvKernel {
         taps
     }
 
-    fn run_image(&self, x: &[Pack], other: Option<&[Pack]>, output: &mut [Pack]) {
+    /// Computes output rows; `top` is the first row of the input in `x`.
+    fn run_rows(
+        &self,
+        rows: Range<usize>,
+        (x, top): (&[Pack], usize),
+        other: Option<&[Pack]>,
+        output: &mut [Pack],
+    ) {
         let pixels = self.y.pixels();
+        let positions = rows.start * self.y.extent[2]..rows.end * self.y.extent[2];
         for (g, weights) in self.weights.iter().enumerate() {
             let channel = g * (self.x.channels / self.groups);
             let outputs = self.y.channels / self.groups;
-            for start in (0..pixels).step_by(self.positions) {
-                let group = start..(start + self.positions).min(pixels);
+            for start in positions.clone().step_by(self.positions) {
+                let group = start..(start + self.positions).min(positions.end);
                 // Outside of volumes there is one plane. A window that lies wholly in the padding
                 // still has its bias.
                 let plane = start / (self.y.extent[1] * self.y.extent[2]);
@@ -213,7 +264,7 @@ impl ConvKernel {
                 for d in 0..planes {
                     let mut walks = [Taps::default().on(x, 0); POSITIONS];
                     for (walk, pixel) in walks.iter_mut().zip(group.clone()) {
-                        *walk = self.taps(pixel, d, channel).on(x, weights.k());
+                        *walk = self.taps(pixel, d, channel, top).on(x, weights.k());
                     }
                     let finish = match d + 1 == planes {
                         true => self.tail.finish,
@@ -243,10 +294,11 @@ impl ConvKernel {
 
 impl Kernel for ConvKernel {
     fn scratch(&self) -> usize {
-        match self.is_pixel_major() {
-            true => 0,
-            false => self.x.channels * self.x.pixels(),
+        if self.is_pixel_major() {
+            return 0;
         }
+        let rows = self.bands().map(|(_, sources)| sources.len()).max();
+        rows.unwrap_or(0) * self.x.extent[2] * self.x.channels
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
@@ -256,16 +308,22 @@ impl Kernel for ConvKernel {
         );
         let x = inputs.get(0);
         for n in 0..self.x.batch {
-            let mut image = &x[n * from..(n + 1) * from];
-            if !self.is_pixel_major() {
-                to_pixel_major(image, self.x.channels, self.x.pixels(), scratch);
-                image = scratch;
-            }
+            let image = &x[n * from..(n + 1) * from];
             let other = match self.tail.add {
                 true => Some(&inputs.get(1)[n * to..(n + 1) * to]),
                 false => None,
             };
-            self.run_image(image, other, &mut output[n * to..(n + 1) * to]);
+            let output = &mut output[n * to..(n + 1) * to];
+            for (rows, sources) in self.bands() {
+                if self.is_pixel_major() {
+                    self.run_rows(rows, (image, 0), other, output);
+                } else {
+                    let width = self.x.extent[2];
+                    let range = sources.start * width..sources.end * width;
+                    to_pixel_major(image, self.x.channels, self.x.pixels(), range, scratch);
+                    self.run_rows(rows, (scratch, sources.start), other, output);
+                }
+            }
         }
     }
 }
@@ -427,6 +485,25 @@ mod tests {
     }
 
     /// Weights above [`CACHED_WEIGHTS`] take several positions at a time.
+    /// An image whose rows are worked off in several bands, with a stride that skips some.
+    #[test]
+    fn large_images_agree_with_the_definition() {
+        let op = Conv {
+            window: Window {
+                strides: vec![2, 40],
+                dilations: vec![3, 1],
+                pads_begin: vec![4, 1],
+                pads_end: vec![1, 1],
+                ..Window::sized([3, 2])
+            },
+            groups: 1,
+        };
+        let (x, w) = (&[1, 40, 61, 200], &[2, 40, 3, 2]);
+        assert!(x.iter().product::<usize>() > MOVED);
+        let inputs = [Input::varying(x), Input::constant(w)];
+        check(Op::Conv(op.clone()), &inputs, 1e-4, |v| naive(&op, x, w, v));
+    }
+
     #[test]
     fn large_weights_agree_with_the_definition() {
         let op = Conv {

@@ -183,7 +183,7 @@ impl Kernel for ConvTransposeKernel {
         let samples = inputs.get(0).chunks_exact(scratch.len().max(1));
         let outputs = output.chunks_exact_mut((self.bias.len() * self.output).max(1));
         for (x, y) in samples.zip(outputs) {
-            to_pixel_major(x, self.channels, self.pixels, scratch);
+            to_pixel_major(x, self.channels, self.pixels, 0..self.pixels, scratch);
             self.sample(scratch, y);
         }
     }

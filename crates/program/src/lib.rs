@@ -57,7 +57,7 @@ pub use gradient::{Loss, Term, gradient};
 pub use layers::{LayerOptions, PathLayer, Selector, path_layers};
 pub use linear::Linear;
 pub use mask::mask;
-pub use op::pool::PoolAdjoint;
+pub use op::pool::{MaxPlace, PoolAdjoint};
 pub use program::{Output, Program, Subject};
 pub use relevance::LinearRelevance;
 pub use rule::{BatchNorm, Bias, EPSILON, ParseRuleError, Place, Preset, Rule, Rules, Sums};

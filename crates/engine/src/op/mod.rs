@@ -10,6 +10,7 @@ mod fibre;
 mod gather;
 mod lrn;
 pub(crate) mod matmul;
+mod max_place;
 mod norm;
 mod pixel_major;
 mod pool;
@@ -22,7 +23,7 @@ mod softmax;
 mod structure;
 
 use npcov_graph::{Graph, Node, Op, OpError};
-use npcov_program::{LinearRelevance, PoolAdjoint};
+use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint};
 
 use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
 use crate::pack::Pack;
@@ -66,6 +67,8 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<Prepared, OpError> {
                 relevance::prepare(op, cx)
             } else if let Some(op) = op.downcast::<PoolAdjoint>() {
                 pool_adjoint::prepare(op, cx)
+            } else if let Some(op) = op.downcast::<MaxPlace>() {
+                max_place::prepare(op, cx)
             } else {
                 Err(OpError::unsupported("it has no kernel"))
             }
@@ -80,7 +83,7 @@ pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
     };
     match op.downcast::<LinearRelevance>() {
         Some(op) => relevance::has_kernel(op, graph, node),
-        None => op.downcast::<PoolAdjoint>().is_some(),
+        None => op.downcast::<PoolAdjoint>().is_some() || op.downcast::<MaxPlace>().is_some(),
     }
 }
 

@@ -31,6 +31,26 @@ pub(super) fn axes(op: &Pool, input: &[usize], output: &[usize]) -> Result<[Axis
     }))
 }
 
+/// Visits the elements of a window in order: the tap that sees each, and its position in the volume.
+#[inline(always)]
+pub(super) fn each_element(
+    axes: &[Axis; RANK],
+    [d, h, w]: [&Span; RANK],
+    mut f: impl FnMut(usize, usize),
+) {
+    let [depth, height, width] = axes;
+    for kd in 0..d.len {
+        for kh in 0..h.len {
+            let (plane, row) = (d.first + kd * depth.step, h.first + kh * height.step);
+            let first = (plane * height.input + row) * width.input + w.first;
+            let tap = ((d.tap + kd) * height.kernel + h.tap + kh) * width.kernel + w.tap;
+            for kw in 0..w.len {
+                f(tap + kw, first + kw * width.step);
+            }
+        }
+    }
+}
+
 /// The windows along one axis.
 pub(super) struct Axis {
     pub(super) input: usize,
@@ -48,6 +68,8 @@ pub(super) struct Axis {
 pub(super) struct Span {
     /// First element.
     pub(super) first: usize,
+    /// Number of the tap that sees it.
+    pub(super) tap: usize,
     /// Number of elements.
     pub(super) len: usize,
     /// Number of elements and padded positions that an average divides by.
@@ -63,6 +85,7 @@ impl Axis {
             stride: 1,
             windows: vec![Span {
                 first: 0,
+                tap: 0,
                 len: 1,
                 divisor: 1,
             }],
@@ -91,6 +114,7 @@ impl Axis {
                     true => 0,
                     false => o * stride + taps.start * step - begin,
                 },
+                tap: taps.start,
                 len: taps.len(),
                 divisor,
             }

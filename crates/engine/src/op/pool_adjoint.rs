@@ -1,16 +1,14 @@
 //! The adjoints of pools: what arrived at a window goes back to its elements.
 //!
-//! The maximum of a window is found as the pool finds it. Then what arrived is handed from element
-//! to element, and the first one that is the maximum keeps it: lanes differ in which one that is,
-//! not in what is computed. A NaN is the maximum of its window, as it is for the pool. What arrived
-//! at a window without any element goes nowhere.
+//! What arrived at a maximum is shown to all elements of its window, and the one whose number is
+//! given keeps it: lanes differ in which one that is, not in what is computed. What arrived at a
+//! window without any element goes nowhere.
 
 use npcov_graph::OpError;
 use npcov_graph::op::PoolKind;
 use npcov_program::PoolAdjoint;
 
-use super::fibre;
-use super::pool::{Axis, RANK, Span, axes};
+use super::pool::{Axis, RANK, Span, axes, each_element};
 use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::{LANES, Pack};
@@ -76,7 +74,8 @@ fn add(y: &mut Pack, share: Pack) {
 impl PoolAdjointKernel {
     #[inline(always)]
     fn maximum(&self, inputs: &Inputs<'_>, output: &mut [Pack], give: impl Fn(&mut Pack, Pack)) {
-        let x = inputs.get(0);
+        let places = inputs.get(0);
+        let mut number = 0;
         vectorised(
             #[inline(always)]
             || {
@@ -84,26 +83,18 @@ impl PoolAdjointKernel {
                     inputs.get(1),
                     output,
                     #[inline(always)]
-                    |volume, y, window, r| {
-                        let x = &x[volume * y.len()..][..y.len()];
-                        let mut max = Pack::splat(f32::NEG_INFINITY);
-                        self.each_element(
+                    |y, window, r| {
+                        let place = places[number];
+                        number += 1;
+                        each_element(
+                            &self.axes,
                             window,
                             #[inline(always)]
-                            |at| max = max.zip(x[at], fibre::max),
-                        );
-                        let mut rest = r;
-                        self.each_element(
-                            window,
-                            #[inline(always)]
-                            |at| {
+                            |tap, at| {
+                                let tap = tap as f32;
                                 let mut share = Pack::ZERO;
                                 for l in 0..LANES {
-                                    let x = x[at].0[l];
-                                    // No NaN is equal to another one.
-                                    let is_max = (x == max.0[l]) | x.is_nan();
-                                    share.0[l] = if is_max { rest.0[l] } else { 0.0 };
-                                    rest.0[l] = if is_max { 0.0 } else { rest.0[l] };
+                                    share.0[l] = if place.0[l] == tap { r.0[l] } else { 0.0 };
                                 }
                                 give(&mut y[at], share);
                             },
@@ -123,13 +114,14 @@ impl PoolAdjointKernel {
                     inputs.get(0),
                     output,
                     #[inline(always)]
-                    |_, y, window, r| {
+                    |y, window, r| {
                         let divisor: usize = window.iter().map(|span| span.divisor).product();
                         let share = r.map(|r| r / divisor as f32);
-                        self.each_element(
+                        each_element(
+                            &self.axes,
                             window,
                             #[inline(always)]
-                            |at| give(&mut y[at], share),
+                            |_, at| give(&mut y[at], share),
                         );
                     },
                 );
@@ -137,19 +129,19 @@ impl PoolAdjointKernel {
         );
     }
 
-    /// Visits every window of every volume of the output: the volume's number and elements, the
-    /// window, and what arrived there.
+    /// Visits every window of every volume of the output: the volume's elements, the window, and
+    /// what arrived there.
     #[inline(always)]
     fn each_window(
         &self,
         r: &[Pack],
         output: &mut [Pack],
-        mut f: impl FnMut(usize, &mut [Pack], [&Span; RANK], Pack),
+        mut f: impl FnMut(&mut [Pack], [&Span; RANK], Pack),
     ) {
         let [depth, height, width] = &self.axes;
         let mut r = r.iter();
         let volume = depth.input * height.input * width.input;
-        for (number, y) in output.chunks_exact_mut(volume.max(1)).enumerate() {
+        for y in output.chunks_exact_mut(volume.max(1)) {
             // Rows become zero just before the first window reaches them, while they are at hand.
             let mut cleared = if self.is_partition { y.len() } else { 0 };
             for d in &depth.windows {
@@ -161,25 +153,11 @@ impl PoolAdjointKernel {
                         cleared = reached;
                     }
                     for (w, r) in width.windows.iter().zip(&mut r) {
-                        f(number, y, [d, h, w], *r);
+                        f(y, [d, h, w], *r);
                     }
                 }
             }
             y[cleared..].fill(Pack::ZERO);
-        }
-    }
-
-    /// Visits the positions of a window's elements in a volume, in order.
-    #[inline(always)]
-    fn each_element(&self, [d, h, w]: [&Span; RANK], mut f: impl FnMut(usize)) {
-        let [depth, height, width] = &self.axes;
-        for plane in (0..d.len).map(|k| d.first + k * depth.step) {
-            for row in (0..h.len).map(|k| h.first + k * height.step) {
-                let first = (plane * height.input + row) * width.input + w.first;
-                for k in 0..w.len {
-                    f(first + k * width.step);
-                }
-            }
         }
     }
 }
@@ -245,13 +223,14 @@ mod tests {
         }
     }
 
-    /// What arrives, after the pool's input where it is needed, with ties.
+    /// What arrives, after the places of maxima where they are needed.
     fn inputs(op: &PoolAdjoint) -> (Vec<usize>, Vec<Input>) {
         let windows = op.pool.window.output(&op.input[2..], op.pool.ceil_mode);
         let output = [&op.input[..2], &windows.unwrap()].concat();
         let mut inputs = vec![Input::varying(&output)];
         if op.pool.kind == PoolKind::Max {
-            inputs.insert(0, Input::varying(&op.input).map(f32::round));
+            let taps: usize = op.pool.window.kernel.iter().product();
+            inputs.insert(0, Input::indices(&output, 0, taps as i64));
         }
         (output, inputs)
     }
@@ -264,7 +243,7 @@ mod tests {
         let mut shares = vec![0.0; shape.iter().product()];
         for o in positions(output) {
             let (mut elements, mut padded) = (Vec::new(), 0.0);
-            for k in positions(&window.kernel) {
+            for (tap, k) in positions(&window.kernel).into_iter().enumerate() {
                 let at = |a: usize| o[a + 2] * window.strides[a] + k[a] * window.dilations[a];
                 let extent = |a: usize| shape[a + 2] + window.pads_begin[a] + window.pads_end[a];
                 let axes = 0..k.len();
@@ -276,22 +255,23 @@ mod tests {
                     .map(|a| at(a).wrapping_sub(window.pads_begin[a]))
                     .collect();
                 if from.iter().zip(&shape[2..]).all(|(i, extent)| i < extent) {
-                    elements.push(number_of(shape, &[&o[..2], &from].concat()));
+                    elements.push((tap, number_of(shape, &[&o[..2], &from].concat())));
                 }
             }
             let r = r[number_of(output, &o)];
             match op.pool.kind {
                 PoolKind::Max => {
-                    let value = |i: &usize| values[0][*i];
-                    let max = elements.iter().map(value).fold(f64::NEG_INFINITY, f64::max);
-                    if let Some(&first) = elements.iter().find(|i| value(i) == max) {
-                        shares[first] += r;
+                    let place = values[0][number_of(output, &o)] as usize;
+                    if let Some((_, at)) = elements.iter().find(|(tap, _)| *tap == place) {
+                        shares[*at] += r;
                     }
                 }
                 PoolKind::Average { count_include_pad } => {
                     let inside = elements.len() as f64;
                     let divisor = if count_include_pad { padded } else { inside };
-                    elements.iter().for_each(|&i| shares[i] += r / divisor);
+                    elements
+                        .iter()
+                        .for_each(|(_, at)| shares[*at] += r / divisor);
                 }
             }
         }
@@ -367,28 +347,6 @@ mod tests {
             let op = adjoint(kind, &[1, 1, 1, 1], &[[2, 1, 2, 1, 1]; 2], false);
             for y in run_node(node(&op), &inputs(&op).1) {
                 assert_eq!(y, [0.0]);
-            }
-        }
-    }
-
-    #[test]
-    fn a_nan_is_the_maximum_and_infinity_is_a_number() {
-        let op = adjoint(PoolKind::Max, &[1, 1, 6], &[[3, 3, 1, 0, 0]], false);
-        let low = f32::NEG_INFINITY;
-        for (x, expected) in [
-            (
-                [1.0, f32::NAN, 3.0, f32::NAN, 2.0, f32::NAN],
-                [0.0, 5.0, 0.0, 7.0, 0.0, 0.0],
-            ),
-            (
-                [low, low, low, 1.0, f32::INFINITY, f32::INFINITY],
-                [5.0, 0.0, 0.0, 0.0, 7.0, 0.0],
-            ),
-        ] {
-            let x = Input::varying(&[1, 1, 6]).set(&x);
-            let r = Input::varying(&[1, 1, 2]).set(&[5.0, 7.0]);
-            for y in run_node(node(&op), &[x, r]) {
-                assert_eq!(y, expected);
             }
         }
     }

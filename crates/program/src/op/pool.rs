@@ -12,10 +12,9 @@ use crate::linear::reaching;
 
 /// The adjoint of a pool.
 ///
-/// Of a maximum pool: inputs `x` (the pool's input) and `r` (what arrived at its output); the
-/// first maximum of each window, in row-major order, gets what arrived there. Of an average pool:
-/// input `r`; what arrived at a window is spread evenly over it. Where windows overlap, shares add
-/// up.
+/// Of a maximum pool: inputs `places` (as [`MaxPlace`] gives them) and `r` (what arrived at the
+/// pool's output); the maximum of each window gets what arrived there. Of an average pool: input
+/// `r`; what arrived at a window is spread evenly over it. Where windows overlap, shares add up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolAdjoint {
     /// The pool.
@@ -65,7 +64,7 @@ impl Composite for PoolAdjoint {
         let x = TensorType::new(DType::F32, self.input.clone());
         let y = self.pool.infer(&[&x])?;
         let fits = match (self.pool.kind, inputs) {
-            (PoolKind::Max, [given, r]) => **given == x && **r == y,
+            (PoolKind::Max, [places, r]) => places.shape == y.shape && **r == y,
             (PoolKind::Average { .. }, [r]) => **r == y,
             _ => false,
         };
@@ -78,78 +77,141 @@ impl Composite for PoolAdjoint {
     fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
         let mut g = Append::new(graph, name);
         match (self.pool.kind, inputs) {
-            (PoolKind::Max, &[x, r]) => self.lower_max(&mut g, x, r),
+            (PoolKind::Max, &[places, r]) => self.lower_max(&mut g, places, r),
             (PoolKind::Average { .. }, &[r]) => self.lower_average(&mut g, r),
             _ => Err(OpError::invalid("its inputs do not fit the pool")),
         }
     }
 }
 
-impl PoolAdjoint {
-    /// A convolution with one output channel for each tap lays the elements of a window side by
-    /// side; the adjoint convolution puts them back.
-    fn lower_max(&self, g: &mut Append<'_>, x: ValueId, r: ValueId) -> Result<ValueId, OpError> {
-        let planes = self.input[0] * self.input[1];
-        let spatial = &self.input[2..];
-        let output = g.shape(r)[2..].to_vec();
+/// The windows of a maximum pool on real positions only, one element a tap.
+struct Taps {
+    /// What is put around the input, so that no window leaves it.
+    pad: Pad,
+    /// Extents with it.
+    padded: Vec<usize>,
+    /// The window, without pads.
+    window: Window,
+    /// Weights of a convolution that lays the elements of a window side by side.
+    one_hot: Tensor,
+}
+
+impl Taps {
+    fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Taps, OpError> {
         let with = |lead: [usize; 2], rest: &[usize]| [&lead[..], rest].concat();
-        // Padded positions must never be the maximum: they are real positions of a low number.
-        let window = reaching(&self.pool.window, spatial, &output);
-        let padded: Vec<usize> = (0..spatial.len())
-            .map(|a| spatial[a] + window.pads_begin[a] + window.pads_end[a])
+        let window = reaching(&pool.window, input, output);
+        let padded = (0..input.len())
+            .map(|a| input[a] + window.pads_begin[a] + window.pads_end[a])
             .collect();
-        let x = g.reshape(x, &with([planes, 1], spatial))?;
-        let pad = Pad {
-            begins: with([0, 0], &window.pads_begin),
-            ends: with([0, 0], &window.pads_end),
-            mode: PadMode::Constant(f32::MIN),
-        };
-        let x = match padded == spatial {
-            true => x,
-            false => g.op(Op::Pad(pad.clone()), &[x])?,
-        };
         let taps: usize = window.kernel.iter().product();
-        let one_hot: Vec<f32> = (0..taps * taps)
+        let one_hot = (0..taps * taps)
             .map(|i| f32::from(u8::from(i / taps == i % taps)))
             .collect();
         let shape = with([taps, 1], &window.kernel);
-        let one_hot = Tensor::new(shape, Data::F32(one_hot))
-            .ok_or_else(|| OpError::invalid("a window without taps"))?;
-        let one_hot = g.constant(one_hot);
-        let unpadded = Window {
-            pads_begin: vec![0; spatial.len()],
-            pads_end: vec![0; spatial.len()],
-            ..window.clone()
+        Ok(Taps {
+            // Padded positions must never be the maximum.
+            pad: Pad {
+                begins: with([0, 0], &window.pads_begin),
+                ends: with([0, 0], &window.pads_end),
+                mode: PadMode::Constant(f32::MIN),
+            },
+            padded,
+            one_hot: Tensor::new(shape, Data::F32(one_hot))
+                .ok_or_else(|| OpError::invalid("a window without taps"))?,
+            window: Window {
+                pads_begin: vec![0; input.len()],
+                pads_end: vec![0; input.len()],
+                ..window
+            },
+        })
+    }
+}
+
+/// Where the maximum of each window of a maximum pool is: the number of the first tap that sees it,
+/// in row-major order. Input: the pool's, `x`.
+///
+/// The places are smaller than `x`, which need not wait in memory for the way back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaxPlace {
+    /// The pool.
+    pub pool: Pool,
+}
+
+impl Composite for MaxPlace {
+    fn name(&self) -> &'static str {
+        "MaxPlace"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
+        let y = self.pool.infer(inputs)?;
+        Ok(TensorType::new(DType::I64, y.shape))
+    }
+
+    fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
+        let &[x] = inputs else {
+            return Err(OpError::invalid("it takes one input"));
         };
+        let mut g = Append::new(graph, name);
+        let shape = g.shape(x);
+        let output = self.pool.infer(&[&g.graph.value(x).ty])?.shape;
+        let (planes, spatial) = (shape[0] * shape[1], &shape[2..]);
+        let taps = Taps::new(&self.pool, spatial, &output[2..])?;
+        let x = g.reshape(x, &[&[planes, 1], spatial].concat())?;
+        let x = match taps.padded == spatial {
+            true => x,
+            false => g.op(Op::Pad(taps.pad), &[x])?,
+        };
+        let one_hot = g.constant(taps.one_hot);
         let conv = Conv {
-            window: unpadded.clone(),
+            window: taps.window,
             groups: 1,
         };
-        let patches = g.op(Op::Conv(conv), &[x, one_hot])?;
+        let elements = g.op(Op::Conv(conv), &[x, one_hot])?;
         let first = ArgMax {
             axis: 1,
             keep_dims: true,
             select_last: false,
             minimum: false,
         };
-        let first = g.op(Op::ArgMax(first), &[patches])?;
+        let places = g.op(Op::ArgMax(first), &[elements])?;
+        g.reshape(places, &output)
+    }
+}
+
+impl PoolAdjoint {
+    /// What arrived, at one of as many channels as there are taps; the adjoint of the convolution
+    /// that lays them side by side puts it back.
+    fn lower_max(
+        &self,
+        g: &mut Append<'_>,
+        places: ValueId,
+        r: ValueId,
+    ) -> Result<ValueId, OpError> {
+        let planes = self.input[0] * self.input[1];
+        let spatial = &self.input[2..];
+        let output = g.shape(r)[2..].to_vec();
+        let taps = Taps::new(&self.pool, spatial, &output)?;
+        let count = taps.one_hot.shape()[0];
         let mut shape = vec![1; 2 + spatial.len()];
-        shape[1] = taps;
-        let numbers = Tensor::ints((0..taps as i64).collect()).reshaped(shape);
+        shape[1] = count;
+        let numbers = Tensor::ints((0..count as i64).collect()).reshaped(shape);
         let numbers = numbers.ok_or_else(|| OpError::invalid("a window without taps"))?;
         let numbers = g.constant(numbers);
-        let is_first = g.binary(Binary::Equal, first, numbers)?;
-        let r = g.reshape(r, &with([planes, 1], &output))?;
-        let shares = g.keep(is_first, r)?;
+        let single = [&[planes, 1], &output[..]].concat();
+        let places = g.reshape(places, &single)?;
+        let is_place = g.binary(Binary::Equal, places, numbers)?;
+        let r = g.reshape(r, &single)?;
+        let shares = g.keep(is_place, r)?;
+        let one_hot = g.constant(taps.one_hot);
         let back = ConvTranspose {
-            window: unpadded,
+            window: taps.window,
             groups: 1,
-            output: padded.clone(),
+            output: taps.padded.clone(),
         };
         let back = g.op(Op::ConvTranspose(back), &[shares, one_hot])?;
-        let back = match padded == spatial {
+        let back = match taps.padded == spatial {
             true => back,
-            false => super::structure::without_pads(g, back, &pad)?,
+            false => super::structure::without_pads(g, back, &taps.pad)?,
         };
         g.reshape(back, &self.input)
     }
@@ -185,6 +247,8 @@ pub(super) fn max_adjoint(
         pool: pool.clone(),
         input: step.shape(0).to_vec(),
     };
+    let places = MaxPlace { pool: pool.clone() };
+    let places = g.op(Op::Composite(CompositeOp::new(places)), &[step.input(0)])?;
     let op = Op::Composite(CompositeOp::new(adjoint));
-    Ok(vec![(0, g.op(op, &[step.input(0), step.cotangent])?)])
+    Ok(vec![(0, g.op(op, &[places, step.cotangent])?)])
 }

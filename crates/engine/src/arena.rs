@@ -1,104 +1,88 @@
-//! Who stands where in one stretch of memory.
+//! Who stands where in one stretch of memory, and when.
 
-use std::ops::Range;
-
-/// Hands out places in a stretch of memory that grows as needed, and takes them back.
-///
-/// Values of very different sizes follow one another in a plan (the layers of a network, and then
-/// their relevances in the opposite order), so free places are joined with their neighbours: what
-/// several small values leave behind is room for a large one.
-#[derive(Debug, Default)]
-pub(crate) struct Arena {
-    /// Free places, ascending, never touching.
-    free: Vec<Range<usize>>,
-    len: usize,
+/// A value that needs a place for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Life {
+    /// Packs.
+    pub(crate) len: usize,
+    /// The first and the last step during which it is there.
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
-impl Arena {
-    /// The place of a value of so many packs: the smallest free one that is large enough, else the
-    /// end.
-    pub(crate) fn take(&mut self, len: usize) -> usize {
-        if len == 0 {
-            return 0;
-        }
-        let fits = |place: &Range<usize>| place.len() >= len;
-        let best = (0..self.free.len())
-            .filter(|&i| fits(&self.free[i]))
-            .min_by_key(|&i| self.free[i].len());
-        if let Some(i) = best {
-            let start = self.free[i].start;
-            self.free[i].start += len;
-            if self.free[i].is_empty() {
-                self.free.remove(i);
+/// Where each value begins, and the length of the whole stretch.
+///
+/// Values that are there at the same time never overlap. The largest ones choose first, each the
+/// lowest place that is free during its life: the layers of a network and, in the opposite order,
+/// their relevances then fill the same stretch with few holes.
+pub(crate) fn layout(lives: &[Life]) -> (Vec<usize>, usize) {
+    let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].len > 0).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(lives[i].len), lives[i].from, i));
+    let mut starts = vec![0; lives.len()];
+    let mut total = 0;
+    // Those that have a place, by where it begins.
+    let mut placed: Vec<usize> = Vec::new();
+    for i in order {
+        let life = lives[i];
+        let meets = |other: &Life| other.from <= life.to && life.from <= other.to;
+        let mut start = 0_usize;
+        for &j in placed.iter().filter(|&&j| meets(&lives[j])) {
+            if starts[j] >= start.saturating_add(life.len) {
+                break;
             }
-            return start;
+            start = start.max(starts[j] + lives[j].len);
         }
-        // A free place at the end is the beginning of the value's.
-        let start = match self.free.last() {
-            Some(last) if last.end == self.len => last.start,
-            _ => self.len,
-        };
-        if start < self.len {
-            self.free.pop();
-        }
-        self.len = start.saturating_add(len);
-        start
+        starts[i] = start;
+        total = total.max(start.saturating_add(life.len));
+        let at = placed.partition_point(|&j| starts[j] < start);
+        placed.insert(at, i);
     }
-
-    /// Frees a place.
-    pub(crate) fn give_back(&mut self, start: usize, len: usize) {
-        if len == 0 {
-            return;
-        }
-        let mut place = start..start + len;
-        let i = self.free.partition_point(|free| free.start < start);
-        if i < self.free.len() && self.free[i].start == place.end {
-            place.end = self.free.remove(i).end;
-        }
-        match i.checked_sub(1).map(|before| &mut self.free[before]) {
-            Some(before) if before.end == place.start => before.end = place.end,
-            _ => self.free.insert(i, place),
-        }
-    }
-
-    /// Length of the whole stretch.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
+    (starts, total)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn neighbours_are_joined() {
-        let mut arena = Arena::default();
-        let places: Vec<usize> = (0..4).map(|_| arena.take(10)).collect();
-        assert_eq!(places, [0, 10, 20, 30]);
-        for start in [10, 30, 20] {
-            arena.give_back(start, 10);
-        }
-        assert_eq!(arena.take(30), 10);
-        assert_eq!(arena.len(), 40);
+    fn life(len: usize, from: usize, to: usize) -> Life {
+        Life { len, from, to }
     }
 
     #[test]
-    fn the_end_grows() {
-        let mut arena = Arena::default();
-        let (_, last) = (arena.take(10), arena.take(5));
-        arena.give_back(last, 5);
-        assert_eq!((arena.take(8), arena.len()), (10, 18));
+    fn values_of_different_times_share_places() {
+        let lives = [
+            life(10, 0, 1),
+            life(10, 1, 2),
+            life(10, 2, 3),
+            life(0, 0, 3),
+        ];
+        assert_eq!(layout(&lives), (vec![0, 10, 0, 0], 20));
+    }
+
+    /// Two small values leave room for a large one.
+    #[test]
+    fn neighbours_make_room() {
+        let lives = [life(5, 0, 1), life(5, 0, 1), life(10, 2, 3)];
+        assert_eq!(layout(&lives).1, 10);
     }
 
     #[test]
-    fn the_smallest_place_is_taken() {
-        let mut arena = Arena::default();
-        for len in [8, 1, 4, 1] {
-            arena.take(len);
+    fn values_that_meet_never_overlap() {
+        // Layers that shrink and live until their relevance has been computed, in reverse.
+        let sizes = [64, 64, 32, 16, 16, 8];
+        let n = sizes.len();
+        let mut lives: Vec<Life> = (0..n).map(|i| life(sizes[i], i, 2 * n - i)).collect();
+        lives.extend((0..n).map(|i| life(sizes[i], 2 * n - i - 1, 2 * n - i)));
+        let (starts, total) = layout(&lives);
+        for (i, a) in lives.iter().enumerate() {
+            assert!(starts[i] + a.len <= total);
+            for (j, b) in lives.iter().enumerate().skip(i + 1) {
+                let meet = a.from <= b.to && b.from <= a.to;
+                let apart = starts[i] + a.len <= starts[j] || starts[j] + b.len <= starts[i];
+                assert!(!meet || apart, "{i} and {j}");
+            }
         }
-        arena.give_back(0, 8);
-        arena.give_back(9, 4);
-        assert_eq!((arena.take(3), arena.take(1), arena.take(8)), (9, 12, 0));
+        // Near the end the first two layers and their relevances are there: no less will do.
+        assert_eq!(total, 256);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Tensor, Value, ValueId};
 
-use crate::arena::Arena;
+use crate::arena::{Life, layout};
 use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
 use crate::isa::Isa;
@@ -88,130 +88,107 @@ impl Plan {
             }
         }
         match errors.is_empty() {
-            true => Ok(Planner::new(&graph, &units).plan(&units, kernels)),
+            true => Ok(Planner::new(&graph, &units, &kernels).plan(&units, kernels)),
             false => Err(EngineError::Nodes(errors)),
         }
     }
 }
 
+/// The values that share a place (reshapes of one another) and when they are needed.
 struct Planner<'a> {
     graph: &'a Graph,
     /// For each value, the value whose place it shares.
     root: Vec<usize>,
-    /// For each root, the last step that reads it.
-    last_use: Vec<usize>,
-    /// For each root, its place.
-    place_of: Vec<Option<Place>>,
-    arena: Arena,
-    constants: Vec<(Place, Arc<Tensor>)>,
+    /// For each root that has one, its life.
+    lives: Vec<Option<Life>>,
 }
 
-/// A step index later than all steps: for what must survive the run.
+/// A step later than all steps: for what must survive the run.
 const FOREVER: usize = usize::MAX;
 
 impl<'a> Planner<'a> {
-    fn new(graph: &'a Graph, units: &[Unit]) -> Self {
+    fn new(graph: &'a Graph, units: &[Unit], kernels: &[PreparedUnit]) -> Self {
         let mut root: Vec<usize> = (0..graph.values().len()).collect();
         for node in graph.nodes() {
             if matches!(node.op, Op::Reshape(_)) {
                 root[node.output.index()] = root[node.inputs[0].index()];
             }
         }
-        let mut last_use = vec![0; root.len()];
-        for (i, unit) in units.iter().enumerate() {
-            for &position in &unit.nodes {
-                for input in &graph.nodes()[position].inputs {
-                    last_use[root[input.index()]] = i;
-                }
-            }
-        }
-        for output in graph.outputs() {
-            last_use[root[output.index()]] = FOREVER;
-        }
-        Planner {
+        let mut planner = Planner {
             graph,
-            place_of: vec![None; root.len()],
+            lives: vec![None; root.len()],
             root,
-            last_use,
-            arena: Arena::default(),
-            constants: Vec::new(),
+        };
+        // The caller writes before the first step, constants stay.
+        for &input in graph.inputs() {
+            planner.define(input, 0);
         }
-    }
-
-    fn plan(mut self, units: &[Unit], kernels: Vec<PreparedUnit>) -> Plan {
-        let graph = self.graph;
-        // Constants first: theirs are the places that nothing else ever uses.
-        for kernel in &kernels {
-            kernel.reads.iter().for_each(|&v| self.place_constant(v));
-        }
-        graph.outputs().iter().for_each(|&v| self.place_constant(v));
-        let inputs = graph.inputs().iter().map(|&i| self.define(i)).collect();
-        let mut steps = Vec::new();
-        let mut scratch = 0;
-        for (i, (unit, prepared)) in units.iter().zip(kernels).enumerate() {
-            scratch = scratch.max(prepared.kernel.scratch());
-            let inputs = prepared.reads.iter().map(|&v| self.read(v)).collect();
-            let output = self.define(unit.output(graph));
-            steps.push(Step {
-                kernel: prepared.kernel,
-                inputs,
-                output,
-            });
-            self.release(unit, i);
-        }
-        let outputs = graph.outputs().iter().map(|&o| self.read(o)).collect();
-        Plan {
-            steps,
-            memory: self.arena.len(),
-            constants: self.constants,
-            inputs,
-            outputs,
-            scratch,
-        }
-    }
-
-    /// A place for a value that a step or the caller writes.
-    fn define(&mut self, value: ValueId) -> Place {
-        let len = self.graph.value(value).ty.numel();
-        let start = self.arena.take(len);
-        let place = Place { start, len };
-        self.place_of[self.root[value.index()]] = Some(place);
-        place
-    }
-
-    /// A place for a value, for ever, if it is a constant that has none.
-    fn place_constant(&mut self, value: ValueId) {
-        let root = self.root[value.index()];
-        let constant = self
-            .graph
-            .values()
-            .get(root)
-            .and_then(|v| v.constant.as_ref());
-        if let (Some(constant), None) = (constant, self.place_of[root]) {
-            let place = self.define(value);
-            self.last_use[root] = FOREVER;
-            self.constants.push((place, constant.clone()));
-        }
-    }
-
-    /// The place of a value that was written before, or is a constant.
-    fn read(&self, value: ValueId) -> Place {
-        let nowhere = Place { start: 0, len: 0 };
-        self.place_of[self.root[value.index()]].unwrap_or(nowhere)
-    }
-
-    /// Frees the places that no unit after number `step` reads.
-    fn release(&mut self, unit: &Unit, step: usize) {
-        for &position in &unit.nodes {
-            let node = &self.graph.nodes()[position];
-            for value in node.inputs.iter().chain([&node.output]) {
-                let root = self.root[value.index()];
-                if self.last_use[root] <= step
-                    && let Some(place) = self.place_of[root].take()
-                {
-                    self.arena.give_back(place.start, place.len);
-                }
+        for (i, (unit, kernel)) in units.iter().zip(kernels).enumerate() {
+            for &value in &kernel.reads {
+                planner.read(value, i + 1);
             }
+            planner.define(unit.output(graph), i + 1);
+        }
+        for &output in graph.outputs() {
+            planner.read(output, FOREVER);
+        }
+        planner
+    }
+
+    /// A step writes a value.
+    fn define(&mut self, value: ValueId, step: usize) {
+        self.lives[self.root[value.index()]] = Some(Life {
+            len: self.graph.value(value).ty.numel(),
+            from: step,
+            to: step,
+        });
+    }
+
+    /// A step reads a value. A constant, which nothing has written, is there all the time.
+    fn read(&mut self, value: ValueId, step: usize) {
+        let constant = Life {
+            len: self.graph.value(value).ty.numel(),
+            from: 0,
+            to: FOREVER,
+        };
+        let life = self.lives[self.root[value.index()]].get_or_insert(constant);
+        life.to = life.to.max(step);
+    }
+
+    fn plan(self, units: &[Unit], kernels: Vec<PreparedUnit>) -> Plan {
+        let graph = self.graph;
+        let lives: Vec<Life> = self.lives.iter().flatten().copied().collect();
+        let (starts, memory) = layout(&lives);
+        let mut starts = starts.into_iter();
+        let places: Vec<Option<Place>> = self
+            .lives
+            .iter()
+            .map(|life| {
+                let len = life.as_ref()?.len;
+                starts.next().map(|start| Place { start, len })
+            })
+            .collect();
+        let nowhere = Place { start: 0, len: 0 };
+        let place = |v: &ValueId| places[self.root[v.index()]].unwrap_or(nowhere);
+        let constants = graph
+            .values()
+            .iter()
+            .zip(&places)
+            .filter_map(|(value, place)| Some(((*place)?, value.constant.clone()?)))
+            .collect();
+        let scratch = kernels.iter().map(|k| k.kernel.scratch()).max();
+        let steps = units.iter().zip(kernels).map(|(unit, prepared)| Step {
+            kernel: prepared.kernel,
+            inputs: prepared.reads.iter().map(place).collect(),
+            output: place(&unit.output(graph)),
+        });
+        Plan {
+            steps: steps.collect(),
+            memory,
+            constants,
+            inputs: graph.inputs().iter().map(place).collect(),
+            outputs: graph.outputs().iter().map(place).collect(),
+            scratch: scratch.unwrap_or(0),
         }
     }
 }

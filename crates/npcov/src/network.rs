@@ -28,7 +28,6 @@ pub struct NetworkOptions {
 /// A classifier: its graph for one input, its logits and its path layers.
 #[derive(Clone, Debug)]
 pub struct Network {
-    model: Model,
     graph: Graph,
     classifier: Classifier,
     layers: Vec<PathLayer>,
@@ -96,18 +95,12 @@ impl Network {
             layers => layers?,
         };
         Ok(Network {
-            model,
             graph,
             classifier,
             layers,
             batch,
             declared_batch,
         })
-    }
-
-    /// The model as its file describes it.
-    pub fn model(&self) -> &Model {
-        &self.model
     }
 
     /// The graph for [`Network::batch`] inputs.

@@ -120,6 +120,56 @@ fn channels_of(wanted: &[usize]) -> Channels {
     }
 }
 
+/// Where the pixels of an image are among the numbers of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageShape {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Numbers of a pixel.
+    pub channels: usize,
+    /// Whether the numbers of a pixel stand side by side, instead of in planes.
+    pub channels_last: bool,
+}
+
+impl ImageShape {
+    /// The position of a number among those of a sample.
+    pub fn position(&self, row: usize, column: usize, channel: usize) -> usize {
+        let pixel = row * self.width + column;
+        match self.channels_last {
+            true => pixel * self.channels + channel,
+            false => channel * self.height * self.width + pixel,
+        }
+    }
+}
+
+/// The image that samples of the shape `wanted` are, if they are one. A model that takes flat numbers gets them in the
+/// order of the data, so the shape of the data, `stored`, tells what they show.
+pub(crate) fn image_shape(
+    stored: &[usize],
+    wanted: &[usize],
+    channels: Channels,
+) -> Option<ImageShape> {
+    let (height, width, count, channels_last) = match (wanted, channels) {
+        (&[c, h, w], Channels::First | Channels::One) => (h, w, c, false),
+        (&[h, w, c], Channels::Last) => (h, w, c, true),
+        (&[h, w], _) => (h, w, 1, false),
+        ([_], _) if squeezed(stored).len() > 1 => {
+            let (h, w, c, layout) = image_axes(stored, None).ok()?;
+            (h, w, c, layout == Layout::Hwc)
+        }
+        _ => return None,
+    };
+    Some(ImageShape {
+        height,
+        width,
+        channels: count,
+        channels_last,
+    })
+    .filter(|_| height > 1 && width > 1)
+}
+
 /// Decides how samples of the shape `stored` become samples of the shape `wanted`, or says what stands in the way.
 pub(crate) fn arrange(
     stored: &[usize],
@@ -438,6 +488,29 @@ mod tests {
         assert!(error(&[28, 28], &[1, 32, 32], None).contains("sizes differ"));
         assert!(error(&[2, 6], &[3, 4], None).contains("axes"));
         assert!(error(&[usize::MAX, 2], &[usize::MAX, 2], None).contains("sizes differ"));
+    }
+
+    #[test]
+    fn images_are_found_in_either_order_and_behind_flat_inputs() {
+        let image = |stored: &[usize], wanted: &[usize]| {
+            let (_, channels) = ok(stored, wanted, Some(Layout::Flat));
+            image_shape(stored, wanted, channels)
+                .map(|i| (i.height, i.width, i.channels, i.channels_last))
+        };
+        assert_eq!(image(&[5, 7, 3], &[3, 5, 7]), Some((5, 7, 3, false)));
+        assert_eq!(image(&[3, 5, 7], &[5, 7, 3]), Some((5, 7, 3, true)));
+        assert_eq!(image(&[35], &[5, 7]), Some((5, 7, 1, false)));
+        assert_eq!(image(&[5, 7], &[35]), Some((5, 7, 1, false)));
+        assert_eq!(image(&[5, 7, 3], &[105]), Some((5, 7, 3, true)));
+        assert_eq!(image(&[35], &[35]), None);
+        assert_eq!(image(&[1, 35], &[1, 35]), None);
+        let rgb = image_shape(&[], &[5, 7, 3], Channels::Last).unwrap();
+        assert_eq!(rgb.position(1, 2, 1), 28);
+        let planes = ImageShape {
+            channels_last: false,
+            ..rgb
+        };
+        assert_eq!(planes.position(1, 2, 1), 44);
     }
 
     #[test]

@@ -63,11 +63,13 @@ mod preprocess;
 mod resize;
 pub mod rows;
 mod source;
+mod whole_file;
 
 pub use dataset::Dataset;
 pub use element::Element;
 pub use error::{DataError, ReadError};
-pub use layout::Layout;
+pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use preprocess::Preprocessing;
 pub use source::{Source, SourceReader};
+pub use whole_file::write_whole;

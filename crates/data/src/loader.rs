@@ -8,7 +8,7 @@ use crate::dataset::{Dataset, Samples};
 use crate::element::Element;
 use crate::error::DataError;
 use crate::folder::ImageFolder;
-use crate::layout::{self, Arrange, Layout};
+use crate::layout::{self, Arrange, ImageShape, Layout};
 use crate::preprocess::{Normalise, Preprocessing};
 use crate::resize::Resize;
 use crate::rows::Rows;
@@ -22,6 +22,7 @@ pub struct Loader {
     resize: Option<Resizing>,
     arrange: Arrange,
     normalise: Normalise,
+    image: Option<ImageShape>,
     warnings: Vec<String>,
     /// Buffers of finished calls, for the next ones: reading in the steady state allocates nothing (images excepted,
     /// whose decoders allocate).
@@ -77,6 +78,7 @@ impl Loader {
         let (arrange, channels) = layout::arrange(&shape, wanted, layout)
             .map_err(|reason| mismatch(explain(reason, &dataset, &shape, preprocessing)))?;
         let normalise = Normalise::new(preprocessing, wanted, channels)?;
+        let image = layout::image_shape(&shape, wanted, channels);
         let sample_len = wanted.iter().product();
         let mut warnings = Vec::new();
         if dataset.element() == Element::U8 && preprocessing.divide.is_none() {
@@ -91,6 +93,7 @@ impl Loader {
             resize,
             arrange,
             normalise,
+            image,
             warnings,
             buffers: Mutex::new(Vec::new()),
         })
@@ -116,6 +119,11 @@ impl Loader {
         self.sample_len
     }
 
+    /// Where the pixels are in what [`read`](Loader::read) gives, when that is an image.
+    pub fn image(&self) -> Option<ImageShape> {
+        self.image
+    }
+
     /// What is probably not meant, though it can be done.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -130,6 +138,21 @@ impl Loader {
     ///
     /// NaN and infinities, stored or made by preprocessing, are an error that names the row.
     pub fn read(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), DataError> {
+        self.read_with(&self.normalise, range, out)
+    }
+
+    /// As [`read`](Loader::read), with the numbers as they are stored: resized where that is asked for and in the
+    /// model's order, but neither divided nor normalised.
+    pub fn read_stored(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), DataError> {
+        self.read_with(&Normalise::nothing(), range, out)
+    }
+
+    fn read_with(
+        &self,
+        normalise: &Normalise,
+        range: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), DataError> {
         let needed = range
             .end
             .checked_sub(range.start)
@@ -144,8 +167,10 @@ impl Loader {
         }
         let mut buffers = self.lock().pop().unwrap_or_default();
         let result = match self.dataset.samples() {
-            Samples::Rows(rows) => self.read_rows(rows, range, &mut buffers, out),
-            Samples::Images(folder) => self.read_images(folder, range, &mut buffers, out),
+            Samples::Rows(rows) => self.read_rows(rows, normalise, range, &mut buffers, out),
+            Samples::Images(folder) => {
+                self.read_images(folder, normalise, range, &mut buffers, out)
+            }
         };
         self.lock().push(buffers);
         result
@@ -159,6 +184,7 @@ impl Loader {
     fn read_rows(
         &self,
         rows: &Rows,
+        normalise: &Normalise,
         range: Range<usize>,
         buffers: &mut Buffers,
         out: &mut [f32],
@@ -167,7 +193,7 @@ impl Loader {
         if self.resize.is_none() && self.arrange == Arrange::AsIs {
             rows.read_f32(range.clone(), &mut buffers.bytes, out)
                 .map_err(named)?;
-            return self.finish(range.start, rows.element(), out);
+            return self.finish(normalise, range.start, rows.element(), out);
         }
         // Several rows at a time: one read serves many rows, in Fortran order too.
         let step = ((1 << 20) / rows.row_bytes().max(4 * self.sample_len)).max(1);
@@ -195,7 +221,7 @@ impl Loader {
             for (from, to) in stored.zip(block.chunks_exact_mut(self.sample_len)) {
                 self.arrange.apply(from, to);
             }
-            self.finish(start, rows.element(), block)?;
+            self.finish(normalise, start, rows.element(), block)?;
             start += count;
         }
         Ok(())
@@ -204,6 +230,7 @@ impl Loader {
     fn read_images(
         &self,
         folder: &ImageFolder,
+        normalise: &Normalise,
         range: Range<usize>,
         buffers: &mut Buffers,
         out: &mut [f32],
@@ -233,13 +260,19 @@ impl Loader {
             buffers.numbers.resize(self.sample_len, 0.0);
             Element::U8.to_f32(false, pixels, &mut buffers.numbers);
             self.arrange.apply(&buffers.numbers, sample);
-            self.finish(row, Element::U8, sample)?;
+            self.finish(normalise, row, Element::U8, sample)?;
         }
         Ok(())
     }
 
     /// Normalises samples from `row` on, and holds them to be finite before and after.
-    fn finish(&self, row: usize, element: Element, samples: &mut [f32]) -> Result<(), DataError> {
+    fn finish(
+        &self,
+        normalise: &Normalise,
+        row: usize,
+        element: Element,
+        samples: &mut [f32],
+    ) -> Result<(), DataError> {
         let check = |samples: &[f32], reason: &str| {
             // Without an early exit: the common case is a plain pass that the compiler vectorises.
             if samples
@@ -265,7 +298,7 @@ impl Loader {
         if element.is_float() {
             check(samples, "is, as `f32`,")?;
         }
-        self.normalise.apply(samples);
+        normalise.apply(samples);
         check(samples, "becomes, after preprocessing,")
     }
 }

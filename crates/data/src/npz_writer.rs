@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use flate2::{Crc, write::DeflateEncoder};
 
@@ -19,6 +19,7 @@ use crate::npz::{
     DEFLATED, DIRECTORY_ENTRY, END_OF_DIRECTORY, END_OF_DIRECTORY_64, LOCAL_HEADER, LOCATOR_64,
     STORED, ZIP64_FIELD,
 };
+use crate::whole_file::{folder_of, refuse_special, temporary_in};
 
 /// Zip version 4.5: the first one with 64-bit sizes.
 const VERSION: [u8; 2] = [45, 0];
@@ -98,10 +99,7 @@ impl NpzWriter {
     /// Prepares to write `path`, whose folder must exist and be writable.
     pub fn create(path: impl Into<PathBuf>, compression: Compression) -> Result<Self, DataError> {
         let path = path.into();
-        let folder = match path.parent() {
-            Some(parent) if parent != Path::new("") => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let folder = folder_of(&path);
         let writer = NpzWriter {
             path,
             folder,
@@ -109,10 +107,7 @@ impl NpzWriter {
             arrays: Vec::new(),
             bytes: Vec::new(),
         };
-        // Renaming onto a device such as /dev/null would replace it.
-        if std::fs::metadata(&writer.path).is_ok_and(|found| !found.is_file()) {
-            return Err(writer.wrong("it exists and is not a regular file".to_owned()));
-        }
+        refuse_special(&writer.path).map_err(|error| writer.failed(error))?;
         // An unwritable folder is reported here and not after hours of work.
         tempfile::tempfile_in(&writer.folder).map_err(|error| writer.failed(error))?;
         Ok(writer)
@@ -177,15 +172,7 @@ impl NpzWriter {
     }
 
     fn assemble(&mut self) -> io::Result<()> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".npcov-").suffix(".tmp");
-        #[cfg(unix)]
-        {
-            // Readable like any other output, by the user's umask; temporary files are private by default.
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
-        }
-        let mut target = builder.tempfile_in(&self.folder)?;
+        let mut target = temporary_in(&self.folder)?;
         let mut directory = Vec::new();
         let mut zip = BufWriter::with_capacity(1 << 16, target.as_file_mut());
         for array in &mut self.arrays {
@@ -368,6 +355,8 @@ fn end_records(entries: u64, len: u64, offset: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::Source;
     use crate::npz::Archive;

@@ -74,6 +74,15 @@ impl Normalise {
         })
     }
 
+    /// What leaves all numbers as they are.
+    pub(crate) fn nothing() -> Normalise {
+        Normalise {
+            divide: 1.0,
+            channels: vec![(0.0, 1.0)],
+            order: Order::Same,
+        }
+    }
+
     /// Normalises whole samples in place.
     pub(crate) fn apply(&self, values: &mut [f32]) {
         let divide = self.divide;

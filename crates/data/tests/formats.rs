@@ -249,6 +249,11 @@ fn layout_mean_and_std_work_together() {
         plain_with(text(&path), &[2, 1, 3], &options),
         [0.0, 0.0, 0.0, 3.0, 6.0, 1.0]
     );
+    // As stored: in the model's order, nothing else.
+    let loader = Loader::new(Dataset::open(text(&path)).unwrap(), &[3, 2, 1], &options).unwrap();
+    let mut stored = [0.0; 6];
+    loader.read_stored(0..1, &mut stored).unwrap();
+    assert_eq!(stored, [10.0, 40.0, 20.0, 50.0, 30.0, 60.0]);
     let flat = error(text(&path), &[6], &Preprocessing::default());
     assert!(flat.contains("--layout flat"), "{flat}");
     assert_eq!(

@@ -1,0 +1,78 @@
+//! Files that are complete from the moment they exist under their name.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::error::DataError;
+
+/// Writes a file in one go: under a temporary name first, so that a file of this name is always a whole one.
+pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), DataError> {
+    let path = path.as_ref();
+    let write = || {
+        refuse_special(path)?;
+        let folder = folder_of(path);
+        // A folder that is missing is said without the temporary name.
+        std::fs::metadata(&folder)?;
+        let mut file = temporary_in(&folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    write().map_err(|source| DataError::Write {
+        file: path.display().to_string(),
+        source,
+    })
+}
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Renaming onto a device such as /dev/null would replace it.
+pub(crate) fn refuse_special(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(io::Error::other("it exists and is not a regular file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file to be filled and then given its name; dropped before that, it vanishes.
+pub(crate) fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".npcov-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        // Readable like any other output, by the user's umask; temporary files are private by default.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_a_folder_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for content in [&b"first"[..], b"second"] {
+            write_whole(&path, content).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+        let error = write_whole(folder.path(), b"").unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        assert!(write_whole(folder.path().join("no/file"), b"").is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
-use npcov::program::Selector;
+use npcov::program::{Preset, Selector};
 
-use crate::value::{Shape, Size, Threads};
+use crate::value::{
+    AttributionName, Batch, BatchNormName, BiasName, RuleSetting, Shape, Size, Threads,
+};
 
 /// Coverage for neural networks
 ///
@@ -37,12 +39,19 @@ Settings can stand in `npcov.toml`, in the current folder; flags override it:
   [preprocessing]
   divide = 255
   mean = [0.49, 0.48, 0.45]
-  std = [0.25, 0.24, 0.26]";
+  std = [0.25, 0.24, 0.26]
+
+  [explain]
+  preset = \"epsilon-plus\"
+  rule = [\"first=flat\", \"Add=epsilon:0.1\"]
+  batch-norm = \"fold\"";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Inspect(InspectArgs),
     Predict(PredictArgs),
+    Explain(ExplainArgs),
+    Compile(CompileArgs),
 }
 
 /// Show what is inside a model
@@ -107,6 +116,207 @@ pub(crate) struct PredictArgs {
 
     #[command(flatten)]
     pub(crate) data: DataArgs,
+}
+
+/// Show which neurons decided
+///
+/// Explains logits by relevance: how much each neuron of the path layers contributed to the class,
+/// from the output back to the input. A positive relevance supports the class, a negative one
+/// speaks against it. On a cut layer the relevances of all neurons add up to the logit, or to 1
+/// where the logit is not positive.
+///
+/// With `--index`, one input: its prediction, the sum of relevance in every layer, the strongest
+/// neurons, and a heat map as a PNG file: the input on the left, its relevance on the right, red
+/// where it supports the class and blue where it speaks against it. Without, all inputs: how well
+/// relevance is conserved in every layer, and which neurons are most often on top.
+///
+/// `docs/rules.md` explains the rules and which to choose.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov explain model.onnx --data test.npz --divide 255 --index 7
+  npcov explain model.onnx --data test.npz --divide 255 --index 7 --class 3 --heatmap why-3.png
+  npcov explain model.onnx --data test.npz --divide 255 --output relevances.npz
+  npcov explain model.onnx --data test.npz --preset epsilon-plus --rule first=zbox:0,1
+  npcov explain vit.onnx --data test.npz --rule MatMul=gradient:0.1 --rule Softmax=gradient:0.1")]
+pub(crate) struct ExplainArgs {
+    /// Explain this input, counted from 0, and draw its heat map
+    #[arg(long, value_name = "I", conflicts_with = "limit")]
+    pub(crate) index: Option<usize>,
+
+    /// Explain only the first N inputs
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// How many neurons to name in each layer
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+
+    /// Write the heat map to this file instead of `DATA-I-heatmap.png`
+    #[arg(long, value_name = "FILE.png", requires = "index")]
+    pub(crate) heatmap: Option<PathBuf>,
+
+    /// Write no heat map
+    #[arg(long, requires = "index", conflicts_with = "heatmap")]
+    pub(crate) no_heatmap: bool,
+
+    /// Write logits, predictions and relevances to this npz file
+    ///
+    /// Arrays: `logits` (inputs x logits), `prediction` (inputs) and for each path layer, from
+    /// input to output, `relevance.0`, `relevance.1`, ... (inputs x neurons). In Python:
+    /// `numpy.load("relevances.npz")["relevance.0"]`.
+    #[arg(long, short, value_name = "OUT.npz")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How many threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<Threads>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) relevance: RelevanceArgs,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+}
+
+/// Write what npcov computes as an ONNX file for any runtime
+///
+/// A program contains the model and what is computed from it, in plain ONNX operators: activations
+/// (`trace`), relevances (`explain`), a switch for every neuron (`mask`), or the gradient of a loss
+/// (`gradient`). Inputs are those of the model, preprocessed; every output has a row for each of
+/// them.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov compile model.onnx --program explain -o explained.onnx
+  npcov compile model.onnx --program explain --input-relevance --batch 32 -o explained.onnx
+  npcov compile model.onnx --program mask -o masked.onnx
+  npcov compile model.onnx --program gradient --loss margin --batch 32 -o gradient.onnx")]
+pub(crate) struct CompileArgs {
+    /// What to compute
+    #[arg(long, value_enum)]
+    pub(crate) program: ProgramName,
+
+    /// The file to write
+    #[arg(long, short, value_name = "OUT.onnx")]
+    pub(crate) output: PathBuf,
+
+    /// The loss of `--program gradient`; by default `cross-entropy`
+    #[arg(long, value_enum)]
+    pub(crate) loss: Option<LossName>,
+
+    /// How many inputs the program takes at once
+    ///
+    /// By default 1, or the number that the model's file fixes in a way that cannot be undone.
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<Batch>,
+
+    /// How to print what was written
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) relevance: RelevanceArgs,
+
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// What `compile` can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgramName {
+    /// Logits, and one activation for each neuron
+    Trace,
+    /// Logits, and one relevance for each neuron
+    Explain,
+    /// Logits; inputs `mask.0`, `mask.1`, ... multiply the neurons: 1 keeps one, 0 switches it off
+    Mask,
+    /// Logits, the loss of the class in the input `label`, and its gradient with respect to the input
+    Gradient,
+}
+
+/// A loss whose gradient `compile` can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LossName {
+    /// Minus the logarithm of the label's probability
+    CrossEntropy,
+    /// The largest logit of another class, minus that of the label
+    Margin,
+}
+
+/// What is explained, and by which rules.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Relevance")]
+pub(crate) struct RelevanceArgs {
+    /// Explain this class instead of the predicted one
+    #[arg(long, value_name = "C")]
+    pub(crate) class: Option<usize>,
+
+    /// Compute the relevance of the input as well, as `relevance.input`
+    ///
+    /// It has the shape of the model's input. With `--index` it is always there.
+    #[arg(long)]
+    pub(crate) input_relevance: bool,
+
+    /// How linear operators share relevance: RULE, or WHERE=RULE for some nodes
+    ///
+    /// Rules: `alpha-beta:BETA` (the default, with 0.5), `zplus`, `epsilon:EPS`, `gamma:GAMMA`,
+    /// `zbox:LOW,HIGH`, `flat`, `identity`, `gradient`. WHERE is `first` (the first layers with
+    /// weights), an ONNX operator (`Conv`), the name of a node, or a pattern in which `*` stands
+    /// for any characters. May be repeated; the most particular WHERE that fits a node counts.
+    #[arg(long, value_name = "[WHERE=]RULE")]
+    pub(crate) rule: Vec<RuleSetting>,
+
+    /// Rules under one name, which `--rule` changes
+    ///
+    /// `npc` (the default), `epsilon-plus`, `epsilon-plus-flat`, `epsilon-alpha2-beta1`,
+    /// `epsilon-alpha2-beta1-flat`.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<Preset>,
+
+    /// Whether biases take a share of relevance, which is lost then; by default as the preset says
+    #[arg(long, value_enum)]
+    pub(crate) bias: Option<BiasName>,
+
+    /// Whether relevance passes batch norm unchanged, or batch norm is folded into the convolution
+    /// before it
+    ///
+    /// By default `identity`. Models whose exporter has folded it already have none left.
+    #[arg(long, value_enum)]
+    pub(crate) batch_norm: Option<BatchNormName>,
+
+    /// How relevance is computed; by default `lrp`
+    #[arg(long, value_enum)]
+    pub(crate) attribution: Option<AttributionName>,
+}
+
+impl RelevanceArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        let RelevanceArgs {
+            class,
+            input_relevance,
+            rule,
+            preset,
+            bias,
+            batch_norm,
+            attribution,
+        } = self;
+        class.is_some()
+            || *input_relevance
+            || !rule.is_empty()
+            || preset.is_some()
+            || bias.is_some()
+            || batch_norm.is_some()
+            || attribution.is_some()
+    }
 }
 
 /// How to print a result.

@@ -3,14 +3,17 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
-use npcov::NetworkOptions;
+use anyhow::{Context, anyhow, bail};
 use npcov::data::{Layout, Preprocessing};
-use npcov::program::LayerOptions;
+use npcov::program::{BatchNorm, LayerOptions};
+use npcov::{ExplainSettings, Method, NetworkOptions, RuleChoice};
 use serde::Deserialize;
 
-use crate::args::{DataArgs, ModelArgs};
-use crate::value::{LayerName, LayoutName, Numbers, Shape, Size, Threads};
+use crate::args::{DataArgs, ModelArgs, RelevanceArgs};
+use crate::value::{
+    AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
+    Shape, Size, Threads,
+};
 
 /// The file that is looked for in the current folder.
 const FILE: &str = "npcov.toml";
@@ -31,6 +34,8 @@ pub(crate) struct Config {
     threads: Option<Threads>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
+    #[serde(default)]
+    explain: ExplainTable,
     /// The file's folder, where its relative paths start.
     #[serde(skip)]
     folder: PathBuf,
@@ -44,6 +49,16 @@ struct PreprocessingTable {
     std: Option<Numbers>,
     resize: Option<Size>,
     layout: Option<LayoutName>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct ExplainTable {
+    rule: Option<RuleList>,
+    preset: Option<PresetName>,
+    bias: Option<BiasName>,
+    batch_norm: Option<BatchNormName>,
+    attribution: Option<AttributionName>,
 }
 
 impl Config {
@@ -87,7 +102,48 @@ impl Config {
                 select,
                 units: args.units.or(self.units).unwrap_or(false),
             },
+            ..NetworkOptions::default()
         }
+    }
+
+    /// What happens to batch normalisation when a model is explained.
+    pub(crate) fn batch_norm(&self, args: &RelevanceArgs) -> BatchNorm {
+        let name = args.batch_norm.or(self.explain.batch_norm);
+        name.map_or(BatchNorm::default(), Into::into)
+    }
+
+    /// What is explained, and how.
+    pub(crate) fn explain(&self, args: &RelevanceArgs) -> anyhow::Result<ExplainSettings> {
+        let file = &self.explain;
+        let method = match args.attribution.or(file.attribution) {
+            Some(AttributionName::GradientInput) => {
+                // In the file they are settings for another day; on the command line a mistake.
+                if !args.rule.is_empty() || args.preset.is_some() || args.bias.is_some() {
+                    bail!(
+                        "`--rule`, `--preset` and `--bias` are for `--attribution lrp`; gradients \
+                         have no rules"
+                    );
+                }
+                Method::GradientTimesInput
+            }
+            Some(AttributionName::Lrp) | None => {
+                let in_file = file.rule.as_ref().map_or(&[][..], |list| &list.0);
+                let rules = match args.rule.is_empty() {
+                    true => in_file,
+                    false => &args.rule[..],
+                };
+                Method::Lrp(RuleChoice {
+                    preset: args.preset.or(file.preset.map(|name| name.0)),
+                    rules: rules.iter().map(|s| (s.place.clone(), s.rule)).collect(),
+                    bias: args.bias.or(file.bias).map(Into::into),
+                })
+            }
+        };
+        Ok(ExplainSettings {
+            method,
+            class: args.class,
+            input: args.input_relevance,
+        })
     }
 
     /// The specification of the dataset.

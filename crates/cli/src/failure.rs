@@ -1,9 +1,10 @@
 //! Errors as the user sees them.
 
+use std::borrow::Cow;
 use std::io::ErrorKind;
 
 use npcov::data::{DataError, ReadError};
-use npcov::graph::GraphError;
+use npcov::graph::{GraphError, NodeError};
 use npcov::program::ProgramError;
 
 /// The error and its causes, one a line.
@@ -20,10 +21,33 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 }
 
 /// What the user can do about an error, where that is not obvious from its message.
-pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
+pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
+    match error.downcast_ref::<npcov::Error>()? {
+        npcov::Error::Program(ProgramError::NotExplained(nodes)) => Some(rules_for(nodes).into()),
+        error => fixed_hint(error).map(Cow::Borrowed),
+    }
+}
+
+/// The options that give rules to operators that have none.
+fn rules_for(nodes: &[NodeError]) -> String {
+    let mut operators: Vec<&str> = nodes.iter().map(|node| node.op_type.as_str()).collect();
+    operators.sort_unstable();
+    operators.dedup();
+    let options: Vec<String> = operators
+        .iter()
+        .map(|op| format!("--rule {op}=gradient:0.1"))
+        .collect();
+    format!(
+        "say how relevance passes: `{}` shares it by gradient times input; `identity` passes it on \
+         where input and output have the same shape",
+        options.join(" ")
+    )
+}
+
+fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
     const PATHS: &str = "relative paths start at the current folder, those in `npcov.toml` at the \
                          folder of that file";
-    Some(match error.downcast_ref::<npcov::Error>()? {
+    Some(match error {
         npcov::Error::Graph(error) => match error {
             GraphError::Io { source, .. } if source.kind() == ErrorKind::NotFound => PATHS,
             GraphError::NotOnnx { .. } => {
@@ -39,6 +63,23 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&'static str> {
         }
         npcov::Error::NoSuchOutput { .. } => {
             "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one"
+        }
+        npcov::Error::Batch { .. } => {
+            "leave `--batch` out, or export the model with an open batch axis"
+        }
+        npcov::Error::Program(ProgramError::NoLayers) => {
+            "`--layers NAME` takes the full name of any node"
+        }
+        npcov::Error::Program(ProgramError::NoSuchNode(_)) => {
+            "`--rule WHERE=RULE` takes `first`, an operator (`npcov inspect MODEL` lists them), or \
+             the name of a node, in which `*` stands for any characters"
+        }
+        npcov::Error::Program(ProgramError::NotDifferentiated(_)) => {
+            "`--attribution lrp` needs no gradients"
+        }
+        npcov::Error::RelevanceNotFinite { .. } => {
+            "something is divided by a number close to zero; a rule with a larger epsilon (`--rule \
+             epsilon:0.01`) or `--rule zplus` keeps away from that"
         }
         npcov::Error::NotFinite { .. } => {
             "numbers far from what the model was trained on can overflow; check `--divide`, \

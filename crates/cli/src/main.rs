@@ -6,9 +6,12 @@
 //! coverage that misses a threshold.
 
 mod args;
+mod compile;
 mod config;
+mod explain;
 mod failure;
 mod inspect;
+mod output;
 mod predict;
 mod printer;
 mod progress;
@@ -38,7 +41,7 @@ fn main() -> ExitCode {
         Err(error) => {
             printer.error(&failure::message(&error));
             if let Some(hint) = failure::hint(&error) {
-                printer.hint(hint);
+                printer.hint(&hint);
             }
             ExitCode::from(2)
         }
@@ -50,5 +53,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<()> {
     match &cli.command {
         Command::Inspect(args) => inspect::run(args, &config, printer),
         Command::Predict(args) => predict::run(args, &config, printer),
+        Command::Explain(args) => explain::run(args, &config, printer),
+        Command::Compile(args) => compile::run(args, &config, printer),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::bail;
 use npcov::data::{Dataset, Loader};
 use npcov::{Network, TraceFile};
 
 use crate::args::{Format, PredictArgs};
 use crate::config::Config;
+use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
     if let Some(output) = &args.output {
-        refuse_overwriting(output, &[&model, Path::new(&data)])?;
+        refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
     let network = Network::open(model, &config.network(&args.model))?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
@@ -58,25 +58,4 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         Format::Text => npcov_report::predictions(&predictions),
         Format::Json => npcov_report::json(&predictions),
     })
-}
-
-/// The output takes the place of a file of its name; the user's model or data must not be it.
-fn refuse_overwriting(output: &Path, inputs: &[&Path]) -> anyhow::Result<()> {
-    // A file that does not exist overwrites nothing.
-    let Ok(existing) = output.canonicalize() else {
-        return Ok(());
-    };
-    for input in inputs {
-        // The part behind a colon names arrays in the file.
-        let text = input.to_string_lossy();
-        let file = text.rsplit_once(':').map(|(file, _)| Path::new(file));
-        let same = |path: &Path| path.canonicalize().is_ok_and(|path| path == existing);
-        if same(input) || file.is_some_and(same) {
-            bail!(
-                "`--output {}` would overwrite what is read",
-                output.display()
-            );
-        }
-    }
-    Ok(())
 }

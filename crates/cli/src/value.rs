@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use npcov::data::Layout;
-use npcov::program::Selector;
+use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
 use serde::Deserialize;
 
 /// A shape: `3x48x192`.
@@ -84,6 +85,147 @@ impl FromStr for Threads {
     }
 }
 
+/// A number of inputs that a program takes at once. Larger ones than any machine runs are a typing
+/// error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch(pub(crate) usize);
+
+impl FromStr for Batch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Batch, String> {
+        match text.parse() {
+            Ok(count @ 1..=65_536) => Ok(Batch(count)),
+            Ok(_) => Err("use 1 to 65536".to_owned()),
+            Err(_) => Err("no whole number".to_owned()),
+        }
+    }
+}
+
+/// A relevance rule: `zplus`, or for some nodes `Conv=zplus`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct RuleSetting {
+    pub(crate) place: Option<Place>,
+    pub(crate) rule: Rule,
+}
+
+impl FromStr for RuleSetting {
+    type Err = ParseRuleError;
+
+    fn from_str(text: &str) -> Result<RuleSetting, ParseRuleError> {
+        // Options of a rule have an equals sign too: `alpha-beta:0.5,rare=off`.
+        let is_rule = |before: &str| {
+            before.split_once(':').is_some_and(|(name, _)| {
+                !matches!(name.parse::<Rule>(), Err(ParseRuleError::Name(_)))
+            })
+        };
+        let (place, rule) = match text.split_once('=') {
+            Some((place, rule)) if !is_rule(place) => {
+                let Ok(place) = place.trim().parse();
+                (Some(place), rule)
+            }
+            _ => (None, text),
+        };
+        let rule = rule.trim().parse()?;
+        Ok(RuleSetting { place, rule })
+    }
+}
+
+impl TryFrom<String> for RuleSetting {
+    type Error = ParseRuleError;
+
+    fn try_from(text: String) -> Result<RuleSetting, ParseRuleError> {
+        text.parse()
+    }
+}
+
+/// One rule in `npcov.toml`, or several.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(try_from = "RuleTexts")]
+pub(crate) struct RuleList(pub(crate) Vec<RuleSetting>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a rule or a list of rules")]
+enum RuleTexts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl TryFrom<RuleTexts> for RuleList {
+    type Error = ParseRuleError;
+
+    fn try_from(texts: RuleTexts) -> Result<RuleList, ParseRuleError> {
+        let texts = match texts {
+            RuleTexts::One(text) => vec![text],
+            RuleTexts::Many(texts) => texts,
+        };
+        let rules = texts.iter().map(|text| text.parse());
+        rules.collect::<Result<_, _>>().map(RuleList)
+    }
+}
+
+/// A preset of rules in `npcov.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct PresetName(pub(crate) Preset);
+
+impl TryFrom<String> for PresetName {
+    type Error = ParseRuleError;
+
+    fn try_from(text: String) -> Result<PresetName, ParseRuleError> {
+        text.parse().map(PresetName)
+    }
+}
+
+/// Whether biases take a share of relevance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BiasName {
+    /// They take none: relevance is conserved
+    Ignore,
+    /// They take their share, as in zennit and captum
+    Absorb,
+}
+
+impl From<BiasName> for Bias {
+    fn from(name: BiasName) -> Bias {
+        match name {
+            BiasName::Ignore => Bias::Ignore,
+            BiasName::Absorb => Bias::Absorb,
+        }
+    }
+}
+
+/// What happens to batch normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BatchNormName {
+    /// It passes relevance on unchanged
+    Identity,
+    /// It becomes part of the convolution before it
+    Fold,
+}
+
+impl From<BatchNormName> for BatchNorm {
+    fn from(name: BatchNormName) -> BatchNorm {
+        match name {
+            BatchNormName::Identity => BatchNorm::Identity,
+            BatchNormName::Fold => BatchNorm::Fold,
+        }
+    }
+}
+
+/// A way to compute relevance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AttributionName {
+    /// Layer-wise relevance propagation
+    Lrp,
+    /// The gradient of the logit, times the neuron's value
+    GradientInput,
+}
+
 /// A number for all channels, or one for each: `0.5`, `[0.48, 0.46, 0.41]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a number or a list of numbers")]
@@ -145,5 +287,38 @@ mod tests {
         }
         assert_eq!("32x64".parse(), Ok(Size(32, 64)));
         assert!("32".parse::<Size>().is_err() && "1x2x3".parse::<Size>().is_err());
+    }
+
+    #[test]
+    fn rules_with_and_without_a_place() {
+        let rare_off = Rule::AlphaBeta {
+            beta: 0.5,
+            epsilon: 1e-6,
+            rare: false,
+        };
+        for (text, place, rule) in [
+            ("zplus", None, Rule::Z_PLUS),
+            ("alpha-beta:0.5,rare=off", None, rare_off),
+            ("Conv=alpha-beta:0.5,rare=off", Some("Conv"), rare_off),
+            ("model/conv:0=flat", Some("model/conv:0"), Rule::Flat),
+            ("/3/*=identity", Some("/3/*"), Rule::Identity),
+            // A node may have a rule's name.
+            ("flat=flat", Some("flat"), Rule::Flat),
+        ] {
+            let place = place.map(|name| Place::Named(name.to_owned()));
+            assert_eq!(text.parse(), Ok(RuleSetting { place, rule }), "{text}");
+        }
+        let first: RuleSetting = "first=zbox:0,1".parse().unwrap();
+        assert_eq!(first.place, Some(Place::First));
+        for wrong in [
+            "",
+            "Conv=",
+            "Conv",
+            "zbox:1=flat",
+            "=",
+            "epsilon:1,rare=off",
+        ] {
+            assert!(wrong.parse::<RuleSetting>().is_err(), "{wrong}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use npcov_data::DataError;
 use npcov_engine::EngineError;
-use npcov_graph::GraphError;
+use npcov_graph::{GraphError, OpError};
 use npcov_program::ProgramError;
 
 /// Why a model or dataset cannot be used.
@@ -52,10 +52,51 @@ pub enum Error {
         /// Number of classes.
         classes: usize,
     },
+    /// The model cannot be run on so many inputs at once.
+    #[error(
+        "the model's file fixes its batch size at {own}, and with {batch} inputs at a time it is another model"
+    )]
+    Batch {
+        /// The number of inputs asked for.
+        batch: usize,
+        /// The number that the file fixes.
+        own: usize,
+    },
+    /// There is no such input in the dataset.
+    #[error("no input {index} in `{data}`: {}", extent(*.inputs))]
+    Index {
+        /// The dataset.
+        data: String,
+        /// The position asked for.
+        index: usize,
+        /// Number of inputs there are.
+        inputs: usize,
+    },
+    /// A relevance is no number.
+    #[error("input {row}: the relevance of {layer} is not finite")]
+    RelevanceNotFinite {
+        /// The input's position in the dataset.
+        row: usize,
+        /// The layer, in words.
+        layer: String,
+    },
+    /// A picture cannot be encoded.
+    #[error("cannot draw the heat map: {0}")]
+    Png(String),
+    /// A program cannot be written as ONNX.
+    #[error("cannot write the program as ONNX: {0}")]
+    Export(OpError),
     /// The model computed something that is no number.
     #[error("input {row}: the model's logits are not finite")]
     NotFinite {
         /// The input's position in the dataset.
         row: usize,
     },
+}
+
+fn extent(count: usize) -> String {
+    match count {
+        0 => "it is empty".to_owned(),
+        count => format!("it has inputs 0 to {}", count - 1),
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! This is where a model and data meet. A [`Network`] is a classifier that is ready to be asked: its
 //! logits and path layers are found. A [`Tracer`] runs it over a dataset, on any number of threads,
-//! and hands on logits and activations in the order of the data. The verbs [`inspect`] and
-//! [`predict`] are what the commands of that name do.
+//! and hands on logits and activations in the order of the data. The verbs [`inspect`],
+//! [`predict`], [`Explainer`] and [`compile`] are what the commands of those names do.
 //!
 //! ```
 //! use npcov::data::{Dataset, Loader, Preprocessing};
@@ -31,17 +31,28 @@
 //! programs from them, [`engine`] runs those, [`data`] reads datasets. The command line
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
+mod compile;
 mod error;
+mod explain;
+mod heatmap;
 mod inspect;
+mod method;
 mod network;
 mod predict;
 mod trace_file;
 mod tracer;
 
+pub use compile::{Compilation, ProgramKind, compile};
 pub use error::Error;
+pub use explain::{
+    ClassLogit, ExplainSettings, Explained, Explainer, Explanation, Explanations, LayerRelevance,
+    LayerSummary, NeuronCount, NeuronRelevance, Spread,
+};
+pub use heatmap::Heatmap;
 pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
 };
+pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions};
 pub use predict::{ClassResult, Predictions, predict};
 pub use trace_file::TraceFile;

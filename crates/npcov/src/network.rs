@@ -4,11 +4,12 @@ use std::path::Path;
 
 use npcov_engine::{EngineError, Executor};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Ending, Graph, Model, ShapeDisplay, Specialisation, ValueId,
+    Classifier, Declaration, Dim, Ending, Graph, GraphError, Model, ShapeDisplay, Specialisation,
+    ValueId, fold_batch_norm,
 };
 use npcov_program::{
-    Attribution, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap, explain,
-    path_layers, trace,
+    Attribution, BatchNorm, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap,
+    explain, path_layers, trace,
 };
 
 use crate::error::Error;
@@ -23,6 +24,12 @@ pub struct NetworkOptions {
     pub output: Option<String>,
     /// Which layers are path layers.
     pub layers: LayerOptions,
+    /// Whether batch normalisation becomes part of the convolution before it. Logits stay the same
+    /// up to rounding; relevances do not.
+    pub batch_norm: BatchNorm,
+    /// Number of inputs that the graph takes at once. By default 1, or what the model fixes in a
+    /// way that cannot be undone.
+    pub batch: Option<usize>,
 }
 
 /// A classifier: its graph for one input, its logits and its path layers.
@@ -31,6 +38,7 @@ pub struct Network {
     graph: Graph,
     classifier: Classifier,
     layers: Vec<PathLayer>,
+    batch_norm: BatchNorm,
     batch: usize,
     declared_batch: Option<usize>,
 }
@@ -47,7 +55,8 @@ impl Network {
     /// Finds the logits and path layers of a model.
     ///
     /// A model whose file fixes a batch size above 1 is used for one input at a time when that
-    /// gives the same logits, which is tried out; else it is run at its own batch size.
+    /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
+    /// size that `options` ask for is tried out in the same way where the file fixes another one.
     pub fn new(model: Model, options: &NetworkOptions) -> Result<Network, Error> {
         let inputs = model.inputs();
         let [input] = &inputs[..] else {
@@ -58,36 +67,48 @@ impl Network {
             Some([Dim::Fixed(n), _, ..]) => Some(*n),
             _ => None,
         };
-        let specialised = |rebatch: bool| -> Result<(Graph, Classifier), Error> {
-            let batch = if rebatch {
-                1
-            } else {
-                declared_batch.unwrap_or(1)
-            };
+        let specialised = |batch: usize| -> Result<(Graph, Classifier), Error> {
             let specialisation = Specialisation {
                 batch,
-                rebatch,
+                rebatch: declared_batch.is_some_and(|declared| declared != batch),
                 shapes: shapes(input, options.input_shape.as_deref(), batch)?,
                 ..Specialisation::default()
             };
-            let graph = model.specialise(&specialisation)?;
+            let mut graph = model.specialise(&specialisation)?;
+            if options.batch_norm == BatchNorm::Fold {
+                graph = fold_batch_norm(&graph)
+                    .map_err(|error| GraphError::Invalid(error.to_string()))?;
+            }
             let output = output(&model, &graph, options.output.as_deref())?;
             let classifier = Classifier::find(&graph, output);
             Ok((graph, classifier))
         };
-        let own = match declared_batch {
-            Some(n) if n > 1 => n,
-            _ => 1,
+        // Zero inputs at a time are none that could be run.
+        let own = declared_batch.unwrap_or(1).max(1);
+        let rebatched = |batch: usize| {
+            let found = specialised(batch).ok()?;
+            let whole = specialised(own).ok()?;
+            agree((&whole, own), (&found, batch)).then_some(found)
         };
-        let single = match own {
-            1 => None,
-            own => specialised(true).ok().filter(
-                |single| matches!(specialised(false), Ok(whole) if agree(&whole, single, own)),
-            ),
-        };
-        let (batch, (graph, classifier)) = match single {
-            Some(single) => (1, single),
-            None => (own, specialised(false)?),
+        let (batch, (graph, classifier)) = match options.batch {
+            Some(batch) if declared_batch.is_some_and(|declared| declared != batch) => {
+                let found = rebatched(batch).ok_or(Error::Batch { batch, own })?;
+                (batch, found)
+            }
+            Some(batch) => {
+                let found = specialised(batch)?;
+                // A vector has no batch axis.
+                let takes = |&i| found.0.shape(i).first() == Some(&batch);
+                if !found.0.inputs().first().is_some_and(takes) {
+                    return Err(Error::Batch { batch, own });
+                }
+                (batch, found)
+            }
+            None if own == 1 => (1, specialised(1)?),
+            None => match rebatched(1) {
+                Some(single) => (1, single),
+                None => (own, specialised(own)?),
+            },
         };
         let layers = match path_layers(&graph, &classifier, batch, &options.layers) {
             // A linear classifier: it can be asked for logits all the same.
@@ -98,6 +119,7 @@ impl Network {
             graph,
             classifier,
             layers,
+            batch_norm: options.batch_norm,
             batch,
             declared_batch,
         })
@@ -119,8 +141,13 @@ impl Network {
         &self.layers
     }
 
-    /// Number of inputs that the graph takes at once: 1, unless the model fixes its batch size in
-    /// a way that cannot be undone.
+    /// What has become of batch normalisation.
+    pub fn batch_norm(&self) -> BatchNorm {
+        self.batch_norm
+    }
+
+    /// Number of inputs that the graph takes at once: 1, unless another number was asked for or the
+    /// model fixes one in a way that cannot be undone.
     pub fn batch(&self) -> usize {
         self.batch
     }
@@ -142,16 +169,7 @@ impl Network {
 
     /// Shape of one input, without the batch axis.
     pub fn sample_shape(&self) -> &[usize] {
-        let shape = self
-            .graph
-            .inputs()
-            .first()
-            .map_or(&[][..], |&i| self.graph.shape(i));
-        match shape {
-            // A vector without a batch axis is one input.
-            [_] | [] => shape,
-            [_, rest @ ..] => rest,
-        }
+        sample_shape(&self.graph)
     }
 
     /// The class that logits stand for; the first of several that are largest.
@@ -166,6 +184,16 @@ impl Network {
             }
         }
         best
+    }
+
+    /// The logit of a class. Where a single one tells two classes apart, it speaks for the second
+    /// and its negative for the first.
+    pub fn logit(&self, logits: &[f32], class: usize) -> Option<f32> {
+        match (self.classifier.ending, class) {
+            (Ending::Sigmoid, 0) => logits.first().map(|z| -z),
+            (Ending::Sigmoid, 1) => logits.first().copied(),
+            _ => logits.get(class).copied(),
+        }
     }
 
     /// What programs are made from.
@@ -200,6 +228,16 @@ impl Network {
     ) -> Result<Tracer, Error> {
         let program = explain(&self.subject(), attribution, options)?;
         Tracer::new(program, self.batch)
+    }
+}
+
+/// Shape of one input of a graph, without the batch axis.
+pub(crate) fn sample_shape(graph: &Graph) -> &[usize] {
+    let shape = graph.inputs().first().map_or(&[][..], |&i| graph.shape(i));
+    match shape {
+        // A vector without a batch axis is one input.
+        [_] | [] => shape,
+        [_, rest @ ..] => rest,
     }
 }
 
@@ -242,10 +280,18 @@ fn output(model: &Model, graph: &Graph, name: Option<&str>) -> Result<ValueId, E
         })
 }
 
-/// Whether a graph for one input gives the logits that the graph for `n` inputs gives, tried with
-/// different inputs in all `n` places.
-fn agree(whole: &(Graph, Classifier), single: &(Graph, Classifier), n: usize) -> bool {
-    let run = |(graph, classifier): &(Graph, Classifier), rows: usize| {
+/// A graph with its logits, and the number of inputs it is for.
+type Candidate<'a> = (&'a (Graph, Classifier), usize);
+
+/// Whether two graphs for different numbers of inputs give the same logits, tried with different
+/// inputs in all places of both.
+fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
+    // Both see the same inputs, in whole batches of their own.
+    let mut inputs = a.1.max(1);
+    while !inputs.is_multiple_of(b.1.max(1)) {
+        inputs += a.1.max(1);
+    }
+    let run = |((graph, classifier), rows): Candidate<'_>| {
         let mut program = graph.clone();
         program.set_outputs(vec![classifier.logits]);
         let executor = Executor::new(&program.pruned())?;
@@ -253,7 +299,7 @@ fn agree(whole: &(Graph, Classifier), single: &(Graph, Classifier), n: usize) ->
         // A fixed pattern without period in the places that models distinguish.
         let number = |i: usize| ((i * 7919 + i / 97 * 31) % 1009) as f32 / 1009.0 - 0.3;
         let mut logits = Vec::new();
-        for start in (0..n).step_by(rows) {
+        for start in (0..inputs).step_by(rows) {
             let input: Vec<f32> = (start * len..(start + rows) * len).map(number).collect();
             let mut output = vec![0.0; executor.output_lens().sum()];
             executor
@@ -263,7 +309,7 @@ fn agree(whole: &(Graph, Classifier), single: &(Graph, Classifier), n: usize) ->
         }
         Ok::<_, EngineError>(logits)
     };
-    match (run(whole, n), run(single, 1)) {
+    match (run(a), run(b)) {
         (Ok(a), Ok(b)) => {
             let scale = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
             a.len() == b.len()

@@ -1,4 +1,4 @@
-//! Logits, predictions and activations as an npz file.
+//! Logits, predictions, activations and relevances as an npz file.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,10 @@ use crate::tracer::{Batch, Tracer};
 
 /// An npz file that takes the results of a tracer, batch by batch.
 ///
-/// It holds `logits` (f32, inputs x logits), `prediction` (i64, inputs) and for every path layer
-/// that the tracer computes `activation.0`, `activation.1`, ... (f32, inputs x neurons), from
-/// input to output. Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
+/// It holds `logits` (f32, inputs x logits), `prediction` (i64, inputs) and for every path layer,
+/// from input to output, what the tracer computes: `activation.0`, `activation.1`, ... and
+/// `relevance.0`, `relevance.1`, ... (f32, inputs x neurons). The relevance of the input is
+/// `relevance.input` (f32, inputs x the shape of one input). Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
 pub struct TraceFile {
     writer: NpzWriter,
     prediction: Column<i64>,
@@ -27,11 +28,11 @@ impl TraceFile {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         let prediction = writer.array("prediction", &[])?;
         let mut outputs = Vec::new();
-        for (output, len) in tracer.outputs().iter().zip(tracer.output_lens()) {
+        for (output, shape) in tracer.outputs().iter().zip(tracer.output_shapes()) {
             let is_tap = matches!(output, Output::Tap(tap) if *tap != Tap::activation(tap.layer));
             outputs.push(match is_tap {
                 true => None,
-                false => Some(writer.array(&output.name(), &[len])?),
+                false => Some(writer.array(&output.name(), &shape)?),
             });
         }
         Ok(TraceFile {

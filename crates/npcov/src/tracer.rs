@@ -1,4 +1,4 @@
-//! Running a trace over a dataset.
+//! Running a program over a dataset.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,19 +11,21 @@ use npcov_engine::{Executor, LANES, Worker};
 use npcov_program::{Output, Program};
 
 use crate::error::Error;
+use crate::network::sample_shape;
 
 /// Buffers in flight for each thread: one being filled, others waiting for their turn.
 const BUFFERS_PER_THREAD: usize = 4;
 
-/// A trace, ready to run.
+/// A program, ready to run on the inputs of a dataset.
 pub struct Tracer {
     executor: Executor,
     outputs: Vec<Output>,
+    sample_shape: Vec<usize>,
     /// Inputs in each lane.
     batch: usize,
 }
 
-/// The results of some inputs: one vector for each output of the trace, inputs one after the other.
+/// The results of some inputs: one vector for each output of the program, inputs one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Positions in the dataset.
@@ -36,6 +38,7 @@ impl Tracer {
     pub(crate) fn new(program: Program, batch: usize) -> Result<Tracer, Error> {
         Ok(Tracer {
             executor: Executor::new(&program.graph)?,
+            sample_shape: sample_shape(&program.graph).to_vec(),
             outputs: program.outputs,
             batch,
         })
@@ -54,6 +57,18 @@ impl Tracer {
             .collect()
     }
 
+    /// The shape that each output has for one input: that of the model's input for what belongs to
+    /// its elements, else one axis.
+    pub fn output_shapes(&self) -> Vec<Vec<usize>> {
+        let outputs = self.outputs.iter().zip(self.output_lens());
+        outputs
+            .map(|(output, len)| match output {
+                Output::InputRelevance | Output::InputGradient => self.sample_shape.clone(),
+                _ => vec![len],
+            })
+            .collect()
+    }
+
     /// Bytes of memory that `threads` threads will need.
     pub fn bytes(&self, threads: usize) -> usize {
         threads * self.executor.worker_bytes()
@@ -64,7 +79,7 @@ impl Tracer {
         LANES * self.batch
     }
 
-    /// Runs the trace on a range of a dataset, on `threads` threads, and hands the results to
+    /// Runs the program on a range of a dataset, on `threads` threads, and hands the results to
     /// `sink` in the order of the dataset. The results are the same bits for any number of
     /// threads and any range. An error of the sink ends the run.
     pub fn run<E: From<Error>>(

@@ -84,6 +84,22 @@ fn a_batch_without_meaning_is_undone() {
     assert_close(&logits(&network), &each_alone());
 }
 
+fn at_once(batch: usize) -> NetworkOptions {
+    NetworkOptions {
+        batch: Some(batch),
+        ..NetworkOptions::default()
+    }
+}
+
+/// Six inputs at a time and four have twelve as their first whole number of batches.
+#[test]
+fn a_batch_without_meaning_can_be_another() {
+    let network = Network::new(model(|_, h| h), &at_once(6)).unwrap();
+    assert_eq!(network.batch(), 6);
+    assert_eq!(network.sample_shape(), [WIDTH]);
+    assert_close(&logits(&network), &each_alone());
+}
+
 /// A Reshape that names the batch size only fits whole batches.
 #[test]
 fn a_batch_that_the_shapes_need_is_kept() {
@@ -120,6 +136,20 @@ fn a_batch_whose_inputs_depend_on_each_other_is_kept() {
     };
     let network = Network::new(model(centred), &NetworkOptions::default()).unwrap();
     assert_eq!(network.batch(), BATCH);
+    let refused = Network::new(model(centred), &at_once(2)).unwrap_err();
+    assert!(matches!(
+        refused,
+        Error::Batch {
+            batch: 2,
+            own: BATCH
+        }
+    ));
+    assert_eq!(
+        Network::new(model(centred), &at_once(BATCH))
+            .unwrap()
+            .batch(),
+        BATCH
+    );
     // The first eight rows are two whole batches.
     let rows = rows();
     let mut all = Vec::new();

@@ -82,7 +82,7 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "unknown" } else { text }
 }
 
-fn port(port: &Port) -> String {
+pub(crate) fn port(port: &Port) -> String {
     let dtype = port.dtype.as_deref().unwrap_or("not numbers");
     let shape = match &port.shape {
         None => "shape unknown".to_owned(),

@@ -25,11 +25,15 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod compilation;
+mod explanation;
 mod inspection;
 mod json;
 mod predictions;
 mod table;
 
+pub use compilation::compilation;
+pub use explanation::{explanation, explanations};
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};
 pub use predictions::predictions;

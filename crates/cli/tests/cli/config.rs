@@ -63,6 +63,39 @@ fn flags_override_the_file() {
 }
 
 #[test]
+fn rules_come_from_the_file_and_flags_override_them() {
+    let project = Project::new();
+    let relevances = |arguments: &str| {
+        let command = format!("explain --limit 5 --output out.npz {arguments}");
+        let outcome = project.run(&command);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        (outcome.stdout, project.rows("out.npz", "relevance.0"))
+    };
+    let table = "\n[explain]\npreset = \"epsilon-plus\"\nrule = [\"first=flat\"]\n\
+                 bias = \"ignore\"\nbatch-norm = \"fold\"\n";
+    let settings = SETTINGS
+        .replace("lenet", "resnet8")
+        .replace("\"/4/*\", -1", "0");
+    project.write("npcov.toml", format!("{settings}{table}"));
+    let from_file = relevances("");
+    let overridden = relevances("--rule first=zplus --bias absorb --batch-norm identity");
+    assert_ne!(from_file.1, overridden.1);
+    project.write("npcov.toml", &settings);
+    let from_flags =
+        relevances("--preset epsilon-plus --rule first=flat --bias ignore --batch-norm fold");
+    assert_eq!(from_file, from_flags);
+    let method = "Conv=alpha-beta:0, first=flat, bias ignore, batch norm fold\n";
+    assert!(from_file.0.contains(method), "{}", from_file.0);
+    let one = format!("{settings}\n[explain]\nrule = \"zplus\"\nattribution = \"lrp\"\n");
+    project.write("npcov.toml", one);
+    let zplus = relevances("").0;
+    assert!(zplus.contains("lrp alpha-beta:0, bias ignore"), "{zplus}");
+    // Rules in the file are no mistake when a flag asks for gradients.
+    let gradient = relevances("--attribution gradient-input").0;
+    assert!(gradient.contains("method  gradient-input\n"), "{gradient}");
+}
+
+#[test]
 fn units_can_be_switched_off_again() {
     let project = Project::new();
     project.write(
@@ -110,6 +143,10 @@ fn mistakes_in_the_file() {
         "[preprocessing]\nmean = \"0.5\"\n",
         "[preprocessing]\nlayout = \"whc\"\n",
         "model = \n",
+        "[explain]\nrule = [\"zplus\", \"omega\"]\n",
+        "[explain]\npreset = \"best\"\n",
+        "[explain]\nbias = \"absorbed\"\n",
+        "[explain]\nrules = \"zplus\"\n",
     ]
     .iter()
     .enumerate()

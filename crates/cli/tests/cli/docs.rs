@@ -1,18 +1,30 @@
-//! The outputs in the guide are what the commands print.
+//! The outputs in the guides are what the commands print.
 
 use std::path::{Path, PathBuf};
 
 use crate::support::Project;
 
-fn guide() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide-inspect-predict.md")
+fn guide(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name)
 }
 
-/// With `NPCOV_UPDATE_DOCS` set, writes the outputs into the guide instead.
 #[test]
-fn outputs_in_the_guide_are_real() {
+fn outputs_in_the_first_guide_are_real() {
+    compare("guide-inspect-predict.md");
+}
+
+#[test]
+fn outputs_in_the_guide_to_explanations_are_real() {
+    compare("guide-explain.md");
+}
+
+/// Runs the commands of a guide. With `NPCOV_UPDATE_DOCS` set, writes their outputs into it instead.
+fn compare(name: &str) {
+    let guide = guide(name);
     let project = Project::with_fixtures_in("fixtures");
-    let text = std::fs::read_to_string(guide()).unwrap();
+    let text = std::fs::read_to_string(&guide).unwrap();
     let mut actual = String::new();
     let mut lines = text.lines();
     let mut commands = 0;
@@ -30,7 +42,7 @@ fn outputs_in_the_guide_are_real() {
     }
     assert!(commands >= 4, "{commands} commands are few");
     if std::env::var_os("NPCOV_UPDATE_DOCS").is_some() {
-        std::fs::write(guide(), actual).unwrap();
+        std::fs::write(&guide, actual).unwrap();
     } else {
         assert!(
             text == actual,

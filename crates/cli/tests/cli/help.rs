@@ -7,7 +7,7 @@ use crate::support::Project;
 #[test]
 fn help() {
     let project = Project::new();
-    for command in ["", "inspect", "predict"] {
+    for command in ["", "inspect", "predict", "explain", "compile"] {
         let name = |flag: &str| format!("help_{command}{flag}");
         assert_snapshot!(
             name("_long"),

@@ -7,7 +7,7 @@ use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use tempfile::TempDir;
 
-/// A temporary folder to run commands in, with all fixtures in it.
+/// A temporary folder to run commands in, with all models and data of the fixtures in it.
 pub(crate) struct Project {
     folder: TempDir,
 }
@@ -34,6 +34,9 @@ impl Project {
         };
         for entry in std::fs::read_dir(fixtures()).unwrap() {
             let path = entry.unwrap().path();
+            if path.is_dir() {
+                continue;
+            }
             let name = path.file_name().unwrap().to_str().unwrap();
             project.write(&format!("{folder}/{name}"), std::fs::read(&path).unwrap());
         }

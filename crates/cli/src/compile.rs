@@ -1,0 +1,50 @@
+//! `npcov compile`.
+
+use anyhow::bail;
+use npcov::program::Term;
+use npcov::{Network, NetworkOptions, ProgramKind};
+
+use crate::args::{CompileArgs, Format, LossName, ProgramName};
+use crate::config::Config;
+use crate::output::refuse_overwriting;
+use crate::printer::Printer;
+
+/// Writes a program as ONNX and prints what it takes and gives.
+pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let model = config.model(&args.model)?;
+    refuse_overwriting("--output", &args.output, &[&model])?;
+    if args.loss.is_some() && args.program != ProgramName::Gradient {
+        bail!("`--loss` is for `--program gradient`");
+    }
+    let relevance = &args.relevance;
+    let (kind, batch_norm) = match args.program {
+        ProgramName::Explain => (
+            ProgramKind::Explain(config.explain(relevance)?),
+            config.batch_norm(relevance),
+        ),
+        // Silence would let a user believe that they count.
+        _ if relevance.is_given() => {
+            bail!("options of relevance are for `--program explain`")
+        }
+        ProgramName::Trace => (ProgramKind::Trace, Default::default()),
+        ProgramName::Mask => (ProgramKind::Mask, Default::default()),
+        ProgramName::Gradient => {
+            let term = match args.loss {
+                Some(LossName::CrossEntropy) | None => Term::CrossEntropy,
+                Some(LossName::Margin) => Term::Margin,
+            };
+            (ProgramKind::Gradient(term.into()), Default::default())
+        }
+    };
+    let options = NetworkOptions {
+        batch_norm,
+        batch: args.batch.map(|batch| batch.0),
+        ..config.network(&args.model)
+    };
+    let network = Network::open(&model, &options)?;
+    let written = npcov::compile(&network, &kind, &args.output)?;
+    printer.data(&match args.format {
+        Format::Text => npcov_report::compilation(&written),
+        Format::Json => npcov_report::json(&written),
+    })
+}

@@ -1,0 +1,95 @@
+//! `npcov compile`.
+//!
+//! What the files compute in ONNX Runtime is checked by `scripts/agreement_relevance.py`.
+
+use insta::assert_snapshot;
+use npcov::engine::Executor;
+use npcov::graph::{Model, Specialisation};
+
+use crate::support::Project;
+
+#[test]
+fn a_trace_is_a_model_again() {
+    let project = Project::new();
+    assert_snapshot!(project.snapshot("compile lenet.onnx --program trace -o trace.onnx"));
+    let data = "--data fashion-1000.npz --divide 255 --limit 50";
+    for (model, out) in [("lenet", "a"), ("trace", "b")] {
+        let outcome = project.run(&format!("predict {model}.onnx {data} --output {out}.npz"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    }
+    let logits = |file: &str| project.rows(file, "logits");
+    assert_eq!(logits("a.npz"), logits("b.npz"));
+    // The activations of the first are outputs of the second.
+    let command = format!("predict trace.onnx {data} --output-name activation.1 --output c.npz");
+    let outcome = project.run(&command);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(project.rows("a.npz", "activation.1"), logits("c.npz"));
+}
+
+#[test]
+fn masks_switch_neurons_off() {
+    let project = Project::new();
+    assert_snapshot!(project.snapshot("compile lenet.onnx --program mask --batch 2 -o mask.onnx"));
+    let model = Model::read(project.path("mask.onnx")).unwrap();
+    let graph = model.specialise(&Specialisation::default()).unwrap();
+    let executor = Executor::new(&graph).unwrap();
+    let pixels = &project.rows("fashion-1000.npz", "x")[..2];
+    let image: Vec<f32> = pixels.concat().iter().map(|x| x / 255.0).collect();
+    let run = |last: f32| {
+        let masks = [vec![1.0; 12], vec![1.0; 24], vec![last; 128]];
+        let mut inputs = vec![image.as_slice()];
+        inputs.extend(masks.iter().map(Vec::as_slice));
+        let mut logits = vec![0.0; 20];
+        let mut worker = executor.worker().unwrap();
+        worker
+            .run(1, &inputs, &mut [logits.as_mut_slice()])
+            .unwrap();
+        logits
+    };
+    let command = "predict lenet.onnx --data fashion-1000.npz --divide 255 --limit 2";
+    assert_eq!(
+        project.run(&format!("{command} --output out.npz")).code,
+        Some(0)
+    );
+    assert_eq!(run(1.0), project.rows("out.npz", "logits").concat());
+    // Without the last hidden layer only biases are left: the same for all inputs.
+    let off = run(0.0);
+    assert!(off != run(1.0) && off[..10] == off[10..]);
+}
+
+#[test]
+fn relevances_and_gradients() {
+    let project = Project::new();
+    let command = "compile resnet8.onnx --program explain --input-relevance --batch 4 -o out.onnx";
+    assert_snapshot!(project.snapshot(command));
+    assert_snapshot!(project.snapshot("compile keras.onnx --program gradient -o out.onnx"));
+    let command = "compile lenet.onnx --program gradient --loss margin -o out.onnx --format json";
+    assert_snapshot!(project.snapshot(command));
+    let command = "compile mobilenet.onnx --program explain --batch-norm fold --rule zplus \
+                   --class 3 -o out.onnx";
+    assert_eq!(project.run(command).code, Some(0));
+}
+
+#[test]
+fn errors() {
+    let project = Project::new();
+    for (name, arguments) in [
+        (
+            "batch",
+            "lenet-batch1-flatten.onnx --program explain --batch 8",
+        ),
+        ("batch_zero", "lenet.onnx --program explain --batch 0"),
+        ("rules", "lenet.onnx --program trace --rule zplus"),
+        ("loss", "lenet.onnx --program explain --loss margin"),
+        ("program", "lenet.onnx --program path"),
+        ("no_program", "lenet.onnx"),
+        ("class", "lenet.onnx --program explain --class 10"),
+    ] {
+        let snapshot = project.snapshot(&format!("compile {arguments} -o out.onnx"));
+        assert!(snapshot.contains("exit code: 2"), "{snapshot}");
+        assert_snapshot!(format!("error_{name}"), snapshot);
+    }
+    assert!(!project.path("out.onnx").exists());
+    let command = "compile lenet.onnx --program trace -o lenet.onnx";
+    assert_snapshot!(project.snapshot(command));
+}

@@ -1,0 +1,255 @@
+//! `npcov explain`.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::onnx::{model, node};
+use crate::support::Project;
+
+const FASHION: &str = "--data fashion-1000.npz --divide 255";
+
+#[test]
+fn one_input() {
+    let project = Project::new();
+    assert_snapshot!(project.snapshot(&format!("explain resnet8.onnx {FASHION} --index 0")));
+    let png = std::fs::read(project.path("fashion-1000-0-heatmap.png")).unwrap();
+    // Width and height stand at bytes 16 and 20: twice 28 pixels, eight times enlarged, in a frame.
+    assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
+    assert_eq!(png[16..24], [0, 0, 1, 216, 0, 0, 0, 240]);
+}
+
+#[test]
+fn all_inputs() {
+    let project = Project::new();
+    let command = format!("explain lenet.onnx {FASHION} --limit 100 --top 3");
+    assert_snapshot!(project.snapshot(&command));
+}
+
+#[test]
+fn json() {
+    let project = Project::new();
+    let command = format!("explain lenet.onnx {FASHION} --layers 0,-1 --top 2 --format json");
+    let one = project.run(&format!("{command} --index 1 --heatmap why.png"));
+    assert_snapshot!(rounded(&one.stdout));
+    assert!(project.path("why.png").exists());
+    let all = project.run(&format!("{command} --limit 20"));
+    assert_snapshot!(rounded(&all.stdout));
+}
+
+/// A document with four digits of each number.
+fn rounded(json: &str) -> String {
+    fn round(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                let digits = format!("{:.3e}", number.as_f64().unwrap());
+                *value = digits.parse::<f64>().unwrap().into();
+            }
+            Value::Array(values) => values.iter_mut().for_each(round),
+            Value::Object(fields) => fields.values_mut().for_each(round),
+            _ => {}
+        }
+    }
+    let mut value: Value = serde_json::from_str(json).unwrap();
+    round(&mut value);
+    format!("{value:#}")
+}
+
+/// The logit of a class that is not predicted is often negative.
+#[test]
+fn another_class_and_a_logit_that_is_not_positive() {
+    let project = Project::new();
+    let command = format!("explain lenet.onnx {FASHION} --class 0 --no-heatmap");
+    assert_snapshot!(project.snapshot(&format!("{command} --index 0")));
+    assert!(!project.path("fashion-1000-0-heatmap.png").exists());
+}
+
+#[test]
+fn gradients() {
+    let project = Project::new();
+    let command = format!("explain lenet.onnx {FASHION} --attribution gradient-input");
+    assert_snapshot!(project.snapshot(&format!("{command} --limit 20")));
+    assert_snapshot!(project.snapshot(&format!("{command} --index 0 --no-heatmap --top 2")));
+}
+
+#[test]
+fn the_output_holds_relevances() {
+    let project = Project::new();
+    let command = format!("explain lenet.onnx {FASHION} --output out.npz");
+    let outcome = project.run(&format!("{command} --limit 30 --input-relevance"));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let logits = project.rows("out.npz", "logits");
+    let prediction = project.rows("out.npz", "prediction");
+    let layers = ["0", "1", "2", "input"];
+    let layers = layers.map(|l| project.rows("out.npz", &format!("relevance.{l}")));
+    assert_eq!(layers.each_ref().map(|l| l[0].len()), [6, 12, 64, 784]);
+    for row in 0..30 {
+        let logit = logits[row][prediction[row][0] as usize];
+        // All path layers are cut layers, and biases are ignored.
+        for layer in &layers[..3] {
+            let sum: f32 = layer[row].iter().sum();
+            assert!(
+                (sum - logit).abs() < 1e-3 * logit.abs(),
+                "{sum} for {logit}"
+            );
+        }
+    }
+    // One input by itself gives the bits that it has among others.
+    let outcome = project.run(&format!("{command} --index 17 --no-heatmap"));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        project.rows("out.npz", "relevance.1"),
+        [layers[1][17].clone()]
+    );
+    assert_eq!(
+        project.rows("out.npz", "relevance.input"),
+        [layers[3][17].clone()]
+    );
+    // Without being asked for, it is not there.
+    let outcome = project.run(&format!("{command} --limit 2"));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let bytes = std::fs::read(project.path("out.npz")).unwrap();
+    let name = b"relevance.input";
+    assert!(!bytes.windows(name.len()).any(|w| w == name));
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let project = Project::new();
+    let outputs = ["1", "3"].map(|threads| {
+        let outcome = project.run(&format!(
+            "explain mobilenet.onnx {FASHION} --limit 100 --threads {threads} --output out.npz"
+        ));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        (
+            outcome.stdout,
+            std::fs::read(project.path("out.npz")).unwrap(),
+        )
+    });
+    assert!(outputs[0] == outputs[1]);
+}
+
+/// The first layer of a chain of rules decides about the input alone.
+#[test]
+fn rules_are_applied_where_they_are_given() {
+    let project = Project::new();
+    let relevances = |rules: &str| {
+        let command = format!("explain lenet.onnx {FASHION} --limit 3 --input-relevance {rules}");
+        let outcome = project.run(&format!("{command} --output out.npz"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let layers = ["input", "0", "2"];
+        layers.map(|l| project.rows("out.npz", &format!("relevance.{l}")))
+    };
+    let default = relevances("");
+    assert_eq!(default, relevances("--rule alpha-beta:0.5"));
+    assert_eq!(default, relevances("--preset npc --bias ignore"));
+    let flat = relevances("--rule first=flat");
+    assert_ne!(default[0], flat[0]);
+    assert_eq!(default[1..], flat[1..]);
+    assert_eq!(flat, relevances("--rule /0/Conv=flat"));
+    let dense = relevances("--rule Gemm=epsilon:0.01");
+    assert_ne!(default[2], dense[2]);
+}
+
+#[test]
+fn what_is_no_image_has_no_heat_map() {
+    let project = Project::new();
+    let nodes = [node("Relu", &["x"], "relu"), node("Neg", &["relu"], "y")];
+    project.write("net.onnx", model(&[("x", "Nx3")], &nodes, &[("y", "Nx3")]));
+    project.npz("data.npz", &[3], &[1.0, 2.0, 3.0], &[2]);
+    assert_snapshot!(
+        project.snapshot("explain net.onnx --data data.npz --index 0 --rule Neg=identity")
+    );
+}
+
+/// A model that takes flat numbers is shown as the image that the data is.
+#[test]
+fn flat_models_have_heat_maps_of_images() {
+    let project = Project::new();
+    let outcome = project.run(&format!("explain mlp-matlab.onnx {FASHION} --index 2"));
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    assert!(project.path("fashion-1000-2-heatmap.png").exists());
+}
+
+#[test]
+fn every_fixture_is_explained() {
+    let project = Project::new();
+    for entry in std::fs::read_dir(crate::support::fixtures()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".onnx") {
+            continue;
+        }
+        let rules = match name.starts_with("vit") {
+            true => "--rule MatMul=gradient:0.1 --rule Softmax=gradient:0.1",
+            false => "",
+        };
+        let command = format!("explain {name} {FASHION} --limit 20 --format json {rules}");
+        let outcome = project.run(&command);
+        assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
+        let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        for layer in result["layers"].as_array().unwrap() {
+            // Rules by gradients conserve nothing.
+            if rules.is_empty() && layer["cut"] == true {
+                let mean = layer["conserved"]["mean"].as_f64().unwrap();
+                assert!((mean - 1.0).abs() < 0.01, "{name}: {layer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn errors() {
+    let project = Project::new();
+    let nodes = [node("Neg", &["x"], "y")];
+    project.write("net.onnx", model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]));
+    project.npz("data.npz", &[2], &[1.0, 2.0, 2.0, 1.0], &[0, 1]);
+    for (name, arguments) in [
+        ("class", format!("lenet.onnx {FASHION} --class 10")),
+        ("rule", format!("lenet.onnx {FASHION} --rule Conv=omega")),
+        (
+            "rule_number",
+            format!("lenet.onnx {FASHION} --rule epsilon:-1"),
+        ),
+        ("preset", format!("lenet.onnx {FASHION} --preset best")),
+        (
+            "place",
+            format!("lenet.onnx {FASHION} --rule Conv3=zplus --rule /x/*=flat"),
+        ),
+        ("index", format!("lenet.onnx {FASHION} --index 1000")),
+        ("no_rule", format!("vit.onnx {FASHION} --index 0")),
+        ("no_layers", "net.onnx --data data.npz".to_owned()),
+        (
+            "rules_for_gradients",
+            format!("lenet.onnx {FASHION} --attribution gradient-input --rule zplus"),
+        ),
+        (
+            "heatmap_of_all",
+            format!("lenet.onnx {FASHION} --heatmap all.png"),
+        ),
+        (
+            "heatmap_folder",
+            format!("lenet.onnx {FASHION} --index 0 --heatmap no/x.png"),
+        ),
+        (
+            "over_an_input",
+            format!("lenet.onnx {FASHION} --index 0 --heatmap lenet.onnx"),
+        ),
+    ] {
+        let snapshot = project.snapshot(&format!("explain {arguments}"));
+        assert!(snapshot.contains("exit code: 2"), "{snapshot}");
+        assert_snapshot!(format!("error_{name}"), snapshot);
+    }
+}
+
+/// The gradient of a root is infinite at 0.
+#[test]
+fn relevances_that_are_no_numbers() {
+    let project = Project::new();
+    let nodes = [node("Relu", &["x"], "relu"), node("Sqrt", &["relu"], "y")];
+    project.write("net.onnx", model(&[("x", "Nx1")], &nodes, &[("y", "Nx1")]));
+    let mut x = vec![1.0; 40];
+    x[37] = -1.0;
+    project.npz("data.npz", &[1], &x, &[]);
+    let command = "explain net.onnx --data data.npz --attribution gradient-input --output out.npz";
+    assert_snapshot!(project.snapshot(command));
+    assert!(!project.path("out.npz").exists());
+}

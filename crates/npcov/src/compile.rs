@@ -1,0 +1,157 @@
+//! The verb `compile`: a program of npcov as an ONNX file for any runtime.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use npcov_data::write_whole;
+use npcov_graph::{Graph, Op, OpError, Rewriter};
+use npcov_program::{Loss, Output, Program, ProgramError, explain, gradient, mask, trace};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::explain::ExplainSettings;
+use crate::inspect::{Extent, Port};
+use crate::network::Network;
+
+/// What to make of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProgramKind {
+    /// Logits and activations.
+    Trace,
+    /// Logits and relevances.
+    Explain(ExplainSettings),
+    /// Logits with neurons multiplied by masks.
+    Mask,
+    /// Logits, a loss, and its gradient with respect to the input.
+    Gradient(Loss),
+}
+
+impl ProgramKind {
+    fn program(&self, network: &Network) -> Result<Program, Error> {
+        let subject = network.subject();
+        let needs_layers = matches!(self, ProgramKind::Explain(_) | ProgramKind::Mask);
+        if needs_layers && subject.layers.is_empty() {
+            return Err(ProgramError::NoLayers.into());
+        }
+        Ok(match self {
+            ProgramKind::Trace => trace(&subject, &[])?,
+            ProgramKind::Gradient(loss) => gradient(&subject, loss)?,
+            ProgramKind::Mask => mask(&subject)?,
+            ProgramKind::Explain(settings) => {
+                let attribution = settings.method.attribution(subject.graph);
+                explain(&subject, attribution.as_ref(), &settings.options())?
+            }
+        })
+    }
+}
+
+/// A program that was written as ONNX.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compilation {
+    /// The file.
+    pub file: String,
+    /// Version of the standard operator set.
+    pub opset: i64,
+    /// What the program takes.
+    pub inputs: Vec<Port>,
+    /// What it gives: `logits`, `activation.0`, `relevance.0`, `relevance.input`, ...
+    pub outputs: Vec<Port>,
+}
+
+/// Writes a program as an ONNX file of plain operators.
+///
+/// It takes [`Network::batch`] inputs at once, and every output has a row for each.
+pub fn compile(
+    network: &Network,
+    kind: &ProgramKind,
+    path: impl AsRef<Path>,
+) -> Result<Compilation, Error> {
+    let path = path.as_ref();
+    let program = kind.program(network)?;
+    let program = with_rows(program, network.batch()).map_err(Error::Export)?;
+    let names = program.output_names();
+    let graph = &distinctly_named(&program.graph, &names).map_err(Error::Export)?;
+    let bytes = graph.to_onnx_with(&names).map_err(Error::Export)?;
+    write_whole(path, &bytes)?;
+    let port = |name: &str, id| {
+        let ty = &graph.value(id).ty;
+        Port {
+            name: name.to_owned(),
+            dtype: Some(ty.dtype.to_string()),
+            shape: Some(ty.shape.iter().map(|&n| Extent::Fixed(n)).collect()),
+            ending: None,
+        }
+    };
+    let inputs = graph.inputs().iter();
+    let outputs = names.iter().zip(graph.outputs());
+    Ok(Compilation {
+        file: path.display().to_string(),
+        opset: npcov_graph::EXPORT_OPSET,
+        inputs: inputs.map(|&id| port(&graph.value(id).name, id)).collect(),
+        outputs: outputs.map(|(name, &id)| port(name, id)).collect(),
+    })
+}
+
+/// The same program with `batch` rows in every output: of their own shape where they belong to the
+/// input's elements, one number where they are a loss, else a vector. For one input a program may leave axes of
+/// extent 1 out, or keep some that nobody needs; readers of a file want one shape for all batches.
+fn with_rows(mut program: Program, batch: usize) -> Result<Program, OpError> {
+    let mut outputs = program.graph.outputs().to_vec();
+    for (id, output) in outputs.iter_mut().zip(&program.outputs) {
+        if let Output::InputRelevance | Output::InputGradient | Output::Loss = output {
+            continue;
+        }
+        let shape = [batch, program.graph.value(*id).ty.numel() / batch.max(1)];
+        if program.graph.shape(*id) != shape {
+            let reshape = Op::Reshape(shape.to_vec());
+            *id = program.graph.push(output.name(), reshape, &[*id])?;
+        }
+    }
+    program.graph.set_outputs(outputs);
+    Ok(program)
+}
+
+/// The same graph in plain operators, no two of which have the same name: ONNX Runtime insists on
+/// that. `taken` are names that nodes must not have.
+fn distinctly_named(graph: &Graph, taken: &[String]) -> Result<Graph, OpError> {
+    let plain = graph.lowered(|_| true)?;
+    let mut used: BTreeSet<String> = taken.iter().cloned().collect();
+    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rewriter = Rewriter::new(&plain);
+    for node in plain.nodes() {
+        let mut name = node.name.clone();
+        while !used.insert(name.clone()) {
+            let count = next.entry(&node.name).or_insert(1);
+            *count += 1;
+            name = format!("{}_{count}", node.name);
+        }
+        let inputs = node
+            .inputs
+            .iter()
+            .map(|&i| rewriter.get(i))
+            .collect::<Result<Vec<_>, _>>()?;
+        let output = rewriter.graph().push(name, node.op.clone(), &inputs)?;
+        rewriter.set(node.output, output);
+    }
+    rewriter.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, TensorType};
+
+    #[test]
+    fn nodes_get_names_of_their_own() {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
+        for name in ["a", "a_2", "a", "logits", "a"] {
+            x = graph.push(name, Op::Unary(Unary::Relu), &[x]).unwrap();
+        }
+        graph.set_outputs(vec![x]);
+        let named = distinctly_named(&graph, &["logits".to_owned()]).unwrap();
+        let names: Vec<&str> = named.nodes().iter().map(|n| n.name.as_str()).collect();
+        assert_eq!(names, ["a", "a_2", "a_3", "logits_2", "a_4"]);
+    }
+}

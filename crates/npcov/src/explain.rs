@@ -1,0 +1,541 @@
+//! The verb `explain`: which neurons decided.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use npcov_data::{Element, Loader};
+use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Target};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::heatmap::Heatmap;
+use crate::method::{Method, MethodInfo};
+use crate::network::Network;
+use crate::tracer::{Batch, Tracer};
+
+/// Why an input is classified as it is: the relevance of each neuron for one class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The dataset, as it was named.
+    pub data: String,
+    /// The input's position in it.
+    pub index: usize,
+    /// The input's label; `None` without labels.
+    pub label: Option<i64>,
+    /// The class that is predicted.
+    pub prediction: ClassLogit,
+    /// The class that is explained.
+    pub explained: ClassLogit,
+    /// The relevance that is shared out: the logit, or 1 when that is not positive. For gradients
+    /// the logit, always.
+    pub seed: f32,
+    /// Whether the seed is 1 because the logit is not positive.
+    pub seed_is_one: bool,
+    /// How relevances are computed.
+    pub method: MethodInfo,
+    /// The path layers, from input to output.
+    pub layers: Vec<LayerRelevance>,
+    /// The sum of the input's relevance; `None` when that is not computed.
+    pub input_sum: Option<f64>,
+    /// The file with the heat map; `None` when there is none.
+    pub heatmap: Option<String>,
+}
+
+/// A class and its logit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassLogit {
+    /// The class's number.
+    pub class: usize,
+    /// The class's name, where the dataset has names.
+    pub name: Option<String>,
+    /// Its logit. Where a single logit tells two classes apart, that of the first is its negative.
+    pub logit: f32,
+}
+
+/// The relevances of a layer for one input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerRelevance {
+    /// Position among the path layers.
+    pub index: usize,
+    /// The node's name in the model.
+    pub name: String,
+    /// Number of neurons.
+    pub neurons: usize,
+    /// Whether every path from input to logits crosses this layer: then its relevances add up to
+    /// the seed, less what rules and biases take.
+    pub cut: bool,
+    /// The sum of its relevances.
+    pub sum: f64,
+    /// The neurons with the largest relevances, largest first.
+    pub top: Vec<NeuronRelevance>,
+}
+
+/// The relevance of a neuron.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NeuronRelevance {
+    /// The neuron's position in its layer.
+    pub neuron: usize,
+    /// Its relevance: positive where it supports the class.
+    pub relevance: f32,
+    /// `relevance` as a share of the seed's size; `None` when that is zero.
+    pub share: Option<f64>,
+}
+
+/// What the explanations of many inputs have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanations {
+    /// The dataset, as it was named.
+    pub data: String,
+    /// Number of inputs.
+    pub inputs: usize,
+    /// The class that is explained for all inputs; `None` when it is the predicted one of each.
+    pub class: Option<usize>,
+    /// How many inputs have the seed 1 because their logit is not positive.
+    pub seed_is_one: usize,
+    /// How relevances are computed.
+    pub method: MethodInfo,
+    /// The path layers, from input to output.
+    pub layers: Vec<LayerSummary>,
+}
+
+/// The relevances of a layer over many inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerSummary {
+    /// Position among the path layers.
+    pub index: usize,
+    /// The node's name in the model.
+    pub name: String,
+    /// Number of neurons.
+    pub neurons: usize,
+    /// Whether every path from input to logits crosses this layer.
+    pub cut: bool,
+    /// The sum of relevances divided by the seed, over the inputs; `None` without inputs.
+    pub conserved: Option<Spread>,
+    /// The neurons that have the largest relevance of their layer most often.
+    pub top: Vec<NeuronCount>,
+}
+
+/// Mean and extremes of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The smallest.
+    pub lowest: f64,
+    /// The largest.
+    pub highest: f64,
+}
+
+/// How often something is true of a neuron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeuronCount {
+    /// The neuron's position in its layer.
+    pub neuron: usize,
+    /// Number of inputs.
+    pub inputs: usize,
+}
+
+/// What is explained, and how.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExplainSettings {
+    /// How relevances are computed.
+    pub method: Method,
+    /// The class that is explained; the predicted one by default.
+    pub class: Option<usize>,
+    /// Whether the relevance of the input is computed as well.
+    pub input: bool,
+}
+
+/// A network that explains its logits.
+///
+/// ```
+/// use npcov::data::{Dataset, Loader, Preprocessing};
+/// use npcov::{ExplainSettings, Explainer, Network, NetworkOptions};
+///
+/// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+/// # let (model, data) = (format!("{fixtures}/resnet8.onnx"), format!("{fixtures}/fashion-1000.npz"));
+/// let options = NetworkOptions::default();
+/// let network = Network::open(model, &options)?;
+/// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+///
+/// let explainer = Explainer::new(&network, &ExplainSettings::default())?;
+/// let explained = explainer.one(&loader, 0, 3)?.explanation;
+/// // On a layer that everything passes through, relevance adds up to the logit.
+/// let layer = &explained.layers[0];
+/// assert!(layer.cut && (layer.sum / f64::from(explained.seed) - 1.0).abs() < 1e-3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Explainer<'a> {
+    network: &'a Network,
+    tracer: Tracer,
+    class: Option<usize>,
+    info: MethodInfo,
+    /// Whether what is shared out is 1 when the logit is not positive.
+    seeded: bool,
+}
+
+/// An explained input with all its numbers.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The explanation.
+    pub explanation: Explanation,
+    /// All results, for a [`TraceFile`](crate::TraceFile).
+    pub batch: Batch,
+    /// The relevance of the input's elements, when it is computed.
+    pub input: Option<Vec<f32>>,
+}
+
+impl<'a> Explainer<'a> {
+    /// Prepares explanations. A network without path layers is an error, and so are operators that
+    /// relevance cannot pass through.
+    pub fn new(network: &'a Network, settings: &ExplainSettings) -> Result<Explainer<'a>, Error> {
+        if network.layers().is_empty() {
+            return Err(ProgramError::NoLayers.into());
+        }
+        let graph = network.graph();
+        let tracer = network.explainer(
+            settings.method.attribution(graph).as_ref(),
+            &settings.options(),
+        )?;
+        Ok(Explainer {
+            network,
+            tracer,
+            class: settings.class,
+            info: settings.method.info(graph, network.batch_norm()),
+            seeded: settings.method != Method::GradientTimesInput,
+        })
+    }
+
+    /// The program behind it.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// Explains one input; `top` is the number of neurons that are named in each layer.
+    pub fn one(&self, data: &Loader, index: usize, top: usize) -> Result<Explained, Error> {
+        let name = data.dataset().name();
+        if index >= data.len() {
+            return Err(Error::Index {
+                data: name.to_owned(),
+                index,
+                inputs: data.len(),
+            });
+        }
+        let mut result = Batch::default();
+        self.tracer
+            .run(data, index..index + 1, 1, |batch| -> Result<(), Error> {
+                result = batch.clone();
+                Ok(())
+            })?;
+        let row = self.row(&result, index)?;
+        let class_logit = |class: usize| ClassLogit {
+            class,
+            name: data
+                .dataset()
+                .class_names()
+                .and_then(|n| n.get(class).cloned()),
+            logit: self.network.logit(row.logits, class).unwrap_or(f32::NAN),
+        };
+        let layers = row.layers.iter().zip(self.network.layers()).enumerate();
+        let layers = layers.map(|(i, (relevances, layer))| LayerRelevance {
+            index: i,
+            name: layer.name.clone(),
+            neurons: layer.neurons,
+            cut: layer.cut,
+            sum: sum(relevances),
+            top: strongest(relevances, row.seed, top),
+        });
+        let explanation = Explanation {
+            data: name.to_owned(),
+            index,
+            label: data.labels().and_then(|l| l.get(index).copied()),
+            prediction: class_logit(row.prediction),
+            explained: class_logit(row.explained),
+            seed: row.seed,
+            seed_is_one: row.seed_is_one,
+            method: self.info.clone(),
+            layers: layers.collect(),
+            input_sum: row.input.map(sum),
+            heatmap: None,
+        };
+        let input = row.input.map(<[f32]>::to_vec);
+        Ok(Explained {
+            explanation,
+            batch: result,
+            input,
+        })
+    }
+
+    /// Explains a range of a dataset on `threads` threads. `on_batch` gets every batch in the order
+    /// of the dataset, and the predicted classes of its inputs.
+    pub fn all<E: From<Error>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        top: usize,
+        mut on_batch: impl FnMut(&Batch, &[usize]) -> Result<(), E>,
+    ) -> Result<Explanations, E> {
+        let mut seed_is_one = 0;
+        let mut layers: Vec<Tally> = self.network.layers().iter().map(Tally::new).collect();
+        let mut classes = Vec::new();
+        self.tracer.run(data, range.clone(), threads, |batch| {
+            classes.clear();
+            for index in batch.rows.clone() {
+                let row = self.row(batch, index)?;
+                classes.push(row.prediction);
+                seed_is_one += usize::from(row.seed_is_one);
+                for (tally, relevances) in layers.iter_mut().zip(&row.layers) {
+                    tally.count(relevances, row.seed);
+                }
+            }
+            on_batch(batch, &classes)
+        })?;
+        let layers = layers.iter().zip(self.network.layers()).enumerate();
+        Ok(Explanations {
+            data: data.dataset().name().to_owned(),
+            inputs: range.len(),
+            class: self.class,
+            seed_is_one,
+            method: self.info.clone(),
+            layers: layers
+                .map(|(i, (tally, layer))| tally.summary(i, layer, top))
+                .collect(),
+        })
+    }
+
+    /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
+    fn row<'b>(&self, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
+        let place = index - batch.rows.start;
+        let mut row = Row {
+            logits: &[],
+            prediction: 0,
+            explained: 0,
+            seed: 0.0,
+            seed_is_one: false,
+            layers: Vec::new(),
+            input: None,
+        };
+        let outputs = self.tracer.outputs().iter().zip(&batch.outputs);
+        for ((output, values), len) in outputs.zip(self.tracer.output_lens()) {
+            let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
+            let is_finite = values.iter().all(|x| x.is_finite());
+            let not_finite = |layer: String| Err(Error::RelevanceNotFinite { row: index, layer });
+            match output {
+                Output::Logits if !is_finite => return Err(Error::NotFinite { row: index }),
+                Output::Logits => row.logits = values,
+                Output::Relevance(layer) if !is_finite => {
+                    let layer = self.network.layers().get(*layer);
+                    let name = layer.map_or("", |layer| layer.name.as_str());
+                    return not_finite(format!("layer `{name}`"));
+                }
+                Output::Relevance(_) => row.layers.push(values),
+                Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
+                Output::InputRelevance => row.input = Some(values),
+                _ => {}
+            }
+        }
+        row.prediction = self.network.predict(row.logits);
+        row.explained = self.class.unwrap_or(row.prediction);
+        let logit = self.network.logit(row.logits, row.explained).unwrap_or(0.0);
+        row.seed_is_one = self.seeded && logit <= 0.0;
+        row.seed = if row.seed_is_one { 1.0 } else { logit };
+        Ok(row)
+    }
+}
+
+impl ExplainSettings {
+    /// What the program gives.
+    pub(crate) fn options(&self) -> ExplainOptions {
+        ExplainOptions {
+            target: self.class.map_or(Target::Predicted, Target::Class),
+            activations: false,
+            input: self.input,
+        }
+    }
+}
+
+impl Explained {
+    /// The relevance of the input as a picture beside the input; `None` when it was not computed or
+    /// the input is no image.
+    pub fn heatmap(&self, data: &Loader) -> Result<Option<Heatmap>, Error> {
+        let (Some(relevance), Some(shape)) = (&self.input, data.image()) else {
+            return Ok(None);
+        };
+        let mut stored = vec![0.0; data.sample_len()];
+        let index = self.explanation.index;
+        data.read_stored(index..index + 1, &mut stored)?;
+        let bytes = data.dataset().element() == Element::U8;
+        Ok(Heatmap::new(shape, &stored, bytes, relevance))
+    }
+}
+
+/// One input's results.
+struct Row<'b> {
+    logits: &'b [f32],
+    prediction: usize,
+    explained: usize,
+    seed: f32,
+    seed_is_one: bool,
+    /// By path layer, one relevance per neuron.
+    layers: Vec<&'b [f32]>,
+    input: Option<&'b [f32]>,
+}
+
+/// What is counted of a layer.
+struct Tally {
+    inputs: usize,
+    total: f64,
+    lowest: f64,
+    highest: f64,
+    /// By neuron: how often it is on top.
+    on_top: Vec<usize>,
+}
+
+impl Tally {
+    fn new(layer: &PathLayer) -> Tally {
+        Tally {
+            inputs: 0,
+            total: 0.0,
+            lowest: f64::INFINITY,
+            highest: f64::NEG_INFINITY,
+            on_top: vec![0; layer.neurons],
+        }
+    }
+
+    fn count(&mut self, relevances: &[f32], seed: f32) {
+        for neuron in order(relevances, 1) {
+            self.on_top[neuron] += 1;
+        }
+        // Of nothing, nothing can be conserved.
+        if seed != 0.0 {
+            let conserved = sum(relevances) / f64::from(seed);
+            self.inputs += 1;
+            self.total += conserved;
+            self.lowest = self.lowest.min(conserved);
+            self.highest = self.highest.max(conserved);
+        }
+    }
+
+    fn summary(&self, index: usize, layer: &PathLayer, top: usize) -> LayerSummary {
+        let mut counts: Vec<NeuronCount> = self
+            .on_top
+            .iter()
+            .enumerate()
+            .filter(|&(_, &inputs)| inputs > 0)
+            .map(|(neuron, &inputs)| NeuronCount { neuron, inputs })
+            .collect();
+        counts.sort_by_key(|count| std::cmp::Reverse(count.inputs));
+        counts.truncate(top);
+        LayerSummary {
+            index,
+            name: layer.name.clone(),
+            neurons: layer.neurons,
+            cut: layer.cut,
+            conserved: (self.inputs > 0).then(|| Spread {
+                mean: self.total / self.inputs as f64,
+                lowest: self.lowest,
+                highest: self.highest,
+            }),
+            top: counts,
+        }
+    }
+}
+
+fn sum(relevances: &[f32]) -> f64 {
+    relevances.iter().map(|&r| f64::from(r)).sum()
+}
+
+/// The positions of the `top` largest numbers, largest first; the first of equal ones first.
+fn order(relevances: &[f32], top: usize) -> Vec<usize> {
+    if top == 1 {
+        let larger = |best: usize, i: usize| {
+            if relevances[i] > relevances[best] {
+                i
+            } else {
+                best
+            }
+        };
+        return (0..relevances.len()).reduce(larger).into_iter().collect();
+    }
+    let mut order: Vec<usize> = (0..relevances.len()).collect();
+    // A stable sort; all numbers are finite.
+    order.sort_by(|&a, &b| {
+        relevances[b]
+            .partial_cmp(&relevances[a])
+            .unwrap_or(Ordering::Equal)
+    });
+    order.truncate(top);
+    order
+}
+
+fn strongest(relevances: &[f32], seed: f32, top: usize) -> Vec<NeuronRelevance> {
+    let neuron = |neuron: usize| NeuronRelevance {
+        neuron,
+        relevance: relevances[neuron],
+        share: (seed != 0.0).then(|| f64::from(relevances[neuron]) / f64::from(seed.abs())),
+    };
+    order(relevances, top).into_iter().map(neuron).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_neurons_comes_first() {
+        let relevances = [0.5, 2.0, -3.0, 2.0, -0.0, 0.0];
+        assert_eq!(order(&relevances, 1), [1]);
+        assert_eq!(order(&relevances, 5), [1, 3, 0, 4, 5]);
+        assert_eq!(order(&relevances, 0), []);
+        assert_eq!(order(&[], 1), []);
+    }
+
+    #[test]
+    fn shares_have_the_sign_of_the_relevance() {
+        // A gradient's seed may be negative: what supports the class is positive all the same.
+        let top = strongest(&[1.0, -4.0], -2.0, 2);
+        let shares: Vec<_> = top.iter().map(|n| (n.neuron, n.share)).collect();
+        assert_eq!(shares, [(0, Some(0.5)), (1, Some(-2.0))]);
+        assert_eq!(strongest(&[1.0], 0.0, 1)[0].share, None);
+    }
+
+    #[test]
+    fn a_tally_counts_winners_and_sums() {
+        let layer = PathLayer {
+            name: "relu".to_owned(),
+            op: "Relu",
+            value: input(),
+            before: input(),
+            channel_axis: None,
+            neurons: 3,
+            cut: true,
+        };
+        let mut tally = Tally::new(&layer);
+        tally.count(&[1.0, 0.0, 1.0], 2.0);
+        tally.count(&[0.0, 0.0, 3.0], 2.0);
+        tally.count(&[0.0, 5.0, 6.0], 0.0);
+        let summary = tally.summary(4, &layer, 1);
+        let spread = Spread {
+            mean: 1.25,
+            lowest: 1.0,
+            highest: 1.5,
+        };
+        assert_eq!(summary.conserved, Some(spread));
+        let on_top = NeuronCount {
+            neuron: 2,
+            inputs: 2,
+        };
+        assert_eq!((summary.index, summary.top), (4, vec![on_top]));
+    }
+
+    /// Some value of some graph.
+    fn input() -> npcov_graph::ValueId {
+        let mut graph = npcov_graph::Graph::new();
+        graph.add_input(
+            "x",
+            npcov_graph::TensorType::new(npcov_graph::DType::F32, [1]),
+        )
+    }
+}

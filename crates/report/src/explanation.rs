@@ -1,0 +1,268 @@
+//! Explanations in words.
+
+use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, MethodInfo, NeuronRelevance};
+
+use crate::table::{Align, Table, grouped, number, percent, share};
+
+/// Why an input is classified as it is, for people to read.
+pub fn explanation(found: &Explanation) -> String {
+    let mut facts = Table::new([Align::Left, Align::Left]);
+    if let Some(label) = found.label {
+        facts.row(["label", &label.to_string()]);
+    }
+    facts.row(["prediction", &class(&found.prediction)]);
+    if found.explained.class != found.prediction.class {
+        facts.row(["explained", &class(&found.explained)]);
+    }
+    let seed = match found.seed_is_one {
+        true => "1, because the logit is not positive".to_owned(),
+        false => format!("{}, the logit", number(f64::from(found.seed))),
+    };
+    facts.row(["seed", &seed]);
+    facts.row(["method", &method(&found.method)]);
+    if let Some(heatmap) = &found.heatmap {
+        facts.row(["heat map", heatmap]);
+    }
+
+    let mut layers = Table::new([
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+    ]);
+    layers.row(["index", "name", "neurons", "cut", "sum", "of seed"]);
+    let of_seed = |sum: f64| match found.seed {
+        0.0 => "-".to_owned(),
+        seed => share(sum / f64::from(seed)),
+    };
+    for layer in &found.layers {
+        layers.row([
+            layer.index.to_string(),
+            layer.name.clone(),
+            layer.neurons.to_string(),
+            yes_or_no(layer.cut),
+            number(layer.sum),
+            of_seed(layer.sum),
+        ]);
+    }
+    if let Some(sum) = found.input_sum {
+        let cells = ["", "the input", "", "yes"].map(str::to_owned);
+        layers.row(cells.into_iter().chain([number(sum), of_seed(sum)]));
+    }
+    let mut text = format!(
+        "input {} of {}\n{}\nrelevance\n{}",
+        found.index,
+        found.data,
+        facts.lines(),
+        layers.lines()
+    );
+
+    let ranks = found.layers.iter().map(|l| l.top.len()).max().unwrap_or(0);
+    if ranks > 0 {
+        let mut align = vec![Align::Right];
+        align.resize(1 + 3 * ranks, Align::Right);
+        let mut table = Table::new(align);
+        for layer in &found.layers {
+            let cells = layer.top.iter().flat_map(neuron);
+            table.row([layer.index.to_string()].into_iter().chain(cells));
+        }
+        text += "\ntop neurons (layer; then neuron, relevance, share of the seed)\n";
+        text += &table.lines();
+    }
+    text
+}
+
+/// What the explanations of many inputs have in common, for people to read.
+pub fn explanations(found: &Explanations) -> String {
+    let mut facts = Table::new([Align::Left, Align::Left]);
+    facts.row(["inputs", &grouped(found.inputs)]);
+    let class = found
+        .class
+        .map_or("the predicted one".to_owned(), |c| c.to_string());
+    facts.row(["class", &class]);
+    if found.method.rule.is_some() {
+        let ones = match found.seed_is_one {
+            0 => "none".to_owned(),
+            n => format!("{} (the logit is not positive)", grouped(n)),
+        };
+        facts.row(["seed is 1", &ones]);
+    }
+    facts.row(["method", &method(&found.method)]);
+
+    let mut layers = Table::new([
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Left,
+        Align::Right,
+        Align::Right,
+        Align::Right,
+        Align::Left,
+    ]);
+    layers.row([
+        "index",
+        "name",
+        "neurons",
+        "cut",
+        "mean",
+        "lowest",
+        "highest",
+        "most often on top",
+    ]);
+    for layer in &found.layers {
+        let spread = match layer.conserved {
+            Some(s) => [s.mean, s.lowest, s.highest].map(share),
+            None => ["-"; 3].map(str::to_owned),
+        };
+        let first = [
+            layer.index.to_string(),
+            layer.name.clone(),
+            layer.neurons.to_string(),
+            yes_or_no(layer.cut),
+        ];
+        layers.row(
+            first
+                .into_iter()
+                .chain(spread)
+                .chain([on_top(layer, found.inputs)]),
+        );
+    }
+    format!(
+        "{}\n{}\nrelevance (sum of a layer as a share of the seed; neurons by inputs)\n{}",
+        found.data,
+        facts.lines(),
+        layers.lines()
+    )
+}
+
+fn on_top(layer: &LayerSummary, inputs: usize) -> String {
+    let neuron = |n: &npcov::NeuronCount| format!("{} ({})", n.neuron, percent(n.inputs, inputs));
+    let neurons: Vec<String> = layer.top.iter().map(neuron).collect();
+    neurons.join(", ")
+}
+
+fn neuron(neuron: &NeuronRelevance) -> [String; 3] {
+    [
+        neuron.neuron.to_string(),
+        number(f64::from(neuron.relevance)),
+        neuron.share.map_or("-".to_owned(), share),
+    ]
+}
+
+fn class(found: &ClassLogit) -> String {
+    let logit = number(f64::from(found.logit));
+    match &found.name {
+        Some(name) => format!("{} {name}, logit {logit}", found.class),
+        None => format!("{}, logit {logit}", found.class),
+    }
+}
+
+/// The way relevances are computed, on one line.
+fn method(method: &MethodInfo) -> String {
+    let Some(rule) = &method.rule else {
+        return method.attribution.clone();
+    };
+    let mut words = vec![format!("{} {rule}", method.attribution)];
+    let overrides = method.overrides.iter();
+    words.extend(overrides.map(|at| format!("{}={}", at.place, at.rule)));
+    if let Some(bias) = &method.bias {
+        words.push(format!("bias {bias}"));
+    }
+    words.push(format!("batch norm {}", method.batch_norm));
+    words.join(", ")
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov::LayerRelevance;
+
+    fn found() -> Explanation {
+        let logit = |class, logit| ClassLogit {
+            class,
+            name: None,
+            logit,
+        };
+        Explanation {
+            data: "data.npz".to_owned(),
+            index: 7,
+            label: None,
+            prediction: logit(1, 2.5),
+            explained: logit(0, -3.0),
+            seed: 1.0,
+            seed_is_one: true,
+            method: MethodInfo {
+                attribution: "lrp".to_owned(),
+                rule: Some("epsilon:1e-6".to_owned()),
+                overrides: Vec::new(),
+                bias: Some("ignore".to_owned()),
+                batch_norm: "identity".to_owned(),
+            },
+            layers: vec![LayerRelevance {
+                index: 0,
+                name: "relu".to_owned(),
+                neurons: 2,
+                cut: true,
+                sum: 0.995,
+                top: vec![NeuronRelevance {
+                    neuron: 1,
+                    relevance: 1.25,
+                    share: Some(1.25),
+                }],
+            }],
+            input_sum: None,
+            heatmap: None,
+        }
+    }
+
+    #[test]
+    fn another_class_and_a_seed_of_one_are_said() {
+        let text = explanation(&found());
+        assert!(text.contains("  explained   0, logit -3.000\n"), "{text}");
+        assert!(text.contains("  seed        1, because"), "{text}");
+        assert!(
+            text.contains("  0  relu        2  yes  0.9950    99.5%\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("  0  1  1.250  125.0%\n"), "{text}");
+    }
+
+    #[test]
+    fn without_a_seed_there_are_no_shares() {
+        let mut found = found();
+        (found.seed, found.seed_is_one) = (0.0, false);
+        found.layers[0].top[0].share = None;
+        assert!(explanation(&found).ends_with("  0  1  1.250  -\n"));
+    }
+
+    #[test]
+    fn without_inputs_nothing_is_conserved() {
+        let found = Explanations {
+            data: "data.npz".to_owned(),
+            inputs: 0,
+            class: Some(3),
+            seed_is_one: 0,
+            method: found().method,
+            layers: vec![LayerSummary {
+                index: 0,
+                name: "relu".to_owned(),
+                neurons: 2,
+                cut: false,
+                conserved: None,
+                top: Vec::new(),
+            }],
+        };
+        let text = explanations(&found);
+        assert!(
+            text.contains("class      3\n") && text.contains("seed is 1  none"),
+            "{text}"
+        );
+        assert!(text.ends_with("no      -       -        -\n"), "{text}");
+    }
+}

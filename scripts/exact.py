@@ -1,5 +1,5 @@
-"""Evaluates a classifier in double precision, one input at a time: what both ONNX Runtime
-and npcov round away from.
+"""Evaluates a classifier, or a program made from one, in double precision, one input at a
+time: what both ONNX Runtime and npcov round away from.
 
 Single precision leaves two right programs different answers, and where a model cancels
 (a variance as the difference of two means, logits near zero) they differ by a lot. The
@@ -9,6 +9,8 @@ Every tensor of floats is float64, whatever the file says; integers stay integer
 operators are those that the models in question need, each as its definition reads; any
 other raises `Unsupported`.
 """
+
+import math
 
 import numpy as np
 import onnx
@@ -21,17 +23,22 @@ class Unsupported(Exception):
 
 
 class Exact:
-    def __init__(self, path, output):
-        """`output` names the tensor to compute."""
+    def __init__(self, path, *outputs):
+        """`outputs` name the tensors to compute."""
         graph = onnx.load(path).graph
-        self.output = output
+        self.outputs = outputs
         self.constants = {t.name: double(numpy_helper.to_array(t)) for t in graph.initializer}
         self.input = next(i.name for i in graph.input if i.name not in self.constants)
-        self.nodes = needed(graph.node, output)
+        self.nodes = needed(graph.node, outputs)
 
     def run(self, x):
         """`x` holds preprocessed inputs in the model's layout; the answer has a row for each."""
-        return np.stack([self.evaluate(row[None]).reshape(-1) for row in x])
+        return self.run_all(x)[self.outputs[0]]
+
+    def run_all(self, x):
+        """The same for all outputs, by name."""
+        rows = [self.evaluate(row[None]) for row in x]
+        return {name: np.stack([row[name].reshape(-1) for row in rows]) for name in self.outputs}
 
     def evaluate(self, x):
         values = {**self.constants, self.input: double(x), "": None}
@@ -45,16 +52,16 @@ class Exact:
                 values[node.output[0]] = np.asarray(operator(*inputs, **attributes))
             except TypeError as unknown:  # An attribute or input that it has no parameter for.
                 raise Unsupported(f"{node.op_type}: {unknown}") from unknown
-        return values[self.output]
+        return {name: values[name] for name in self.outputs}
 
 
 def double(x):
     return x.astype(np.float64) if np.issubdtype(x.dtype, np.floating) else x
 
 
-def needed(nodes, output):
-    """The nodes that `output` depends on, in graph order."""
-    wanted, kept = {output}, []
+def needed(nodes, outputs):
+    """The nodes that `outputs` depend on, in graph order."""
+    wanted, kept = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(node.output):
             wanted.update(node.input)
@@ -63,6 +70,21 @@ def needed(nodes, output):
 
 
 # Operators: inputs by position, attributes by name.
+
+
+def arg_max(x, axis=0, keepdims=1, select_last_index=0):
+    if select_last_index:
+        raise Unsupported("the last of several largest")
+    return np.argmax(x, axis=axis, keepdims=bool(keepdims))
+
+
+def average_pool(x, kernel_shape, ceil_mode=0, count_include_pad=0, **window):
+    if ceil_mode:
+        raise Unsupported("AveragePool with ceil_mode")
+    taps = windows(x, kernel_shape, **window)
+    counted = windows(np.ones_like(x), kernel_shape, fill=float(count_include_pad), **window)
+    axes = tuple(range(x.ndim, taps.ndim))
+    return taps.sum(axes) / counted.sum(axes)
 
 
 def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, momentum=0.9):
@@ -93,8 +115,42 @@ def conv(x, w, bias=None, group=1, **window):
     return y if bias is None else y + bias.reshape(1, -1, *[1] * len(extent))
 
 
+def conv_transpose(
+    x, w, bias=None, group=1, strides=None, pads=None, dilations=None, output_padding=None, **given
+):
+    if bias is not None or given.keys() - {"kernel_shape"}:
+        raise Unsupported(f"ConvTranspose with {given}")
+    rank, kernel = x.ndim - 2, w.shape[2:]
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
+    pads, more = pads or [0] * rank * 2, output_padding or [0] * rank
+    span = [d * (k - 1) for k, d in zip(kernel, dilations)]
+    size = [(n - 1) * s + e + 1 + m for n, s, e, m in zip(x.shape[2:], strides, span, more)]
+    parts = x.reshape(len(x), group, -1, int(np.prod(x.shape[2:])))
+    weights = w.reshape(group, w.shape[0] // group, w.shape[1], -1)
+    y = np.zeros((len(x), group * w.shape[1], *size))
+    for i, tap in enumerate(np.ndindex(*kernel)):
+        sent = np.einsum("ngcp,gck->ngkp", parts, weights[..., i])
+        reached = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, s, n in zip(tap, dilations, strides, x.shape[2:])
+        ]
+        y[(..., *reached)] += sent.reshape(len(x), -1, *x.shape[2:])
+    inside = [slice(a, n - b) for a, b, n in zip(pads[:rank], pads[rank:], size)]
+    return y[(..., *inside)]
+
+
 def div(a, b):
     return a / b if a.dtype == np.float64 else np.trunc(a / b).astype(a.dtype)
+
+
+def gelu(x, approximate=b"none"):
+    if approximate != b"none":
+        raise Unsupported("Gelu with an approximation")
+    return x / 2 * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+
+
+def gemm(a, b, c=0.0, alpha=1.0, beta=1.0, transA=0, transB=0):
+    return alpha * (a.T if transA else a) @ (b.T if transB else b) + beta * c
 
 
 def max_pool(x, kernel_shape, ceil_mode=0, **window):
@@ -102,6 +158,18 @@ def max_pool(x, kernel_shape, ceil_mode=0, **window):
         raise Unsupported("MaxPool with ceil_mode")
     taps = windows(x, kernel_shape, fill=-np.inf, **window)
     return taps.max(tuple(range(x.ndim, taps.ndim)))
+
+
+def pad(x, pads, value=0.0, axes=None, mode=b"constant"):
+    if mode != b"constant" or axes is not None:
+        raise Unsupported(f"Pad with {mode=}, {axes=}")
+    padding = list(zip(pads[: x.ndim].tolist(), pads[x.ndim :].tolist()))
+    return np.pad(x, padding, constant_values=value)
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
 
 
 def over_space(f):
@@ -160,35 +228,50 @@ def windows(
 
 OPERATORS = {
     "Add": np.add,
+    "ArgMax": arg_max,
+    "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,
     "Cast": cast,
     "Clip": clip,
     "Concat": lambda *parts, axis: np.concatenate(parts, axis),
     "Constant": lambda value: double(numpy_helper.to_array(value)),
     "Conv": conv,
+    "ConvTranspose": conv_transpose,
     "Div": div,
     "Equal": np.equal,
     "Exp": np.exp,
     "Expand": lambda x, shape: x * np.ones(shape, x.dtype),
+    "Gelu": gelu,
+    "Gemm": gemm,
     "GlobalAveragePool": over_space(np.mean),
     "GlobalMaxPool": over_space(np.max),
+    "Greater": np.greater,
     "HardSigmoid": lambda x, alpha=0.2, beta=0.5: np.clip(alpha * x + beta, 0, 1),
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "Identity": lambda x: x,
+    "Less": np.less,
     "MatMul": np.matmul,
     "Max": lambda *parts: np.maximum.reduce(np.broadcast_arrays(*parts)),
     "MaxPool": max_pool,
     "Mul": np.multiply,
+    "Neg": np.negative,
+    "Pad": pad,
+    "Pow": np.power,
     "Reciprocal": lambda x: 1 / x,
     "ReduceMax": reduce(np.max),
+    "ReduceMean": reduce(np.mean),
     "ReduceSum": reduce(np.sum),
     "Relu": lambda x: np.maximum(x, 0),
     "Reshape": reshape,
     "Shape": lambda x: np.array(x.shape, np.int64),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "Slice": slice_,
+    "Softmax": softmax,
     "Sqrt": np.sqrt,
     "Squeeze": squeeze,
     "Sub": np.subtract,
     "Tanh": np.tanh,
     "Transpose": lambda x, perm=None: x.transpose(perm),
     "Unsqueeze": unsqueeze,
+    "Where": np.where,
 }

@@ -1,7 +1,7 @@
 //! From sums of contributions to what contributions are multiplied by.
 
 use npcov_graph::OpError;
-use npcov_program::{Rule, Sums};
+use npcov_program::Rule;
 
 use crate::isa::vectorised;
 use crate::pack::{LANES, Pack};
@@ -17,12 +17,13 @@ pub(super) struct Factors {
 }
 
 impl Factors {
+    /// The factors of a rule that [`Factors::apply`] knows.
     pub(super) fn new(rule: Rule) -> Result<Factors, OpError> {
-        let (sums, split) = match rule.sums() {
-            Some(Sums::Split { negative: true }) => (2, true),
-            Some(Sums::Split { negative: false }) => (1, true),
-            Some(Sums::Whole) => (1, false),
-            None => return Err(OpError::unsupported(format!("the rule `{rule}`"))),
+        let (sums, split) = match rule {
+            Rule::AlphaBeta { beta: 0.0, .. } => (1, true),
+            Rule::AlphaBeta { .. } | Rule::Gamma { .. } => (2, true),
+            Rule::Epsilon { .. } => (1, false),
+            _ => return Err(OpError::unsupported(format!("the rule `{rule}`"))),
         };
         Ok(Factors { rule, sums, split })
     }

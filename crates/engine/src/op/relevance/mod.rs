@@ -12,13 +12,13 @@ mod factors;
 use npcov_graph::{Graph, Node, OpError};
 use npcov_program::{Linear, LinearRelevance};
 
+use self::factors::Factors;
 use crate::kernel::{Context, Prepared};
 
 /// Whether there is a kernel for this operator and rule.
 pub(super) fn has_kernel(op: &LinearRelevance, graph: &Graph, node: &Node) -> bool {
     let rank = graph.shape(node.inputs[0]).len();
-    let has_sums = op.rule.sums().is_some();
-    has_sums
+    Factors::new(op.rule).is_ok()
         && has_bias_per_unit(op, graph, node)
         && !graph.shape(node.output).contains(&0)
         && match &op.linear {

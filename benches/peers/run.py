@@ -51,7 +51,9 @@ def main():
         for name in options.network:
             model = folder / f"{name}.onnx"
             networks.export(name, model)
-            for row in compare(name, model, PEERS[task], options):
+            # Relevances take a few times as long.
+            inputs = networks.NETWORKS[name][2] // (2 if task == "relevance" else 1)
+            for row in compare(name, model, inputs, PEERS[task], options):
                 print(row, flush=True)
         print()
 
@@ -66,8 +68,7 @@ def cargo(*arguments):
     subprocess.run(["cargo", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def compare(name, model, peers, options):
-    inputs = networks.NETWORKS[name][2]
+def compare(name, model, inputs, peers, options):
     settings = {}
     for peer in peers:
         # npcov has one way to share out the work; the user does not choose.

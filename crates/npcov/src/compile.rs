@@ -1,10 +1,9 @@
 //! The verb `compile`: a program of npcov as an ONNX file for any runtime.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use npcov_data::write_whole;
-use npcov_graph::{Graph, Op, OpError, Rewriter};
+use npcov_graph::{Op, OpError};
 use npcov_program::{Loss, Output, Program, ProgramError, explain, gradient, mask, trace};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +69,7 @@ pub fn compile(
     let program = kind.program(network)?;
     let program = with_rows(program, network.batch()).map_err(Error::Export)?;
     let names = program.output_names();
-    let graph = &distinctly_named(&program.graph, &names).map_err(Error::Export)?;
+    let graph = &program.graph;
     let bytes = graph.to_onnx_with(&names).map_err(Error::Export)?;
     write_whole(path, &bytes)?;
     let port = |name: &str, id| {
@@ -93,8 +92,9 @@ pub fn compile(
 }
 
 /// The same program with `batch` rows in every output: of their own shape where they belong to the
-/// input's elements, one number where they are a loss, else a vector. For one input a program may leave axes of
-/// extent 1 out, or keep some that nobody needs; readers of a file want one shape for all batches.
+/// input's elements, one number where they are a loss, else a vector. For one input a program may
+/// leave axes of extent 1 out, or keep some that nobody needs; readers of a file want one shape for
+/// all batches.
 fn with_rows(mut program: Program, batch: usize) -> Result<Program, OpError> {
     let mut outputs = program.graph.outputs().to_vec();
     for (id, output) in outputs.iter_mut().zip(&program.outputs) {
@@ -109,49 +109,4 @@ fn with_rows(mut program: Program, batch: usize) -> Result<Program, OpError> {
     }
     program.graph.set_outputs(outputs);
     Ok(program)
-}
-
-/// The same graph in plain operators, no two of which have the same name: ONNX Runtime insists on
-/// that. `taken` are names that nodes must not have.
-fn distinctly_named(graph: &Graph, taken: &[String]) -> Result<Graph, OpError> {
-    let plain = graph.lowered(|_| true)?;
-    let mut used: BTreeSet<String> = taken.iter().cloned().collect();
-    let mut next: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut rewriter = Rewriter::new(&plain);
-    for node in plain.nodes() {
-        let mut name = node.name.clone();
-        while !used.insert(name.clone()) {
-            let count = next.entry(&node.name).or_insert(1);
-            *count += 1;
-            name = format!("{}_{count}", node.name);
-        }
-        let inputs = node
-            .inputs
-            .iter()
-            .map(|&i| rewriter.get(i))
-            .collect::<Result<Vec<_>, _>>()?;
-        let output = rewriter.graph().push(name, node.op.clone(), &inputs)?;
-        rewriter.set(node.output, output);
-    }
-    rewriter.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use npcov_graph::op::Unary;
-    use npcov_graph::{DType, TensorType};
-
-    #[test]
-    fn nodes_get_names_of_their_own() {
-        let mut graph = Graph::new();
-        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
-        for name in ["a", "a_2", "a", "logits", "a"] {
-            x = graph.push(name, Op::Unary(Unary::Relu), &[x]).unwrap();
-        }
-        graph.set_outputs(vec![x]);
-        let named = distinctly_named(&graph, &["logits".to_owned()]).unwrap();
-        let names: Vec<&str> = named.nodes().iter().map(|n| n.name.as_str()).collect();
-        assert_eq!(names, ["a", "a_2", "a_3", "logits_2", "a_4"]);
-    }
 }

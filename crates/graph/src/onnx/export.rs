@@ -1,5 +1,7 @@
 //! Writing a graph as an ONNX model.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -172,25 +174,34 @@ impl Graph {
         self.to_onnx_with(&names)
     }
 
-    /// As [`Graph::to_onnx`], with a name for each output.
+    /// As [`Graph::to_onnx`], with a name for each output, which no input may have.
     pub fn to_onnx_with(&self, outputs: &[String]) -> Result<Vec<u8>, OpError> {
+        let inputs = self.inputs().iter().map(|&i| &self.value(i).name);
+        if let Some(name) = inputs.into_iter().find(|name| outputs.contains(name)) {
+            let message = format!("an input and an output are both called `{name}`");
+            return Err(OpError::invalid(message));
+        }
         Ok(self.lowered(|_| true)?.plain_to_onnx(outputs))
     }
 
     fn plain_to_onnx(&self, names: &[String]) -> Vec<u8> {
+        let values = self.export_names(names);
+        let name_of = |id: &ValueId| values[id.index()].clone();
         let mut initializers = Vec::new();
-        for (i, value) in self.values().iter().enumerate() {
+        for (value, name) in self.values().iter().zip(&values) {
             if let Some(tensor) = &value.constant {
-                initializers.push(tensor_proto(&self.export_name(ValueId(i as u32)), tensor));
+                initializers.push(tensor_proto(name, tensor));
             }
         }
+        // ONNX Runtime insists on names that no two nodes share.
+        let mut node_names = Names::new(names);
         let mut nodes = Vec::new();
         for node in self.nodes() {
             let mut onnx = OnnxNode {
                 proto: NodeProto {
-                    input: node.inputs.iter().map(|&i| self.export_name(i)).collect(),
-                    output: vec![self.export_name(node.output)],
-                    name: Some(node.name.clone()),
+                    input: node.inputs.iter().map(name_of).collect(),
+                    output: vec![name_of(&node.output)],
+                    name: Some(node_names.distinct(&node.name)),
                     op_type: Some(node.op.name().to_owned()),
                     ..Default::default()
                 },
@@ -206,7 +217,7 @@ impl Graph {
         for (&output, name) in self.outputs().iter().zip(names) {
             let value = self.value(output);
             nodes.push(NodeProto {
-                input: vec![self.export_name(output)],
+                input: vec![name_of(&output)],
                 output: vec![name.clone()],
                 name: Some(name.clone()),
                 op_type: Some("Identity".to_owned()),
@@ -217,7 +228,7 @@ impl Graph {
         let inputs = self
             .inputs()
             .iter()
-            .map(|&i| value_info(&self.export_name(i), &self.value(i).ty))
+            .map(|i| value_info(&name_of(i), &self.value(*i).ty))
             .collect();
         ModelProto {
             ir_version: Some(IR_VERSION),
@@ -240,11 +251,48 @@ impl Graph {
         .encode_to_vec()
     }
 
-    fn export_name(&self, id: ValueId) -> String {
-        match self.inputs().contains(&id) {
-            true => self.value(id).name.clone(),
-            false => format!("v{}", id.index()),
+    /// The names of all values: inputs keep theirs, others get one that is free.
+    fn export_names(&self, outputs: &[String]) -> Vec<String> {
+        let mut names = Names::new(outputs);
+        for &input in self.inputs() {
+            names.distinct(&self.value(input).name);
         }
+        (0..self.values().len())
+            .map(|i| {
+                let is_input = self.inputs().contains(&ValueId(i as u32));
+                match is_input {
+                    true => self.values()[i].name.clone(),
+                    false => names.distinct(&format!("v{i}")),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Names that are used.
+struct Names {
+    used: BTreeSet<String>,
+    /// For each name that was wanted twice, the last number behind it.
+    last: BTreeMap<String, usize>,
+}
+
+impl Names {
+    fn new(used: &[String]) -> Names {
+        Names {
+            used: used.iter().cloned().collect(),
+            last: BTreeMap::new(),
+        }
+    }
+
+    /// The name, or if it is used one made from it.
+    fn distinct(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        while !self.used.insert(name.clone()) {
+            let number = self.last.entry(wanted.to_owned()).or_insert(1);
+            *number += 1;
+            name = format!("{wanted}_{number}");
+        }
+        name
     }
 }
 
@@ -287,5 +335,39 @@ fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
         name: Some(name.to_owned()),
         raw_data: Some(raw.into()),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+    use crate::op::{Op, Unary};
+
+    #[test]
+    fn names_are_distinct() {
+        let mut names = Names::new(&["logits".to_owned()]);
+        let wanted = ["a", "a_2", "a", "logits", "a"];
+        let given = wanted.map(|name| names.distinct(name));
+        assert_eq!(given, ["a", "a_2", "a_3", "logits_2", "a_4"]);
+    }
+
+    /// An input that is called as values are, and two nodes of one name.
+    #[test]
+    fn a_graph_may_use_any_names() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("v1", TensorType::new(DType::F32, [1, 2]));
+        let mut y = x;
+        for f in [Unary::Relu, Unary::Tanh] {
+            y = graph.push("f", Op::Unary(f), &[y]).unwrap();
+        }
+        graph.set_outputs(vec![y]);
+        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        assert_eq!(model.inputs()[0].name, "v1");
+        let again = model.specialise(&crate::Specialisation::default()).unwrap();
+        let names: Vec<&str> = again.nodes().iter().map(|n| n.name.as_str()).collect();
+        assert_eq!(names, ["f", "f_2"]);
+        let error = graph.to_onnx_with(&["v1".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("both called `v1`"), "{error}");
     }
 }

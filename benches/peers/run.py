@@ -18,7 +18,7 @@ import networks
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SETTINGS = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in (1, 8, 16, 32, 64, 128)]
+BATCHES = {"forward": (1, 8, 16, 32, 64, 128), "relevance": (8, 32, 128)}
 # The first peer of a task is what ratios are to.
 PEERS = {
     "forward": ["onnxruntime", "torch", "rten", "tract", "npcov forward"],
@@ -53,7 +53,7 @@ def main():
             networks.export(name, model)
             # Relevances take a few times as long.
             inputs = networks.NETWORKS[name][2] // (2 if task == "relevance" else 1)
-            for row in compare(name, model, inputs, PEERS[task], options):
+            for row in compare(name, model, inputs, task, options):
                 print(row, flush=True)
         print()
 
@@ -68,11 +68,13 @@ def cargo(*arguments):
     subprocess.run(["cargo", *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def compare(name, model, inputs, peers, options):
+def compare(name, model, inputs, task, options):
+    peers = PEERS[task]
+    every = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in BATCHES[task]]
     settings = {}
     for peer in peers:
         # npcov has one way to share out the work; the user does not choose.
-        tried = [] if peer.startswith("npcov") else SETTINGS
+        tried = [] if peer.startswith("npcov") else every
         times = run(peer, model, inputs, options.threads, 2, tried)
         settings[peer] = min(times, key=times.get)
         print(f"{name} {peer}: best setting {settings[peer]}", file=sys.stderr)

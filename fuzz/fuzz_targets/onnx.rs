@@ -1,12 +1,17 @@
 //! An ONNX model of any bytes becomes a graph or is refused, without a panic and without memory
-//! out of proportion to the file; a graph that is small enough also runs.
+//! out of proportion to the file; a graph that is small enough also runs, and so do the programs
+//! made from it.
 //!
 //! `fuzz/seed_onnx.sh` fills the corpus with small models.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use npcov_engine::Executor;
-use npcov_graph::{Dim, Graph, Model, Specialisation};
+use npcov_graph::{Classifier, Dim, Graph, Model, Specialisation};
+use npcov_program::{
+    ExplainOptions, GradientTimesInput, LayerOptions, Loss, Lrp, Preset, Subject, Term, explain,
+    gradient, mask, path_layers,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(model) = Model::from_bytes(bytes.to_vec()) else {
@@ -26,18 +31,58 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(graph) = model.specialise(&options) {
         // What was accepted can be written, and read again.
-        let written = Model::from_bytes(graph.to_onnx().expect("it has only plain operators")).expect("a written graph is a model");
+        let bytes = graph.to_onnx().expect("names are made as they are needed");
+        let written = Model::from_bytes(bytes).expect("a written graph is a model");
         assert_eq!(written.outputs().len(), graph.outputs().len());
-        run(&graph);
+        if is_small(&graph) {
+            run(&graph);
+            run_programs(&graph);
+        }
     }
 });
 
-/// Runs a graph on zeros, unless that would take long.
-fn run(graph: &Graph) {
+fn is_small(graph: &Graph) -> bool {
     let elements = graph.values().iter().map(|v| v.ty.numel());
-    if graph.nodes().len() > 64 || elements.fold(0, usize::saturating_add) > 1 << 16 {
+    graph.nodes().len() <= 64 && elements.fold(0, usize::saturating_add) <= 1 << 16
+}
+
+/// Makes and runs the programs of a graph whose first output is taken for logits.
+fn run_programs(graph: &Graph) {
+    let Some(&output) = graph.outputs().first() else {
         return;
+    };
+    let classifier = Classifier::find(graph, output);
+    let options = LayerOptions::default();
+    let layers = path_layers(graph, &classifier, 1, &options).unwrap_or_default();
+    let subject = Subject {
+        graph,
+        classifier: &classifier,
+        layers: &layers,
+        batch: 1,
+    };
+    let options = ExplainOptions {
+        activations: true,
+        input: true,
+        ..ExplainOptions::default()
+    };
+    let mut programs = vec![
+        gradient(&subject, &Loss::from(Term::CrossEntropy)),
+        mask(&subject),
+        explain(&subject, &GradientTimesInput, &options),
+    ];
+    for preset in [Preset::Npc, Preset::EpsilonAlpha2Beta1Flat] {
+        let rules = preset.rules();
+        programs.push(explain(&subject, &Lrp { rules }, &options));
     }
+    for program in programs.into_iter().flatten() {
+        run(&program.graph);
+        // An input may be called like one of ours.
+        let _ = program.graph.to_onnx();
+    }
+}
+
+/// Runs a graph on zeros, unless that takes much memory.
+fn run(graph: &Graph) {
     let Ok(executor) = Executor::new(graph) else {
         return;
     };

@@ -201,7 +201,7 @@ Examples:
   npcov compile model.onnx --program gradient --loss margin --batch 32 -o gradient.onnx")]
 pub(crate) struct CompileArgs {
     /// What to compute
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value_t = ProgramName::Explain)]
     pub(crate) program: ProgramName,
 
     /// The file to write

@@ -2,30 +2,30 @@
 
 use crate::error::OpError;
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{BatchNormalization, Op};
+use crate::op::{BatchNormalization, Gemm, Op};
 use crate::rewrite::Rewriter;
 use crate::tensor::{Data, Tensor};
 
-/// The same graph with batch normalisation moved into the weights of the convolution before it,
-/// where nothing else sees what lies between.
+/// The same graph with batch normalisation moved into the weights of the convolution or Gemm before
+/// it, where nothing else sees what lies between.
 pub fn fold_batch_norm(graph: &Graph) -> Result<Graph, OpError> {
     let consumers = graph.consumers();
     let mut rewriter = Rewriter::new(graph);
     for node in graph.nodes() {
         let folded = match &node.op {
-            Op::BatchNormalization(norm) => foldable(graph, &consumers, node)
-                .and_then(|conv| Some((conv, folded_weights(graph, conv, node, norm)?))),
+            Op::BatchNormalization(norm) => before(graph, &consumers, node)
+                .and_then(|layer| Some((layer, Folded::new(graph, layer, node, norm)?))),
             _ => None,
         };
         match folded {
-            Some((conv, (weight, bias))) => {
-                let x = rewriter.get(conv.inputs[0])?;
-                let weight = rewriter.graph().add_constant("weight", weight);
-                let bias = rewriter.graph().add_constant("bias", bias);
+            Some((layer, folded)) => {
+                let x = rewriter.get(layer.inputs[0])?;
+                let weight = rewriter.graph().add_constant("weight", folded.weight);
+                let bias = rewriter.graph().add_constant("bias", folded.bias);
                 let inputs = [x, weight, bias];
                 let output = rewriter
                     .graph()
-                    .push(conv.name.clone(), conv.op.clone(), &inputs)?;
+                    .push(layer.name.clone(), folded.op, &inputs)?;
                 rewriter.set(node.output, output);
             }
             None => {
@@ -36,45 +36,123 @@ pub fn fold_batch_norm(graph: &Graph) -> Result<Graph, OpError> {
     rewriter.finish()
 }
 
-/// The convolution in front of a normalisation, when only that one uses its result.
-fn foldable<'a>(graph: &'a Graph, consumers: &[Vec<usize>], node: &Node) -> Option<&'a Node> {
+/// The node in front of a normalisation, when only that one uses its result.
+fn before<'a>(graph: &'a Graph, consumers: &[Vec<usize>], node: &Node) -> Option<&'a Node> {
     let x = node.inputs[0];
-    let conv = graph.producer(x)?;
+    let layer = graph.producer(x)?;
     let private = consumers[x.index()].len() == 1 && !graph.outputs().contains(&x);
-    (matches!(conv.op, Op::Conv(_)) && private).then_some(conv)
+    private.then_some(layer)
 }
 
-/// `scale * (w x + b - mean) / sqrt(variance + epsilon) + shift` as weights and bias.
-fn folded_weights(
-    graph: &Graph,
-    conv: &Node,
-    node: &Node,
-    norm: &BatchNormalization,
-) -> Option<(Tensor, Tensor)> {
-    let numbers = |id: ValueId| Some(graph.constant(id)?.as_f32()?.to_vec());
-    let weight = graph.constant(conv.inputs[1])?;
-    let w = weight.as_f32()?;
-    let channels = *weight.shape().first()?;
-    let bias = match conv.inputs.get(2) {
-        Some(&b) => numbers(b)?,
-        None => vec![0.0; channels],
-    };
-    let [scale, shift, mean, variance] = [1, 2, 3, 4].map(|i| numbers(node.inputs[i]));
-    let (scale, shift, mean, variance) = (scale?, shift?, mean?, variance?);
-    let factor =
-        |c: usize| f64::from(scale[c]) / (f64::from(variance[c]) + f64::from(norm.epsilon)).sqrt();
-    let per_channel = w.len() / channels.max(1);
-    let folded = w
-        .iter()
-        .enumerate()
-        .map(|(i, &w)| (f64::from(w) * factor(i / per_channel)) as f32)
-        .collect();
-    let bias = (0..channels)
-        .map(|c| {
-            let centred = f64::from(bias[c]) - f64::from(mean[c]);
-            (centred * factor(c) + f64::from(shift[c])) as f32
+/// A layer that normalises its own result.
+struct Folded {
+    op: Op,
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl Folded {
+    /// `scale * (w x + b - mean) / sqrt(variance + epsilon) + shift` as weights and bias.
+    fn new(graph: &Graph, layer: &Node, node: &Node, norm: &BatchNormalization) -> Option<Folded> {
+        let numbers = |id: ValueId| Some(graph.constant(id)?.as_f32()?.to_vec());
+        let weight = graph.constant(*layer.inputs.get(1)?)?;
+        let w = weight.as_f32()?;
+        // The layer's own factors, and how many weights of a unit stand together.
+        let (op, alpha, beta, units, together) = match (&layer.op, weight.shape()) {
+            (Op::Conv(_), &[units, ..]) => {
+                (layer.op.clone(), 1.0, 1.0, units, w.len() / units.max(1))
+            }
+            (Op::Gemm(gemm), &[rows, columns]) => {
+                let op = Op::Gemm(Gemm {
+                    alpha: 1.0,
+                    beta: 1.0,
+                    ..gemm.clone()
+                });
+                let (units, together) = match gemm.trans_b {
+                    true => (rows, columns),
+                    false => (columns, 1),
+                };
+                (op, gemm.alpha, gemm.beta, units, together)
+            }
+            _ => return None,
+        };
+        let bias = match layer.inputs.get(2) {
+            Some(&b) => numbers(b).filter(|b| b.len() == units)?,
+            None => vec![0.0; units],
+        };
+        let [scale, shift, mean, variance] = [1, 2, 3, 4].map(|i| numbers(node.inputs[i]));
+        let (scale, shift, mean, variance) = (scale?, shift?, mean?, variance?);
+        let factor = |unit: usize| {
+            let deviation = (f64::from(variance[unit]) + f64::from(norm.epsilon)).sqrt();
+            f64::from(scale[unit]) / deviation
+        };
+        let folded = w
+            .iter()
+            .enumerate()
+            .map(|(i, &w)| (f64::from(alpha) * f64::from(w) * factor(i / together % units)) as f32)
+            .collect();
+        let bias = (0..units)
+            .map(|unit| {
+                let centred = f64::from(beta) * f64::from(bias[unit]) - f64::from(mean[unit]);
+                (centred * factor(unit) + f64::from(shift[unit])) as f32
+            })
+            .collect();
+        Some(Folded {
+            op,
+            weight: Tensor::new(weight.shape(), Data::F32(folded))?,
+            bias: Tensor::vector(bias),
         })
-        .collect();
-    let weight = Tensor::new(weight.shape(), Data::F32(folded))?;
-    Some((weight, Tensor::vector(bias)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{DType, TensorType};
+
+    fn constant(graph: &mut Graph, shape: &[usize], numbers: &[f32]) -> ValueId {
+        graph.add_constant(
+            "c",
+            Tensor::new(shape, Data::F32(numbers.to_vec())).unwrap(),
+        )
+    }
+
+    /// `y = 2 (0.5 W x + 3 b - mean) / sqrt(variance) + shift`, by hand: with variances 4 and 1 the
+    /// factors are 1 and 2, so the weights are halved or kept and the bias is
+    /// `(3*1 - 1)*1 + 5 = 7`, `(3*2 - 2)*2 - 5 = 3`.
+    #[test]
+    fn a_dense_layer_takes_its_normalisation() {
+        for trans_b in [false, true] {
+            let mut graph = Graph::new();
+            let x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
+            let (w, folded) = match trans_b {
+                false => ([1.0, 2.0, 3.0, 4.0], [0.5, 2.0, 1.5, 4.0]),
+                true => ([1.0, 3.0, 2.0, 4.0], [0.5, 1.5, 2.0, 4.0]),
+            };
+            let w = constant(&mut graph, &[2, 2], &w);
+            let b = constant(&mut graph, &[2], &[1.0, 2.0]);
+            let gemm = Op::Gemm(Gemm {
+                alpha: 0.5,
+                beta: 3.0,
+                trans_a: false,
+                trans_b,
+            });
+            let z = graph.push("fc", gemm, &[x, w, b]).unwrap();
+            let mut inputs = vec![z];
+            for numbers in [[2.0, 2.0], [5.0, -5.0], [1.0, 2.0], [4.0, 1.0]] {
+                inputs.push(constant(&mut graph, &[2], &numbers));
+            }
+            let norm = Op::BatchNormalization(BatchNormalization { epsilon: 0.0 });
+            let y = graph.push("bn", norm, &inputs).unwrap();
+            graph.set_outputs(vec![y]);
+            let graph = fold_batch_norm(&graph).unwrap();
+            let [node] = graph.nodes() else {
+                panic!("one node");
+            };
+            let numbers = |i: usize| graph.constant(node.inputs[i]).unwrap().to_f32();
+            assert_eq!(node.name, "fc");
+            assert_eq!(numbers(1), folded);
+            assert_eq!(numbers(2), [7.0, 3.0]);
+        }
+    }
 }

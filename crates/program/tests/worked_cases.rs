@@ -203,3 +203,25 @@ fn a_net() {
     close(&found[2], &[4.5, -2.0, 1.5]);
     close(&found[3], &[2.25, 1.75]);
 }
+
+/// The logarithm of a softmax as seed: it is negative, and with it all signs turn around.
+#[test]
+fn a_negative_seed() {
+    let mut graph = Graph::new();
+    let x = graph.add_input("h", TensorType::new(DType::F32, [1, 3]));
+    let w = graph.add_constant("w2", tensor(&[2, 3], &[2.0, -1.0, 1.0, 1.0, 0.0, -1.0]));
+    let y = graph.push("fc2", gemm(), &[x, w]).unwrap();
+    let arrived = graph.add_input("r", graph.value(y).ty.clone());
+    let seed = Seed {
+        logits: y,
+        one_hot: arrived,
+        relevance: arrived,
+    };
+    let lrp = Lrp {
+        rules: Rules::uniform(rule(0.5, 0.0)),
+    };
+    let found = lrp.relevances(&mut graph, &seed, &[x]).unwrap();
+    graph.set_outputs(found);
+    let r = run(&graph, &[&[3.0, 4.0, 2.0], &[-0.0485874, 0.0]]).remove(0);
+    close(&r, &[-0.0546608, 0.0242937, -0.0182203]);
+}

@@ -60,7 +60,8 @@ fn masks_switch_neurons_off() {
 #[test]
 fn relevances_and_gradients() {
     let project = Project::new();
-    let command = "compile resnet8.onnx --program explain --input-relevance --batch 4 -o out.onnx";
+    // Relevances are the default.
+    let command = "compile resnet8.onnx --input-relevance --batch 4 -o out.onnx";
     assert_snapshot!(project.snapshot(command));
     assert_snapshot!(project.snapshot("compile keras.onnx --program gradient -o out.onnx"));
     let command = "compile lenet.onnx --program gradient --loss margin -o out.onnx --format json";
@@ -82,7 +83,6 @@ fn errors() {
         ("rules", "lenet.onnx --program trace --rule zplus"),
         ("loss", "lenet.onnx --program explain --loss margin"),
         ("program", "lenet.onnx --program path"),
-        ("no_program", "lenet.onnx"),
         ("class", "lenet.onnx --program explain --class 10"),
     ] {
         let snapshot = project.snapshot(&format!("compile {arguments} -o out.onnx"));

@@ -140,6 +140,9 @@ class Step:
         p = branch.clamp(min=0) + skip.clamp(min=0)
         n = branch.clamp(max=0) + skip.clamp(max=0)
         p_factor, n_factor = factors(p, n, r, beta)
+        # Two summands often have one sign, and then share everything.
+        p_factor = torch.where(n == 0, r / (p + EPSILON), p_factor)
+        n_factor = torch.where(p == 0, r / (n - EPSILON), n_factor)
 
         def share(c):
             return c.clamp(min=0) * p_factor + c.clamp(max=0) * n_factor

@@ -53,6 +53,7 @@ mod plan;
 mod schedule;
 mod sparse;
 mod tile;
+mod vector;
 
 pub use error::EngineError;
 pub use executor::{Executor, Worker};

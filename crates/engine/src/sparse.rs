@@ -179,20 +179,20 @@ macro_rules! kernel {
 kernel! {
     avx2, #[target_feature(enable = "avx2,fma")], vectors: 2, columns: [1 2 4 6],
     zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
-    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, use std::arch::x86_64
+    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, use crate::vector::x86
 }
 
 #[cfg(target_arch = "x86_64")]
 kernel! {
     avx512, #[target_feature(enable = "avx512f")], vectors: 1, columns: [1 2 4 8 12],
     zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
-    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use std::arch::x86_64
+    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::vector::x86
 }
 
 kernel! {
     portable, , vectors: 1, columns: [1 2],
     zero: [0.0f32; LANES], splat: splat, load: load, store: store, fma: fma,
-    use crate::tile::plain
+    use crate::vector::plain
 }
 
 #[cfg(test)]

@@ -519,7 +519,7 @@ kernel! {
     avx2, #[target_feature(enable = "avx2,fma")], vectors: 2, heights: [1 2 3 4 5 6],
     zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
     store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, add: _mm256_add_ps,
-    min: min, max: max, use super::x86
+    min: min, max: max, use crate::vector::x86
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -528,104 +528,13 @@ kernel! {
     heights: [1 2 3 4 5 6 7 8 9 10 11 12],
     zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
     store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, add: _mm512_add_ps,
-    min: min512, max: max512, use super::x86
+    min: min512, max: max512, use crate::vector::x86
 }
 
 kernel! {
     portable, , vectors: 1, heights: [1 2 3],
     zero: [0.0f32; LANES], splat: splat, load: load, store: store, fma: fma, add: add,
-    min: min, max: max, use super::plain
-}
-
-/// Intrinsics, and limits that let a NaN through: `maxps` returns its second operand when one is
-/// not a number, so the value under test stands second.
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    pub(super) use std::arch::x86_64::*;
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub(super) fn max(x: __m256, low: __m256) -> __m256 {
-        _mm256_max_ps(low, x)
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    pub(super) fn min(x: __m256, high: __m256) -> __m256 {
-        _mm256_min_ps(high, x)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn max512(x: __m512, low: __m512) -> __m512 {
-        _mm512_max_ps(low, x)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    pub(super) fn min512(x: __m512, high: __m512) -> __m512 {
-        _mm512_min_ps(high, x)
-    }
-}
-
-/// A pack as an array, for compilers to vectorise as they can.
-pub(crate) mod plain {
-    use crate::pack::LANES;
-
-    type Vector = [f32; LANES];
-
-    #[inline(always)]
-    pub(crate) fn splat(x: f32) -> Vector {
-        [x; LANES]
-    }
-
-    /// # Safety
-    /// `LANES` floats must be readable at `at`.
-    #[inline(always)]
-    pub(crate) unsafe fn load(at: *const f32) -> Vector {
-        // SAFETY: the caller's.
-        unsafe { at.cast::<Vector>().read() }
-    }
-
-    /// # Safety
-    /// `LANES` floats must be writable at `at`.
-    #[inline(always)]
-    pub(crate) unsafe fn store(at: *mut f32, x: Vector) {
-        // SAFETY: the caller's.
-        unsafe { at.cast::<Vector>().write(x) }
-    }
-
-    #[inline(always)]
-    fn zip(a: Vector, b: Vector, f: impl Fn(f32, f32) -> f32) -> Vector {
-        std::array::from_fn(|l| f(a[l], b[l]))
-    }
-
-    /// Fused where the target always has the instruction; elsewhere it would be a library call.
-    #[inline(always)]
-    pub(crate) fn fma(a: Vector, b: Vector, c: Vector) -> Vector {
-        std::array::from_fn(|l| {
-            if cfg!(target_arch = "aarch64") {
-                a[l].mul_add(b[l], c[l])
-            } else {
-                a[l] * b[l] + c[l]
-            }
-        })
-    }
-
-    #[inline(always)]
-    pub(crate) fn add(a: Vector, b: Vector) -> Vector {
-        zip(a, b, |a, b| a + b)
-    }
-
-    #[inline(always)]
-    pub(crate) fn max(x: Vector, low: Vector) -> Vector {
-        zip(x, low, |x, low| if low > x { low } else { x })
-    }
-
-    #[inline(always)]
-    pub(crate) fn min(x: Vector, high: Vector) -> Vector {
-        zip(x, high, |x, high| if high < x { high } else { x })
-    }
+    min: min, max: max, use crate::vector::plain
 }
 
 #[cfg(test)]

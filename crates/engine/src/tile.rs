@@ -1,4 +1,4 @@
-//! The one kernel that matters: a tile of output channels times one pack.
+//! The kernel of the forward pass: a tile of output channels times one pack.
 //!
 //! A convolution, seen from one output position, is for every output channel `m` a sum over taps
 //! and input channels, `out[m] += w[m][k] * x[k]`, where `x[k]` is a pack. A tile keeps the sums

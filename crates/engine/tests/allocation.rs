@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::path::PathBuf;
 
 use npcov_engine::{Executor, LANES};
-use npcov_graph::{Model, Specialisation};
+use npcov_graph::{Classifier, Graph, Model, Specialisation};
+use npcov_program::{ExplainOptions, LayerOptions, Lrp, Subject, explain, path_layers};
 
 struct Counting;
 
@@ -44,28 +45,55 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+fn graph(name: &str) -> Graph {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/{name}.onnx"));
+    let model = Model::read(path).unwrap();
+    model.specialise(&Specialisation::default()).unwrap()
+}
+
+fn check(graph: &Graph, name: &str) {
+    let executor = Executor::new(graph).unwrap();
+    let input = vec![0.5; LANES * executor.input_lens().sum::<usize>()];
+    let mut outputs: Vec<Vec<f32>> = executor
+        .output_lens()
+        .map(|len| vec![0.0; LANES * len])
+        .collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut worker = executor.worker().unwrap();
+    worker.run(LANES, &[&input], &mut outputs).unwrap();
+    let before = ALLOCATIONS.get();
+    for _ in 0..3 {
+        worker.run(LANES, &[&input], &mut outputs).unwrap();
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0, "{name}");
+}
+
 #[test]
 fn running_a_graph_allocates_nothing() {
     for name in ["lenet", "resnet8", "mobilenet", "vit", "keras"] {
-        let path =
-            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/{name}.onnx"));
-        let graph = Model::read(path)
-            .unwrap()
-            .specialise(&Specialisation::default())
-            .unwrap();
-        let executor = Executor::new(&graph).unwrap();
-        let input = vec![0.5; LANES * executor.input_lens().sum::<usize>()];
-        let mut outputs: Vec<Vec<f32>> = executor
-            .output_lens()
-            .map(|len| vec![0.0; LANES * len])
-            .collect();
-        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        let mut worker = executor.worker().unwrap();
-        worker.run(LANES, &[&input], &mut outputs).unwrap();
-        let before = ALLOCATIONS.get();
-        for _ in 0..3 {
-            worker.run(LANES, &[&input], &mut outputs).unwrap();
-        }
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{name}");
+        check(&graph(name), name);
+    }
+}
+
+#[test]
+fn running_an_explanation_allocates_nothing() {
+    for name in ["lenet", "resnet8", "mobilenet", "keras"] {
+        let graph = graph(name);
+        let classifier = Classifier::find(&graph, graph.outputs()[0]);
+        let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
+        let subject = Subject {
+            graph: &graph,
+            classifier: &classifier,
+            layers: &layers,
+            batch: 1,
+        };
+        let options = ExplainOptions {
+            activations: true,
+            input: true,
+            ..ExplainOptions::default()
+        };
+        let program = explain(&subject, &Lrp::default(), &options).unwrap();
+        check(&program.graph, name);
     }
 }

@@ -1,7 +1,7 @@
 //! Relevances that can be checked by hand.
 
 use npcov_engine::Executor;
-use npcov_graph::op::{Conv, Gemm, Pool, PoolKind, Unary, Window};
+use npcov_graph::op::{Conv, Gemm, Pool, PoolKind, Reduce, ReduceKind, Unary, Window};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{
     Attribution, ExplainOptions, LayerOptions, Lrp, Rule, Rules, Seed, Subject, explain,
@@ -165,6 +165,18 @@ fn the_first_maximum_of_a_pool() {
     let x = [1.0, 5.0, 5.0, 2.0];
     let r = relevance(pool, (&[1, 1, 2, 2], &x), None, &[3.0], Rule::NPC);
     close(&r, &[0.0, 3.0, 0.0, 0.0]);
+}
+
+#[test]
+fn the_first_maximum_of_a_global_pool() {
+    let reduce = Op::Reduce(Reduce {
+        kind: ReduceKind::Max,
+        axes: vec![2, 3],
+        keep_dims: true,
+    });
+    let x = [1.0, 5.0, 5.0, 2.0, -3.0, -1.0, -2.0, -1.0];
+    let r = relevance(reduce, (&[1, 2, 2, 2], &x), None, &[3.0, 4.0], Rule::NPC);
+    close(&r, &[0.0, 3.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0]);
 }
 
 /// Two dense layers with a ReLU between them.

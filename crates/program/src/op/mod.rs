@@ -91,6 +91,8 @@ pub(crate) fn relevance(
         },
         Op::Reduce(reduce) => match reduce.kind {
             ReduceKind::Mean | ReduceKind::Sum => linear::relevance(g, step, choice),
+            // Global pools: the first extreme gets everything, as in a maximum pool.
+            ReduceKind::Max | ReduceKind::Min => reduce::adjoint(g, step, reduce),
             _ => Err(no_rule()),
         },
         Op::Binary(f) => binary::relevance(g, step, *f, choice),

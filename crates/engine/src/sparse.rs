@@ -223,18 +223,17 @@ mod tests {
                 }
                 for (i, sum) in sums.iter().enumerate() {
                     let (row, t) = (i / columns, i % columns);
-                    let product = |piece: usize, place: usize| {
-                        let x = x[place * columns + t].0[9];
-                        f64::from(weight(row, piece, place)) * f64::from(x)
-                    };
-                    let expected = 1.0
-                        + (0..64).map(|p| product(0, p)).sum::<f64>()
-                        + (0..3).map(|p| product(1, p)).sum::<f64>();
-                    let got = f64::from(sum.0[9]);
-                    assert!(
-                        (got - expected).abs() < 1e-2,
-                        "{isa:?}: {got} for {expected}"
-                    );
+                    for (lane, &got) in sum.0.iter().enumerate() {
+                        let product = |piece: usize, place: usize| {
+                            let x = x[place * columns + t].0[lane];
+                            f64::from(weight(row, piece, place)) * f64::from(x)
+                        };
+                        let expected = 1.0
+                            + (0..64).map(|p| product(0, p)).sum::<f64>()
+                            + (0..3).map(|p| product(1, p)).sum::<f64>();
+                        let distance = (f64::from(got) - expected).abs();
+                        assert!(distance < 1e-2, "{isa:?}: {got} for {expected}");
+                    }
                 }
             }
         }

@@ -663,17 +663,19 @@ mod tests {
         }
     }
 
-    /// Two sums with the weights of either sign, and both brought back, against the definition.
-    #[test]
-    fn parts_of_the_weights_and_their_transpose() {
-        let (channels, k) = (7, 23);
-        let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
-        let x = packs(k);
-        let part_of = |part: Part, w: f32| match part {
+    fn part_of(part: Part, w: f32) -> f32 {
+        match part {
             Part::All => w,
             Part::Positive => w.max(0.0),
             Part::Negative => w.min(0.0),
-        };
+        }
+    }
+
+    #[test]
+    fn parts_of_the_weights_agree_with_the_definition() {
+        let k = 23;
+        let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
+        let x = packs(k);
         let taps = Taps {
             len: k,
             cols: 1,
@@ -681,53 +683,62 @@ mod tests {
             ..Taps::default()
         };
         for isa in Isa::available() {
-            let weights = Weights::new(isa, channels, k, w);
-            for part in [Part::All, Part::Positive, Part::Negative] {
-                let mut output = vec![Pack::ZERO; channels];
-                for block in weights.blocks() {
-                    let target = Target {
-                        at: block.first,
-                        stride: 1,
-                    };
-                    let init = Init::Bias(&[0.0; 12]);
-                    block.run_part(
-                        part,
-                        &taps.on(&x, k),
-                        init,
-                        Finish::None,
-                        &mut output,
-                        target,
-                    );
-                }
-                for (m, y) in output.iter().enumerate() {
-                    let expected = naive(&|m, i| part_of(part, w(m, i)), m, 3, &x, &taps);
-                    assert!(
-                        (f64::from(y.0[3]) - expected).abs() < 1e-3,
-                        "{isa:?} {part:?}"
-                    );
-                }
-            }
-            let (p, n) = (Part::Positive, Part::Negative);
-            for parts in [&[Part::All][..], &[p], &[n], &[p, n], &[n, p]] {
-                let factors = packs(channels * parts.len());
-                let columns = 2..20;
-                let mut output = vec![Pack::splat(1.0); columns.len()];
-                for block in weights.blocks() {
-                    let factors = &factors[block.first * parts.len()..];
-                    block.scatter(parts, factors, columns.clone(), &mut output);
-                }
-                for (k, y) in columns.zip(&output) {
-                    let mut expected = 1.0;
-                    for m in 0..channels {
-                        for (s, &part) in parts.iter().enumerate() {
-                            let factor = factors[m * parts.len() + s].0[5];
-                            expected += f64::from(part_of(part, w(m, k))) * f64::from(factor);
+            for channels in 1..=max_rows(isa) {
+                let weights = Weights::new(isa, channels, k, w);
+                for part in [Part::All, Part::Positive, Part::Negative] {
+                    let mut output = vec![Pack::ZERO; channels];
+                    for block in weights.blocks() {
+                        let (init, finish) = (Init::Bias(&[0.0; 12]), Finish::None);
+                        let target = Target {
+                            at: block.first,
+                            stride: 1,
+                        };
+                        let walk = taps.on(&x, k);
+                        block.run_part(part, &walk, init, finish, &mut output, target);
+                    }
+                    for (m, y) in output.iter().enumerate() {
+                        for (lane, &y) in y.0.iter().enumerate() {
+                            let w = |m: usize, i: usize| part_of(part, w(m, i));
+                            let expected = naive(&w, m, lane, &x, &taps);
+                            let distance = (f64::from(y) - expected).abs();
+                            assert!(distance < 1e-3, "{isa:?} {part:?}");
                         }
                     }
-                    assert!(
-                        (f64::from(y.0[5]) - expected).abs() < 1e-3,
-                        "{isa:?} {parts:?}"
-                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_transposed_product_agrees_with_the_definition() {
+        let k = 23;
+        let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
+        let (p, n) = (Part::Positive, Part::Negative);
+        for isa in Isa::available() {
+            for channels in 1..=max_rows(isa) + 1 {
+                let weights = Weights::new(isa, channels, k, w);
+                for parts in [&[Part::All][..], &[p], &[n], &[p, n], &[n, p]] {
+                    let factors = packs(channels * parts.len());
+                    let columns = 2..20;
+                    let mut output = vec![Pack::splat(1.0); columns.len()];
+                    for block in weights.blocks() {
+                        let factors = &factors[block.first * parts.len()..];
+                        block.scatter(parts, factors, columns.clone(), &mut output);
+                    }
+                    for (k, y) in columns.zip(&output) {
+                        for (lane, &y) in y.0.iter().enumerate() {
+                            let mut expected = 1.0;
+                            for m in 0..channels {
+                                for (s, &part) in parts.iter().enumerate() {
+                                    let factor = factors[m * parts.len() + s].0[lane];
+                                    let weight = part_of(part, w(m, k));
+                                    expected += f64::from(weight) * f64::from(factor);
+                                }
+                            }
+                            let distance = (f64::from(y) - expected).abs();
+                            assert!(distance < 1e-3, "{isa:?} {parts:?}");
+                        }
+                    }
                 }
             }
         }

@@ -427,7 +427,11 @@ macro_rules! kernel {
             /// # Safety
             /// As [`run`]; `M` is the block's height, `PART` the sign of the weights that count, or
             /// 0 for all.
+            ///
+            /// A function of its own: inlined next to the other tiles, compilers run out of
+            /// registers and keep a sum in memory, which takes almost twice the time.
             $(#[$feature])*
+            #[inline(never)]
             unsafe fn tile<const M: usize, const PART: i8>(
                 block: &Block<'_>, walk: &Walk<'_>, init: Init<'_>, finish: Finish,
                 output: &mut [Pack], target: Target,

@@ -59,7 +59,7 @@ bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract
 
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh
-	for target in onnx npy npz idx; do \
+	for target in onnx npy npz idx safetensors; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
 

@@ -126,6 +126,17 @@ pub enum DataError {
         /// Length of the caller's buffer.
         buffer: usize,
     },
+    /// The caller asked a safetensors file for a tensor it does not hold, for numbers of another type than it holds, or
+    /// for rows it does not have.
+    #[error("`{file}`, tensor `{tensor}`: {reason}")]
+    Tensor {
+        /// The safetensors file.
+        file: String,
+        /// The tensor that was asked for.
+        tensor: String,
+        /// What is wrong with the question.
+        reason: String,
+    },
     /// An output file cannot be written.
     #[error("cannot write `{file}`: {source}")]
     Write {

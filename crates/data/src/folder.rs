@@ -74,12 +74,7 @@ impl ImageFolder {
 
     /// Decodes one image. Grey images among RGB ones get three equal channels.
     pub(crate) fn image(&self, row: usize) -> Result<Image, DataError> {
-        let path = self.images.get(row).ok_or(DataError::Range {
-            start: row,
-            end: row + 1,
-            rows: self.images.len(),
-            buffer: 0,
-        })?;
+        let path = self.path(row)?;
         let file = || path.display().to_string();
         let image = decode(path).map_err(|error| error.in_file(file()))?;
         match (image.channels, self.shape[2]) {
@@ -93,7 +88,23 @@ impl ImageFolder {
         }
     }
 
-    /// The file of one image, for error messages.
+    /// The file of one image as it is.
+    pub(crate) fn file(&self, row: usize) -> Result<Vec<u8>, DataError> {
+        let path = self.path(row)?;
+        read(path).map_err(|error| error.in_file(path.display().to_string()))
+    }
+
+    fn path(&self, row: usize) -> Result<&Path, DataError> {
+        let path = self.images.get(row).ok_or(DataError::Range {
+            start: row,
+            end: row + 1,
+            rows: self.images.len(),
+            buffer: 0,
+        })?;
+        Ok(path)
+    }
+
+    /// The name of one image's file, for error messages.
     pub(crate) fn name(&self, row: usize) -> String {
         self.images
             .get(row)
@@ -103,13 +114,17 @@ impl ImageFolder {
 }
 
 fn decode(path: &Path) -> Result<Image, ReadError> {
+    Image::decode(&read(path)?)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
     let len = fs::metadata(path)?.len();
     if len > LONGEST as u64 {
         return Err(ReadError::unsupported(format!(
             "is too large for an image: {len} bytes"
         )));
     }
-    Image::decode(&fs::read(path)?)
+    Ok(fs::read(path)?)
 }
 
 /// The images and the folders directly inside `folder`, each in the order of their names. Hidden ones are left out.

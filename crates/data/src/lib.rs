@@ -44,10 +44,12 @@
 //! # Relation to the other crates
 //!
 //! Nothing of npcov stands left of this crate. `npcov` feeds what [`Loader::read`] returns into the engine; the command
-//! line turns its flags into a [`Preprocessing`] and writes results with [`npz::NpzWriter`].
+//! line turns its flags into a [`Preprocessing`] and writes results with [`npz::NpzWriter`] and
+//! [`safetensors::SafetensorsWriter`].
 
 mod cifar;
 mod dataset;
+mod digest;
 mod element;
 mod error;
 mod folder;
@@ -62,14 +64,18 @@ mod npz_writer;
 mod preprocess;
 mod resize;
 pub mod rows;
+pub mod safetensors;
 mod source;
+mod value;
 mod whole_file;
 
 pub use dataset::Dataset;
+pub use digest::{Digest, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
 pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use preprocess::Preprocessing;
 pub use source::{Source, SourceReader};
+pub use value::Value;
 pub use whole_file::write_whole;

@@ -35,7 +35,8 @@ use crate::npy;
 use crate::rows::Rows;
 use crate::source::{Source, decode_error};
 
-pub use crate::npz_writer::{Column, Compression, NpzWriter, Value};
+pub use crate::npz_writer::{Column, Compression, NpzWriter};
+pub use crate::value::Value;
 
 /// First bytes of a zip file with members; an empty archive starts with [`END_OF_DIRECTORY`].
 pub(crate) const LOCAL_HEADER: [u8; 4] = *b"PK\x03\x04";

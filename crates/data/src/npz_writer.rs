@@ -19,6 +19,7 @@ use crate::npz::{
     DEFLATED, DIRECTORY_ENTRY, END_OF_DIRECTORY, END_OF_DIRECTORY_64, LOCAL_HEADER, LOCATOR_64,
     STORED, ZIP64_FIELD,
 };
+use crate::value::Value;
 use crate::whole_file::{folder_of, refuse_special, temporary_in};
 
 /// Zip version 4.5: the first one with 64-bit sizes.
@@ -34,37 +35,6 @@ pub enum Compression {
     /// Deflated, like `numpy.savez_compressed`.
     Deflated,
 }
-
-/// A type of numbers that [`NpzWriter`] writes.
-pub trait Value: sealed::Sealed + Copy {
-    /// The element type in the file.
-    const ELEMENT: Element;
-}
-
-mod sealed {
-    /// Appends the little-endian bytes of a number.
-    pub trait Sealed {
-        fn put(self, bytes: &mut Vec<u8>);
-    }
-}
-
-macro_rules! value {
-    ($type:ty, $element:ident, $put:expr) => {
-        impl Value for $type {
-            const ELEMENT: Element = Element::$element;
-        }
-        impl sealed::Sealed for $type {
-            fn put(self, bytes: &mut Vec<u8>) {
-                bytes.extend($put(self));
-            }
-        }
-    };
-}
-
-value!(f32, F32, f32::to_le_bytes);
-value!(i64, I64, i64::to_le_bytes);
-value!(u8, U8, u8::to_le_bytes);
-value!(bool, Bool, |value| [u8::from(value)]);
 
 /// One array of an [`NpzWriter`], by its type.
 #[derive(Debug)]
@@ -149,7 +119,7 @@ impl NpzWriter {
                 array.values += values.len();
                 values.chunks(1 << 14).try_for_each(|chunk| {
                     self.bytes.clear();
-                    chunk.iter().for_each(|value| value.put(&mut self.bytes));
+                    T::encode(chunk, &mut self.bytes);
                     array.file.write_all(&self.bytes)
                 })
             }

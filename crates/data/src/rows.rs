@@ -167,6 +167,11 @@ impl Rows {
         self.row_bytes
     }
 
+    /// Whether the numbers have their most significant byte first; of single bytes, never.
+    pub(crate) fn is_big_endian(&self) -> bool {
+        self.big_endian && self.element.size() > 1
+    }
+
     /// Reads rows as stored, in C order, into the first `range.len() * row_bytes` bytes of `out`.
     pub(crate) fn read(&self, range: Range<usize>, out: &mut [u8]) -> Result<(), ReadError> {
         let wanted = range.len().checked_mul(self.row_bytes);
@@ -336,7 +341,7 @@ mod tests {
         assert_eq!((rows.len(), rows.sample_shape()), (4, &[2, 3][..]));
         assert_eq!(all(&rows, 1..2), [6., 7., 8., 9., 10., 11.]);
         assert_eq!(all(&rows, 0..4).len(), 24);
-        assert_eq!(all(&rows, 4..4), []);
+        assert_eq!(all(&rows, 4..4), [0.0; 0]);
         assert!(rows.read(3..5, &mut [0; 12]).is_err());
         assert!(rows.read_f32(0..1, &mut Vec::new(), &mut [0.0; 5]).is_err());
     }

@@ -29,6 +29,7 @@
 mod activation;
 mod builder;
 mod classifier;
+mod digest;
 mod error;
 mod fold;
 mod graph;

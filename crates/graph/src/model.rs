@@ -73,6 +73,8 @@ impl Declaration {
 pub struct Model {
     pub(crate) proto: ModelProto,
     pub(crate) external: ExternalData,
+    /// The whole file. Its raw tensors are parts of it, so it is in memory anyway.
+    pub(crate) file: Bytes,
 }
 
 impl Model {
@@ -100,7 +102,7 @@ impl Model {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
-        let proto = ModelProto::decode(bytes).map_err(|e| not_onnx(&e.to_string()))?;
+        let proto = ModelProto::decode(bytes.clone()).map_err(|e| not_onnx(&e.to_string()))?;
         // Every field is optional on the wire, so almost any bytes decode to something.
         if proto.graph.is_none() {
             return Err(not_onnx("it holds no graph"));
@@ -108,6 +110,7 @@ impl Model {
         let model = Model {
             proto,
             external: ExternalData { folder },
+            file: bytes,
         };
         let opset = model.opset();
         if opset < OLDEST_OPSET {

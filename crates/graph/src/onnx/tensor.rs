@@ -151,22 +151,42 @@ fn from_typed(onnx: i32, proto: &TensorProto) -> Data {
     }
 }
 
+/// What a tensor says of its place in another file.
+fn entry<'a>(proto: &'a TensorProto, key: &str) -> Option<&'a str> {
+    proto
+        .external_data
+        .iter()
+        .find(|e| e.key.as_deref() == Some(key))
+        .and_then(|e| e.value.as_deref())
+}
+
+fn location(proto: &TensorProto) -> Result<&str, String> {
+    entry(proto, "location").ok_or_else(|| "its external file has no name".to_owned())
+}
+
 impl ExternalData {
+    /// The file that a tensor is stored in, where that is not the model's own.
+    pub(crate) fn file_of(&self, proto: &TensorProto) -> Result<Option<PathBuf>, GraphError> {
+        if proto.data_location != Some(EXTERNAL) {
+            return Ok(None);
+        }
+        match location(proto).and_then(|location| self.resolve(location)) {
+            Ok(path) => Ok(Some(path)),
+            Err(reason) => Err(GraphError::Tensor {
+                name: proto.name.clone().unwrap_or_default(),
+                reason,
+            }),
+        }
+    }
+
     /// The bytes of a tensor that is stored in another file.
     fn read(&self, proto: &TensorProto, bytes: usize) -> Result<Vec<u8>, String> {
-        let entry = |key: &str| {
-            proto
-                .external_data
-                .iter()
-                .find(|e| e.key.as_deref() == Some(key))
-                .and_then(|e| e.value.as_deref())
-        };
         let number = |key: &str| {
-            entry(key)
+            entry(proto, key)
                 .map(|v| v.parse::<u64>().map_err(|_| format!("`{key}` is `{v}`")))
                 .transpose()
         };
-        let location = entry("location").ok_or("its external file has no name")?;
+        let location = location(proto)?;
         let offset = number("offset")?.unwrap_or(0);
         if let Some(length) = number("length")?
             && length != bytes as u64

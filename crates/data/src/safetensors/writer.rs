@@ -1,0 +1,379 @@
+//! Writing tensors that grow together, in any interleaving.
+//!
+//! All shapes are known before the first number, and with them all places: the header is written first, and each piece
+//! of a tensor goes to its place in a temporary file, which takes the output's name at the end.
+
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use tempfile::NamedTempFile;
+
+use super::header::{Header, Placed, TensorSpec};
+use crate::error::DataError;
+use crate::value::Value;
+use crate::whole_file::{folder_of, refuse_special, temporary_in};
+
+/// Bytes of one tensor that are gathered for one write.
+const GATHERED: usize = 1 << 15;
+
+/// Writes a safetensors file; see the [module](crate::safetensors) for an example.
+///
+/// The widest numbers come first in the file, and tensors of equally wide numbers are in the order of their names: the
+/// bytes of the file depend on what it holds, not on the order in which it was named or appended.
+///
+/// Dropped without [`finish`](SafetensorsWriter::finish), it leaves nothing behind.
+#[derive(Debug)]
+pub struct SafetensorsWriter {
+    path: PathBuf,
+    target: NamedTempFile,
+    /// Where the numbers start.
+    data: u64,
+    tensors: Vec<Growing>,
+}
+
+#[derive(Debug)]
+struct Growing {
+    placed: Placed,
+    /// Bytes that are in the file.
+    written: u64,
+    /// Bytes that follow them.
+    pending: Vec<u8>,
+}
+
+impl SafetensorsWriter {
+    /// Prepares to write `path`, whose folder must exist and be writable. `metadata`, by convention JSON, is kept in the
+    /// header as the string `npcov`.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        metadata: &str,
+        tensors: &[TensorSpec],
+    ) -> Result<SafetensorsWriter, DataError> {
+        let path = path.into();
+        let file = || path.display().to_string();
+        let wrong = |reason: String| DataError::Arrays {
+            file: file(),
+            reason,
+        };
+        let header = Header::place(metadata, tensors).map_err(wrong)?;
+        let start = header.to_bytes().map_err(wrong)?;
+        let begin = || {
+            refuse_special(&path)?;
+            let folder = folder_of(&path);
+            // A folder that is missing is said without the temporary name.
+            std::fs::metadata(&folder)?;
+            let mut target = temporary_in(&folder)?;
+            target.write_all(&start)?;
+            Ok(target)
+        };
+        let target = begin().map_err(|source| DataError::Write {
+            file: file(),
+            source,
+        })?;
+        let mut tensors: Vec<Growing> = header
+            .tensors
+            .into_iter()
+            .map(|placed| Growing {
+                placed,
+                written: 0,
+                pending: Vec::new(),
+            })
+            .collect();
+        tensors.sort_by(|a, b| a.placed.spec.name.cmp(&b.placed.spec.name));
+        Ok(SafetensorsWriter {
+            path,
+            target,
+            data: start.len() as u64,
+            tensors,
+        })
+    }
+
+    /// Appends numbers to a tensor, in C order: any count, as long as the tensor is full in the end.
+    pub fn append<T: Value>(&mut self, name: &str, values: &[T]) -> Result<(), DataError> {
+        let found = self
+            .tensors
+            .binary_search_by(|tensor| tensor.placed.spec.name.as_str().cmp(name));
+        let Some(tensor) = found.ok().and_then(|index| self.tensors.get_mut(index)) else {
+            return Err(self.wrong(format!("there is no tensor `{name}`")));
+        };
+        let stored = tensor.placed.spec.element;
+        if stored != T::ELEMENT {
+            let reason = format!("tensor `{name}` holds {stored} and not {}", T::ELEMENT);
+            return Err(self.wrong(reason));
+        }
+        let free = tensor.placed.count() - tensor.count();
+        if values.len() > free {
+            let (more, all) = (values.len(), tensor.placed.count());
+            return Err(self.wrong(format!(
+                "tensor `{name}` takes {all} numbers, {free} are missing and {more} were appended"
+            )));
+        }
+        for chunk in values.chunks(GATHERED / stored.size()) {
+            T::encode(chunk, &mut tensor.pending);
+            if tensor.pending.len() >= GATHERED
+                && let Err(error) = tensor.flush(self.data, &mut self.target)
+            {
+                return Err(self.failed(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every tensor is full and gives the file its name.
+    pub fn finish(mut self) -> Result<(), DataError> {
+        for tensor in &self.tensors {
+            let (count, all) = (tensor.count(), tensor.placed.count());
+            if count != all {
+                let name = &tensor.placed.spec.name;
+                let reason = format!("tensor `{name}` has only {count} of its {all} numbers");
+                return Err(self.wrong(reason));
+            }
+        }
+        if let Err(error) = self.flush() {
+            return Err(self.failed(error));
+        }
+        let SafetensorsWriter { path, target, .. } = self;
+        target.persist(&path).map_err(|error| DataError::Write {
+            file: path.display().to_string(),
+            source: error.error,
+        })?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for tensor in &mut self.tensors {
+            tensor.flush(self.data, &mut self.target)?;
+        }
+        self.target.as_file().sync_all()
+    }
+
+    fn failed(&self, source: io::Error) -> DataError {
+        DataError::Write {
+            file: self.path.display().to_string(),
+            source,
+        }
+    }
+
+    fn wrong(&self, reason: String) -> DataError {
+        DataError::Arrays {
+            file: self.path.display().to_string(),
+            reason,
+        }
+    }
+}
+
+impl Growing {
+    /// How many numbers it has.
+    fn count(&self) -> usize {
+        // No overflow: it never has more bytes than its shape, which was counted.
+        self.written as usize / self.placed.spec.element.size()
+            + self.pending.len() / self.placed.spec.element.size()
+    }
+
+    fn flush(&mut self, data: u64, target: &mut NamedTempFile) -> io::Result<()> {
+        if !self.pending.is_empty() {
+            let position = data + self.placed.start + self.written;
+            target.seek(SeekFrom::Start(position))?;
+            target.write_all(&self.pending)?;
+            self.written += self.pending.len() as u64;
+            self.pending.clear();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ::safetensors::{Dtype, SafeTensors};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::safetensors::SafetensorsReader;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    fn specs() -> [TensorSpec; 9] {
+        [
+            TensorSpec::of::<bool>("flag", &[2]),
+            TensorSpec::of::<u8>("byte", &[3]),
+            TensorSpec::of::<u16>("short", &[1, 1]),
+            TensorSpec::of::<u32>("word", &[1]),
+            TensorSpec::of::<u64>("long", &[1]),
+            TensorSpec::of::<i64>("label", &[2]),
+            TensorSpec::of::<f32>("layer.0/mean", &[2, 2]),
+            TensorSpec::of::<f64>("sum", &[]),
+            TensorSpec::of::<u64>("none", &[0, 4]),
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_the_formats_own_library_and_by_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.safetensors");
+        let mut writer = SafetensorsWriter::create(&path, r#"{"a":"b"}"#, &specs()).unwrap();
+        writer.append("layer.0/mean", &[1f32]).unwrap();
+        writer.append("flag", &[true]).unwrap();
+        writer.append("layer.0/mean", &[2f32, 3.0, -4.0]).unwrap();
+        writer.append("byte", &[7u8, 8, 9]).unwrap();
+        writer.append("short", &[65_535u16]).unwrap();
+        writer.append("word", &[1u32 << 31]).unwrap();
+        writer.append("long", &[1u64 << 63]).unwrap();
+        writer.append("flag", &[false]).unwrap();
+        writer.append("label", &[-1i64, 5]).unwrap();
+        writer.append("sum", &[0.1f64]).unwrap();
+        writer.append::<u64>("none", &[]).unwrap();
+        assert!(!path.exists(), "no output before the end");
+        writer.finish().unwrap();
+        assert_eq!(names(folder.path()), ["out.safetensors"]);
+
+        let bytes = std::fs::read(&path).unwrap();
+        let theirs = SafeTensors::deserialize(&bytes).unwrap();
+        let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+        let strings = header.metadata().as_ref().unwrap();
+        assert_eq!(strings["npcov"], r#"{"a":"b"}"#);
+        assert_eq!(theirs.len(), 9);
+        let mean = theirs.tensor("layer.0/mean").unwrap();
+        assert_eq!((mean.dtype(), mean.shape()), (Dtype::F32, &[2, 2][..]));
+        let floats = [1f32, 2.0, 3.0, -4.0].map(f32::to_le_bytes).concat();
+        assert_eq!(mean.data(), floats);
+        for (name, dtype, data) in [
+            ("flag", Dtype::BOOL, vec![1, 0]),
+            ("byte", Dtype::U8, vec![7, 8, 9]),
+            ("short", Dtype::U16, vec![255, 255]),
+            ("word", Dtype::U32, vec![0, 0, 0, 128]),
+            ("long", Dtype::U64, vec![0, 0, 0, 0, 0, 0, 0, 128]),
+            (
+                "label",
+                Dtype::I64,
+                [-1i64, 5].map(i64::to_le_bytes).concat(),
+            ),
+            ("sum", Dtype::F64, 0.1f64.to_le_bytes().to_vec()),
+            ("none", Dtype::U64, vec![]),
+        ] {
+            let tensor = theirs.tensor(name).unwrap();
+            assert_eq!(
+                (tensor.dtype(), tensor.data()),
+                (dtype, &data[..]),
+                "{name}"
+            );
+        }
+
+        let ours = SafetensorsReader::open(&path).unwrap();
+        assert_eq!(ours.metadata(), Some(r#"{"a":"b"}"#));
+        assert_eq!(ours.tensors().count(), 9);
+        for spec in specs() {
+            assert_eq!(ours.tensor(&spec.name), Some(&spec));
+        }
+        assert_eq!(
+            ours.read::<f32>("layer.0/mean").unwrap(),
+            [1.0, 2.0, 3.0, -4.0]
+        );
+        assert_eq!(ours.read::<bool>("flag").unwrap(), [true, false]);
+        assert_eq!(ours.read::<i64>("label").unwrap(), [-1, 5]);
+    }
+
+    #[test]
+    fn an_unfinished_or_failed_file_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.safetensors");
+        std::fs::write(&path, "old").unwrap();
+        let spec = [TensorSpec::of::<u8>("x", &[2, 2])];
+        let create = || SafetensorsWriter::create(&path, "", &spec).unwrap();
+        drop(create());
+        let mut writer = create();
+        writer.append("x", &[1u8, 2, 3]).unwrap();
+        let error = writer.append("x", &[4u8, 5]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("tensor `x` takes 4 numbers, 1 are missing and 2 were appended"),
+            "{error}"
+        );
+        let error = writer.append("x", &[4u16]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("tensor `x` holds u8 and not u16"),
+            "{error}"
+        );
+        let error = writer.append("y", &[4u8]).unwrap_err().to_string();
+        assert!(error.ends_with("there is no tensor `y`"), "{error}");
+        let error = writer.finish().unwrap_err().to_string();
+        assert!(
+            error.ends_with("tensor `x` has only 3 of its 4 numbers"),
+            "{error}"
+        );
+        assert_eq!(names(folder.path()), ["out.safetensors"]);
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn bad_tensors_and_folders_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let create = |path: &Path, names: &[&str]| {
+            let specs: Vec<TensorSpec> = names
+                .iter()
+                .map(|&name| TensorSpec::of::<u8>(name, &[1]))
+                .collect();
+            SafetensorsWriter::create(path, "", &specs).map_err(|error| error.to_string())
+        };
+        let path = folder.path().join("out");
+        assert!(
+            create(&path, &["x", "x"])
+                .unwrap_err()
+                .contains("two tensors `x`")
+        );
+        assert!(
+            create(folder.path(), &["x"])
+                .unwrap_err()
+                .contains("not a regular file")
+        );
+        assert!(create(&path.join("missing"), &["x"]).is_err());
+        assert!(names(folder.path()).is_empty());
+        create(&path, &[]).unwrap().finish().unwrap();
+        assert_eq!(SafetensorsReader::open(&path).unwrap().tensors().len(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// Tensors of many gathered writes, in pieces of any size and in any order, against both in one piece each.
+        #[test]
+        fn the_bytes_do_not_depend_on_how_they_were_appended(
+            lengths in (0usize..30_000, 0usize..30_000),
+            pieces in prop::collection::vec((any::<bool>(), 1usize..20_000), 0..12),
+        ) {
+            let a: Vec<f32> = (0..lengths.0).map(|v| v as f32).collect();
+            let b: Vec<u16> = (0..lengths.1).map(|v| v as u16).collect();
+            let specs = [TensorSpec::of::<f32>("a", &[a.len()]), TensorSpec::of::<u16>("b", &[b.len()])];
+            let write = |name: &str, specs: &[TensorSpec], pieces: &[(bool, usize)]| {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join(name);
+                let mut writer = SafetensorsWriter::create(&path, "{}", specs).unwrap();
+                let (mut left_a, mut left_b) = (&a[..], &b[..]);
+                for &(first, len) in pieces {
+                    if first {
+                        let (piece, rest) = left_a.split_at(len.min(left_a.len()));
+                        writer.append("a", piece).unwrap();
+                        left_a = rest;
+                    } else {
+                        let (piece, rest) = left_b.split_at(len.min(left_b.len()));
+                        writer.append("b", piece).unwrap();
+                        left_b = rest;
+                    }
+                }
+                writer.append("b", left_b).unwrap();
+                writer.append("a", left_a).unwrap();
+                writer.finish().unwrap();
+                let reader = SafetensorsReader::open(&path).unwrap();
+                assert_eq!(reader.read::<f32>("a").unwrap(), a);
+                assert_eq!(reader.read::<u16>("b").unwrap(), b);
+                std::fs::read(&path).unwrap()
+            };
+            let reversed = [specs[1].clone(), specs[0].clone()];
+            prop_assert_eq!(write("x", &specs, &pieces), write("y", &reversed, &[]));
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The decision graph: for each class, clusters of training paths and what their members share.
+
+use std::ops::Range;
+
+use crate::abstraction::Frequencies;
+use crate::bits::{self, BitRows};
+use crate::choices::{Members, Merge, Similarity};
+use crate::kmeans::{self, KMeans};
+use crate::layout::Layout;
+use crate::similarity::{Comparison, layer_counts};
+
+/// The cluster of a training input that belongs to none.
+pub const NO_CLUSTER: u32 = u32::MAX;
+
+/// How many clusters a class gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clusters {
+    /// So many.
+    Fixed(usize),
+    /// From 1 to so many, by the silhouette of the clusters.
+    Auto(usize),
+}
+
+/// How the paths of a class become abstract paths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassParameters {
+    /// Number of clusters.
+    pub clusters: Clusters,
+    /// Above which share of a cluster's members a neuron is part of its abstract path.
+    pub beta: f64,
+}
+
+/// How a decision graph is learnt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learning {
+    /// For each class of the model.
+    pub classes: Vec<ClassParameters>,
+    /// Which training inputs take part.
+    pub members: Members,
+    /// Which neurons are part of an abstract path.
+    pub merge: Merge,
+    /// Restarts, iterations and seed of the clustering; its number of clusters is not used.
+    pub kmeans: KMeans,
+    /// Threads that may be used; the result does not depend on it.
+    pub threads: usize,
+}
+
+/// The paths of training inputs, with the classes predicted for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrainingPaths {
+    /// The path layers.
+    pub layout: Layout,
+    /// One row for each input.
+    pub paths: BitRows,
+    /// One class for each input.
+    pub predictions: Vec<u32>,
+    /// One label for each input, where there are labels.
+    pub labels: Option<Vec<i64>>,
+}
+
+/// A class in a decision graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassNode {
+    /// Its clusters among those of the graph.
+    pub clusters: Range<usize>,
+    /// How many clusters were asked for: those that are missing can never be covered.
+    pub planned: usize,
+    /// The share of members above which a neuron is abstract.
+    pub beta: f64,
+}
+
+/// What a decision graph consists of, as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    /// The training paths.
+    pub training: TrainingPaths,
+    /// The classes, in order; their clusters follow one another.
+    pub classes: Vec<ClassNode>,
+    /// The cluster of each training input, or [`NO_CLUSTER`].
+    pub assignment: Vec<u32>,
+    /// One abstract path for each cluster.
+    pub abstract_paths: BitRows,
+}
+
+/// Parts that do not make a decision graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no decision graph: {0}")]
+pub struct InvalidGraph(pub(crate) &'static str);
+
+/// Abstract paths of every class, and the training paths they were learnt from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionGraph {
+    parts: Parts,
+    /// Training inputs of each cluster, in order.
+    members: Vec<Vec<u32>>,
+    /// Neurons in each layer of each training path.
+    path_counts: Vec<u32>,
+    /// Neurons in each layer of each abstract path.
+    abstract_counts: Vec<u32>,
+}
+
+impl DecisionGraph {
+    /// Learns a decision graph. Predictions are classes of `learning`; others are left out.
+    pub fn learn(training: TrainingPaths, learning: &Learning) -> DecisionGraph {
+        let layout = &training.layout;
+        let mut assignment = vec![NO_CLUSTER; training.paths.len()];
+        let mut abstract_paths = BitRows::new(layout.width());
+        let mut classes = Vec::new();
+        for (class, parameters) in learning.classes.iter().enumerate() {
+            let rows = rows_of(&training, class, learning.members);
+            let paths = training.paths.gather(&rows);
+            let planned = match parameters.clusters {
+                Clusters::Fixed(clusters) => clusters,
+                Clusters::Auto(most) => {
+                    kmeans::choose_clusters(&paths, most, &learning.kmeans, learning.threads)
+                        .clusters
+                }
+            };
+            let kmeans = KMeans {
+                clusters: planned,
+                ..learning.kmeans.clone()
+            };
+            let clustering = kmeans.run(&paths, learning.threads);
+            let start = abstract_paths.len();
+            for cluster in 0..clustering.sizes.len() {
+                let of_cluster =
+                    |(i, &label): (usize, &u32)| (label as usize == cluster).then_some(i as u32);
+                let members: Vec<u32> = clustering
+                    .labels
+                    .iter()
+                    .enumerate()
+                    .filter_map(of_cluster)
+                    .collect();
+                let merge = (learning.merge, parameters.beta);
+                abstract_paths.push(&abstract_path(layout, &paths, &members, merge));
+            }
+            for (&row, &label) in rows.iter().zip(&clustering.labels) {
+                assignment[row as usize] = start as u32 + label;
+            }
+            classes.push(ClassNode {
+                clusters: start..abstract_paths.len(),
+                planned,
+                beta: parameters.beta,
+            });
+        }
+        DecisionGraph::index(Parts {
+            training,
+            classes,
+            assignment,
+            abstract_paths,
+        })
+    }
+
+    /// Puts a decision graph together again, and checks that its parts fit.
+    pub fn assemble(parts: Parts) -> Result<DecisionGraph, InvalidGraph> {
+        let fail = |reason| Err(InvalidGraph(reason));
+        let training = &parts.training;
+        let inputs = training.paths.len();
+        let width = training.layout.width();
+        if training.paths.width() != width || parts.abstract_paths.width() != width {
+            return fail("paths have other layers");
+        }
+        if training.predictions.len() != inputs || parts.assignment.len() != inputs {
+            return fail("not every training input has a class and a cluster");
+        }
+        if training
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.len() != inputs)
+        {
+            return fail("not every training input has a label");
+        }
+        let mut end = 0;
+        for class in &parts.classes {
+            if class.clusters.start != end || class.clusters.end < end {
+                return fail("clusters of classes do not follow one another");
+            }
+            if class.clusters.len() > class.planned {
+                return fail("a class has more clusters than planned");
+            }
+            end = class.clusters.end;
+        }
+        if end != parts.abstract_paths.len() {
+            return fail("not every cluster has an abstract path");
+        }
+        for (&cluster, &class) in parts.assignment.iter().zip(&training.predictions) {
+            let node = parts.classes.get(class as usize);
+            let fits = |node: &ClassNode| node.clusters.contains(&(cluster as usize));
+            if cluster != NO_CLUSTER && !node.is_some_and(fits) {
+                return fail("a training input is in a cluster of another class");
+            }
+        }
+        let empty = vec![0; width];
+        let everything = training.layout.complement(&empty);
+        let outside = |path: &[u64]| path.iter().zip(&everything).any(|(p, e)| p & !e != 0);
+        if training
+            .paths
+            .rows()
+            .chain(parts.abstract_paths.rows())
+            .any(outside)
+        {
+            return fail("a path has neurons that its layers have not");
+        }
+        Ok(DecisionGraph::index(parts))
+    }
+
+    fn index(parts: Parts) -> DecisionGraph {
+        let layout = &parts.training.layout;
+        let counts = |rows: &BitRows| -> Vec<u32> {
+            rows.rows()
+                .flat_map(|row| layer_counts(layout, row))
+                .collect()
+        };
+        let mut members = vec![Vec::new(); parts.abstract_paths.len()];
+        for (row, &cluster) in parts.assignment.iter().enumerate() {
+            if cluster != NO_CLUSTER {
+                members[cluster as usize].push(row as u32);
+            }
+        }
+        DecisionGraph {
+            path_counts: counts(&parts.training.paths),
+            abstract_counts: counts(&parts.abstract_paths),
+            members,
+            parts,
+        }
+    }
+
+    /// What it consists of.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The path layers.
+    pub fn layout(&self) -> &Layout {
+        &self.parts.training.layout
+    }
+
+    /// The classes, in order.
+    pub fn classes(&self) -> &[ClassNode] {
+        &self.parts.classes
+    }
+
+    /// Number of clusters of all classes.
+    pub fn clusters(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Number of clusters that were asked for, of all classes.
+    pub fn planned_clusters(&self) -> usize {
+        self.parts.classes.iter().map(|class| class.planned).sum()
+    }
+
+    /// The class that a cluster belongs to.
+    pub fn class_of(&self, cluster: usize) -> usize {
+        let is_of = |class: &ClassNode| class.clusters.contains(&cluster);
+        self.parts.classes.iter().position(is_of).unwrap_or(0)
+    }
+
+    /// The training inputs of a cluster, in order.
+    pub fn members(&self, cluster: usize) -> &[u32] {
+        &self.members[cluster]
+    }
+
+    /// The abstract path of a cluster.
+    pub fn abstract_path(&self, cluster: usize) -> &[u64] {
+        self.parts.abstract_paths.row(cluster)
+    }
+
+    /// The path of a training input.
+    pub fn path(&self, input: u32) -> &[u64] {
+        self.parts.training.paths.row(input as usize)
+    }
+
+    /// The clusters and layers whose abstract set is empty.
+    pub fn empty_layers(&self) -> Vec<(usize, usize)> {
+        let layers = self.layout().layers().max(1);
+        let counts = self.abstract_counts.iter().enumerate();
+        let empty = counts.filter(|&(_, &count)| count == 0);
+        empty.map(|(i, _)| (i / layers, i % layers)).collect()
+    }
+
+    /// The members of a cluster that are most similar to its abstract path, at most `count`, the
+    /// most similar first.
+    pub fn exemplars(&self, cluster: usize, kind: Similarity, count: usize) -> Vec<(u32, f64)> {
+        let comparison = Comparison::new(self.layout(), kind, self.abstract_path(cluster));
+        let score = |&row: &u32| (row, comparison.to(self.path(row), self.counts_of(row)));
+        let mut scored: Vec<(u32, f64)> = self.members[cluster].iter().map(score).collect();
+        // A stable sort: of equal ones the first.
+        scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+        scored.truncate(count);
+        scored
+    }
+
+    /// The member of a cluster with the most similar path, other than `except`; the first of equal
+    /// ones.
+    pub(crate) fn neighbour(
+        &self,
+        cluster: usize,
+        comparison: &Comparison<'_>,
+        except: Option<u32>,
+    ) -> Option<u32> {
+        let mut best = None;
+        for &row in self.members[cluster]
+            .iter()
+            .filter(|&&row| Some(row) != except)
+        {
+            let score = comparison.to(self.path(row), self.counts_of(row));
+            if best.is_none_or(|(_, highest)| score > highest) {
+                best = Some((row, score));
+            }
+        }
+        best.map(|(row, _)| row)
+    }
+
+    fn counts_of(&self, input: u32) -> &[u32] {
+        let layers = self.layout().layers();
+        &self.path_counts[input as usize * layers..(input as usize + 1) * layers]
+    }
+
+    /// Neurons in each layer of a cluster's abstract path.
+    pub(crate) fn abstract_counts(&self, cluster: usize) -> &[u32] {
+        let layers = self.layout().layers();
+        &self.abstract_counts[cluster * layers..(cluster + 1) * layers]
+    }
+}
+
+/// The training inputs of a class, in order.
+fn rows_of(training: &TrainingPaths, class: usize, members: Members) -> Vec<u32> {
+    let of_class = |row: usize| training.predictions[row] as usize == class;
+    let counts = |row: usize| match (members, &training.labels) {
+        (Members::Predicted, _) | (_, None) => true,
+        (Members::Correct, Some(labels)) => labels[row] == class as i64,
+    };
+    let rows = 0..training.paths.len();
+    rows.filter(|&row| of_class(row) && counts(row))
+        .map(|row| row as u32)
+        .collect()
+}
+
+/// What a cluster's members have in common.
+fn abstract_path(
+    layout: &Layout,
+    paths: &BitRows,
+    members: &[u32],
+    (merge, beta): (Merge, f64),
+) -> Vec<u64> {
+    let mut path = vec![0; layout.width()];
+    for layer in 0..layout.layers() {
+        let set = layout.layer_mut(&mut path, layer);
+        Frequencies::of(layout, layer, paths, members)
+            .merge(merge, beta, |neuron| bits::set(set, neuron));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Paths of one layer of four neurons, as in case 22.
+    fn training(rows: &[(&str, u32, i64)]) -> TrainingPaths {
+        let layout = Layout::new([4]);
+        let mut paths = BitRows::zeros(1, rows.len());
+        for (i, (text, _, _)) in rows.iter().enumerate() {
+            for (neuron, _) in text.match_indices('1') {
+                bits::set(paths.row_mut(i), neuron);
+            }
+        }
+        TrainingPaths {
+            layout,
+            paths,
+            predictions: rows.iter().map(|row| row.1).collect(),
+            labels: Some(rows.iter().map(|row| row.2).collect()),
+        }
+    }
+
+    fn learning(clusters: usize, members: Members) -> Learning {
+        let parameters = ClassParameters {
+            clusters: Clusters::Fixed(clusters),
+            beta: 0.6,
+        };
+        Learning {
+            classes: vec![parameters; 2],
+            members,
+            merge: Merge::Strict,
+            kmeans: KMeans::default(),
+            threads: 1,
+        }
+    }
+
+    const ROWS: [(&str, u32, i64); 6] = [
+        ("1100", 0, 0),
+        ("1110", 0, 0),
+        ("0110", 1, 1),
+        ("0011", 0, 1),
+        ("0001", 0, 0),
+        ("0111", 1, 1),
+    ];
+
+    #[test]
+    fn classes_are_clustered_one_by_one() {
+        let graph = DecisionGraph::learn(training(&ROWS), &learning(2, Members::Predicted));
+        let [zero, one] = graph.classes() else {
+            panic!("two classes")
+        };
+        assert_eq!((zero.clusters.clone(), one.clusters.clone()), (0..2, 2..4));
+        let of = |cluster| {
+            (
+                graph.members(cluster).to_vec(),
+                graph.abstract_path(cluster)[0],
+            )
+        };
+        let mut clusters = [of(0), of(1)];
+        clusters.sort();
+        assert_eq!(clusters, [(vec![0, 1], 0b0011), (vec![3, 4], 0b1000)]);
+        assert_eq!((graph.class_of(1), graph.class_of(2)), (0, 1));
+    }
+
+    #[test]
+    fn wrongly_classified_inputs_can_be_left_out() {
+        let graph = DecisionGraph::learn(training(&ROWS), &learning(1, Members::Correct));
+        assert_eq!(graph.members(0), [0, 1, 4]);
+        assert_eq!(graph.parts().assignment[3], NO_CLUSTER);
+    }
+
+    #[test]
+    fn missing_clusters_stay_planned() {
+        let graph = DecisionGraph::learn(training(&ROWS), &learning(3, Members::Predicted));
+        assert_eq!((graph.clusters(), graph.planned_clusters()), (5, 6));
+        let graph = DecisionGraph::learn(training(&ROWS[..2]), &learning(3, Members::Predicted));
+        assert_eq!(graph.classes()[1].clusters, 2..2);
+    }
+
+    #[test]
+    fn exemplars_are_most_like_the_abstract_path() {
+        let graph = DecisionGraph::learn(training(&ROWS), &learning(1, Members::Predicted));
+        // Of 1100, 1110, 0011, 0001 no neuron is in more than half: only beta above .5 is empty.
+        assert_eq!(graph.empty_layers(), [(0, 0)]);
+        let exemplars = graph.exemplars(1, Similarity::LayerMean, 1);
+        // Both members of class 1 share 0110.
+        assert_eq!(exemplars, [(2, 1.0)]);
+    }
+
+    #[test]
+    fn parts_are_checked() {
+        let graph = DecisionGraph::learn(training(&ROWS), &learning(2, Members::Predicted));
+        assert_eq!(
+            DecisionGraph::assemble(graph.parts().clone()),
+            Ok(graph.clone())
+        );
+        let broken = |change: fn(&mut Parts)| {
+            let mut parts = graph.parts().clone();
+            change(&mut parts);
+            DecisionGraph::assemble(parts).unwrap_err().to_string()
+        };
+        let other_class = broken(|parts| parts.assignment[0] = 2);
+        assert!(other_class.contains("another class"), "{other_class}");
+        let neurons = broken(|parts| parts.abstract_paths.row_mut(0)[0] |= 1 << 4);
+        assert!(neurons.contains("neurons"), "{neurons}");
+        for change in [
+            (|parts: &mut Parts| parts.assignment.truncate(1)) as fn(&mut Parts),
+            |parts| parts.training.predictions.push(0),
+            |parts| parts.training.labels = Some(vec![]),
+            |parts| parts.training.paths = BitRows::new(2),
+            |parts| parts.classes[1].clusters = 1..4,
+            |parts| parts.classes[0].planned = 1,
+            |parts| parts.abstract_paths.push(&[0]),
+        ] {
+            broken(change);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! K-means on rows of bits, in whole numbers.
+//!
+//! The members of a cluster are summed up by how many of them have each bit, so that centres,
+//! distances and inertias are fractions of integers and every comparison is exact: the result
+//! depends on the rows, the settings and the seed, and on nothing else.
+//!
+//! ```
+//! use npcov_paths::BitRows;
+//! use npcov_paths::kmeans::KMeans;
+//!
+//! let mut rows = BitRows::new(1);
+//! for row in [0b0011, 0b0111, 0b1100, 0b1000] {
+//!     rows.push(&[row]);
+//! }
+//! let clustering = KMeans { clusters: 2, ..KMeans::default() }.run(&rows, 1);
+//! assert_eq!(clustering.labels, [0, 0, 1, 1]);
+//! assert_eq!(clustering.inertia, 1.0);
+//! ```
+//!
+//! Time and memory grow linearly with the rows. A row costs a table look-up for every eight of
+//! its bits, not one operation for every bit and cluster (`sums`), and in later iterations most
+//! rows cost nothing (`lloyd`).
+
+mod column;
+mod exact;
+mod lloyd;
+mod points;
+mod seeding;
+mod silhouette;
+mod sums;
+#[cfg(test)]
+mod testing;
+
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering as Memory};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+use crate::BitRows;
+use exact::compare_sums;
+use lloyd::Outcome;
+use points::Points;
+pub use silhouette::{Choice, MIN_SILHOUETTE, SILHOUETTE_SAMPLE, Score, choose_clusters};
+
+/// Settings of k-means with Euclidean distances.
+///
+/// - Seeding: greedy k-means++ (Arthur and Vassilvitskii 2007, as in scikit-learn). The first
+///   centre is a row drawn uniformly; for each further one, `2 + floor(ln k)` rows are drawn with
+///   probabilities proportional to their squared distances to the nearest centre so far, and the
+///   one is taken that leaves the least sum of these distances (ties: the one drawn first).
+/// - Lloyd's iterations until no label changes. A row belongs to the nearest centre (ties: the
+///   lowest cluster). Clusters that lose all rows are refilled, in order: each takes the row that
+///   is farthest from the centre it was assigned to (ties: the first row), with all rows equal to
+///   it, out of a cluster that has other rows as well.
+/// - Of several restarts the one with the lowest inertia counts (ties: the earliest).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KMeans {
+    /// Number of clusters, at least 1. There are fewer when there are fewer distinct rows.
+    pub clusters: usize,
+    /// Number of restarts, at least 1.
+    pub restarts: usize,
+    /// Iterations of one restart at most, at least 1.
+    pub iterations: usize,
+    /// Seed of the random numbers: ChaCha8, with a stream for each restart.
+    pub seed: u64,
+}
+
+impl Default for KMeans {
+    /// The reference's settings: ten restarts of up to 300 iterations, seed 0; one cluster.
+    fn default() -> KMeans {
+        KMeans {
+            clusters: 1,
+            restarts: 10,
+            iterations: 300,
+            seed: 0,
+        }
+    }
+}
+
+/// Rows in clusters, none of which is empty. Clusters are in the order of their first rows, and
+/// equal rows are in one cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clustering {
+    /// The cluster of each row.
+    pub labels: Vec<u32>,
+    /// The number of rows of each cluster.
+    pub sizes: Vec<u32>,
+    /// The sum of all squared distances of rows to the means of their clusters.
+    pub inertia: f64,
+    /// Iterations of the restart that won.
+    pub iterations: usize,
+    /// The restart that won.
+    pub restart: usize,
+    /// Whether no label changed in the last iteration.
+    pub converged: bool,
+}
+
+impl KMeans {
+    /// Clusters the rows. There are as many clusters as asked for, or as there are distinct rows
+    /// if these are fewer; without rows there is none.
+    ///
+    /// Restarts are shared among `threads` threads. Their number does not change the result.
+    pub fn run(&self, rows: &BitRows, threads: usize) -> Clustering {
+        self.run_points(&Points::new(rows), threads)
+    }
+
+    fn run_points(&self, points: &Points, threads: usize) -> Clustering {
+        let clusters = self.clusters.max(1).min(points.len());
+        if clusters == 0 {
+            return Clustering::default();
+        }
+        // One cluster is the same whatever its seed.
+        let restarts = if clusters == 1 {
+            1
+        } else {
+            self.restarts.max(1)
+        };
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut best = None;
+            loop {
+                let restart = next.fetch_add(1, Memory::Relaxed);
+                if restart >= restarts {
+                    return best;
+                }
+                best = Run::best(best, Some(self.restart(points, clusters, restart)));
+            }
+        };
+        let best = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(restarts))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let mut best = work();
+            for other in others {
+                match other.join() {
+                    Ok(run) => best = Run::best(best, run),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            best
+        });
+        best.map_or_else(Clustering::default, |run| run.clustering(points))
+    }
+
+    fn restart(&self, points: &Points, clusters: usize, restart: usize) -> Run {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        rng.set_stream(restart as u64);
+        let labels = seeding::seed(points, clusters, &mut rng);
+        let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1));
+        Run { restart, outcome }
+    }
+}
+
+/// What a restart arrived at.
+struct Run {
+    restart: usize,
+    outcome: Outcome,
+}
+
+impl Run {
+    /// The run of lower inertia, or else the earlier.
+    fn best(a: Option<Run>, b: Option<Run>) -> Option<Run> {
+        let (a, b) = match (a, b) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => return a.or(b),
+        };
+        // The inertia is the number of all bits less the sum of all S / N.
+        let order = compare_sums(&b.outcome.explained(), &a.outcome.explained());
+        match order.then(a.restart.cmp(&b.restart)) {
+            Ordering::Greater => Some(b),
+            Ordering::Less | Ordering::Equal => Some(a),
+        }
+    }
+
+    fn clustering(self, points: &Points) -> Clustering {
+        let Outcome {
+            labels,
+            centres,
+            counts,
+            iterations,
+            converged,
+        } = self.outcome;
+        let mut order = vec![u32::MAX; centres.len()];
+        let mut sizes = Vec::with_capacity(centres.len());
+        let mut inertia = 0.0;
+        // Points are in the order of their first rows.
+        for &label in &labels {
+            let label = label as usize;
+            if order[label] == u32::MAX {
+                order[label] = sizes.len() as u32;
+                let size = centres[label].size;
+                sizes.push(size);
+                // Bits of all members - S / N, as one fraction.
+                let bits: u128 = counts[label].iter().map(|&count| u128::from(count)).sum();
+                let numerator = bits * u128::from(size) - centres[label].square;
+                inertia += numerator as f64 / f64::from(size);
+            }
+        }
+        Clustering {
+            labels: points
+                .of_row
+                .iter()
+                .map(|&point| order[labels[point as usize] as usize])
+                .collect(),
+            sizes,
+            inertia,
+            iterations,
+            restart: self.restart,
+            converged,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{naive, noisy_rows, random_rows, rows_of};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kmeans(clusters: usize) -> KMeans {
+        KMeans {
+            clusters,
+            ..KMeans::default()
+        }
+    }
+
+    /// Rows of few bits: ties, duplicates and constant columns are frequent.
+    fn small_rows() -> impl Strategy<Value = BitRows> {
+        let narrow = prop::collection::vec(0..32u64, 0..14);
+        let spread = prop::collection::vec(0..1u64 << 10, 0..24);
+        prop_oneof![narrow, spread].prop_map(|rows| {
+            let words: Vec<[u64; 2]> = rows.iter().map(|row| [row << 59 | 2, row >> 5]).collect();
+            rows_of(2, words.iter().map(|row| &row[..]))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn clusterings_are_those_of_the_definition(
+            rows in small_rows(),
+            clusters in 1..9usize,
+            restarts in 1..4usize,
+            iterations in prop_oneof![1..4usize, Just(300)],
+            seed in 0..50u64,
+        ) {
+            let settings = KMeans { clusters, restarts, iterations, seed };
+            let clustering = settings.run(&rows, 2);
+            let expected = naive(&settings, &rows);
+            prop_assert_eq!(&clustering.labels, &expected.labels);
+            prop_assert_eq!(&clustering.sizes, &expected.sizes);
+            prop_assert_eq!(clustering.iterations, expected.iterations);
+            prop_assert_eq!(clustering.restart, expected.restart);
+            prop_assert_eq!(clustering.converged, expected.converged);
+            prop_assert!((clustering.inertia - expected.inertia).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn wide_rows_cluster_by_the_definition() {
+        // More clusters than a block of lanes, more words than a tile.
+        for (clusters, columns) in [(3, 70), (5, 300), (17, 520)] {
+            let rows = noisy_rows(200, columns, 8, 0.35, columns as u64);
+            let settings = KMeans {
+                restarts: 2,
+                ..kmeans(clusters)
+            };
+            let clustering = settings.run(&rows, 1);
+            // The second looks at every row, bounds come in with the third.
+            assert!(clustering.iterations > 2, "{clusters} clusters");
+            let expected = naive(&settings, &rows);
+            assert_eq!(clustering.labels, expected.labels);
+            assert_eq!(clustering.restart, expected.restart);
+        }
+    }
+
+    #[test]
+    fn worked_case() {
+        // 1100, 1110 | 0011, 0001: the pairs differ in one bit, whose squared distances to the
+        // mean are 1/4 twice.
+        let rows = rows_of(
+            1,
+            [[0b0011], [0b0111], [0b1100], [0b1000]]
+                .iter()
+                .map(|row| &row[..]),
+        );
+        let clustering = kmeans(2).run(&rows, 1);
+        assert_eq!(clustering.labels, [0, 0, 1, 1]);
+        assert_eq!(clustering.sizes, [2, 2]);
+        assert_eq!(clustering.inertia, 1.0);
+        assert!(clustering.converged);
+    }
+
+    #[test]
+    fn threads_do_not_matter() {
+        let rows = random_rows(500, 200, 0.3, 9);
+        let alone = kmeans(6).run(&rows, 1);
+        for threads in [0, 2, 8] {
+            assert_eq!(kmeans(6).run(&rows, threads), alone);
+        }
+        let seeded = KMeans {
+            seed: 1,
+            ..kmeans(6)
+        };
+        assert_ne!(seeded.run(&rows, 1).labels, alone.labels);
+    }
+
+    #[test]
+    fn there_are_no_more_clusters_than_distinct_rows() {
+        let rows = rows_of(1, [[5], [9], [5], [5], [9], [6]].iter().map(|row| &row[..]));
+        for clusters in [3, 4, 100] {
+            let clustering = kmeans(clusters).run(&rows, 2);
+            assert_eq!(clustering.labels, [0, 1, 0, 0, 1, 2]);
+            assert_eq!(clustering.sizes, [3, 2, 1]);
+            assert_eq!(clustering.inertia, 0.0);
+        }
+    }
+
+    #[test]
+    fn equal_rows_one_row_and_no_row() {
+        let equal = rows_of(1, [[7], [7], [7]].iter().map(|row| &row[..]));
+        let clustering = kmeans(2).run(&equal, 1);
+        assert_eq!((clustering.labels, clustering.sizes), (vec![0; 3], vec![3]));
+        assert_eq!(clustering.inertia, 0.0);
+        let one = kmeans(4).run(&BitRows::zeros(3, 1), 1);
+        assert_eq!((one.labels, one.sizes), (vec![0], vec![1]));
+        let without_bits = kmeans(2).run(&BitRows::zeros(0, 2), 1);
+        assert_eq!(without_bits.sizes, [2]);
+        for clusters in [0, 3] {
+            assert_eq!(
+                kmeans(clusters).run(&BitRows::new(2), 1),
+                Clustering::default()
+            );
+        }
+    }
+
+    #[test]
+    fn settings_of_zero_count_as_one() {
+        let rows = random_rows(30, 20, 0.5, 4);
+        let zero = KMeans {
+            clusters: 0,
+            restarts: 0,
+            iterations: 0,
+            seed: 0,
+        };
+        assert_eq!(zero.run(&rows, 0).sizes, [30]);
+        let zero = KMeans {
+            clusters: 3,
+            ..zero
+        };
+        let clustering = zero.run(&rows, 0);
+        assert_eq!((clustering.iterations, clustering.converged), (1, false));
+        assert_eq!(clustering.sizes.len(), 3);
+    }
+}

@@ -1,0 +1,296 @@
+//! What one input exercises: its place in the decision graph, and the buckets it covers.
+
+use crate::bits;
+use crate::bucket::{distance_bucket, similarity_bucket};
+use crate::choices::{AnpcClusters, AnpcCounted, Choices, Neighbour, Norm};
+use crate::coverage::{Coverage, Space};
+use crate::graph::DecisionGraph;
+use crate::layout::Layout;
+use crate::similarity::{Comparison, Jaccard};
+
+/// Where the activations of training inputs are. They may be larger than memory, so they are asked
+/// for one by one.
+pub trait TrainingActivations {
+    /// Why they cannot be had.
+    type Error;
+
+    /// Puts the activations of a training input, those of all layers one after the other, into
+    /// `out`, which has room for exactly those.
+    fn read(&self, input: u32, out: &mut [f32]) -> Result<(), Self::Error>;
+}
+
+/// A layer that takes part in ANPC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AnpcLayer {
+    /// Its position among the path layers.
+    pub layer: usize,
+    /// The distance up to which there are buckets.
+    pub upper: f64,
+}
+
+/// An input as it is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The predicted class.
+    pub class: usize,
+    /// Its critical decision path.
+    pub path: &'a [u64],
+    /// Its activations, those of all layers one after the other.
+    pub activations: &'a [f32],
+}
+
+/// What an input exercises.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The clusters of its class.
+    pub clusters: Vec<ClusterView>,
+    /// The cluster of its class with the most similar abstract path, and that similarity; `None`
+    /// when the class has no clusters.
+    pub nearest: Option<(usize, f64)>,
+    /// The cluster of another class with the most similar abstract path, and that similarity.
+    pub nearest_other: Option<(usize, f64)>,
+}
+
+/// An input, seen from a cluster of its class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterView {
+    /// The cluster.
+    pub cluster: usize,
+    /// The similarity of the input's path to the abstract path.
+    pub similarity: f64,
+    /// By path layer: similarity and SNPC bucket.
+    pub layers: Vec<(Jaccard, Option<u16>)>,
+    /// The member whose activations were looked at; `None` when each layer has one of its own, or
+    /// the cluster is not looked at.
+    pub neighbour: Option<u32>,
+    /// By ANPC layer: distance and ANPC bucket; empty when the cluster is not looked at.
+    pub distances: Vec<(f64, Option<u16>)>,
+}
+
+impl Observation {
+    /// How far the input is from every cluster of its class, from 0 to 1: decision logic that
+    /// training did not show.
+    pub fn unknown(&self) -> f64 {
+        1.0 - self.nearest.map_or(0.0, |(_, similarity)| similarity)
+    }
+
+    /// How much closer the input is to a cluster of another class than to those of its own, from -1
+    /// to 1: above 0, it was decided by the logic of that class.
+    pub fn incorrect(&self) -> f64 {
+        let value = |nearest: Option<(usize, f64)>| nearest.map_or(0.0, |(_, s)| s);
+        value(self.nearest_other) - value(self.nearest)
+    }
+}
+
+/// Measures inputs against a decision graph.
+pub struct Meter<'g> {
+    graph: &'g DecisionGraph,
+    choices: &'g Choices,
+    anpc: &'g [AnpcLayer],
+}
+
+impl<'g> Meter<'g> {
+    /// Of a graph, with the layers that take part in ANPC.
+    pub fn new(graph: &'g DecisionGraph, choices: &'g Choices, anpc: &'g [AnpcLayer]) -> Self {
+        Meter {
+            graph,
+            choices,
+            anpc,
+        }
+    }
+
+    /// Nothing is covered of SNPC.
+    pub fn snpc(&self) -> Coverage {
+        self.nothing(
+            self.graph.layout().layers(),
+            self.choices.snpc_buckets.get(),
+        )
+    }
+
+    /// Nothing is covered of ANPC.
+    pub fn anpc(&self) -> Coverage {
+        self.nothing(self.anpc.len(), self.choices.anpc_buckets.get())
+    }
+
+    fn nothing(&self, layers: usize, buckets: u16) -> Coverage {
+        Coverage::new(Space {
+            clusters: self.graph.clusters(),
+            planned: self.graph.planned_clusters(),
+            layers,
+            buckets,
+        })
+    }
+
+    /// Adds what an input exercises to a coverage of SNPC.
+    pub fn cover_snpc(&self, coverage: &mut Coverage, observation: &Observation) {
+        for view in &observation.clusters {
+            for (layer, (_, bucket)) in view.layers.iter().enumerate() {
+                if let Some(bucket) = bucket {
+                    coverage.cover(view.cluster, layer, *bucket);
+                }
+            }
+        }
+    }
+
+    /// Adds what an input exercises to a coverage of ANPC.
+    pub fn cover_anpc(&self, coverage: &mut Coverage, observation: &Observation) {
+        let first = match self.choices.anpc_counted {
+            AnpcCounted::AllLayers => 0,
+            AnpcCounted::LastLayer => self.anpc.len().saturating_sub(1),
+        };
+        for view in &observation.clusters {
+            for (layer, (_, bucket)) in view.distances.iter().enumerate().skip(first) {
+                if let Some(bucket) = bucket {
+                    coverage.cover(view.cluster, layer, *bucket);
+                }
+            }
+        }
+    }
+
+    /// Looks at an input.
+    pub fn observe<A: TrainingActivations>(
+        &self,
+        input: Input<'_>,
+        training: &A,
+    ) -> Result<Observation, A::Error> {
+        self.observe_except(input, training, None)
+    }
+
+    /// Looks at a training input as if it had not been there.
+    pub fn observe_training<A: TrainingActivations>(
+        &self,
+        index: u32,
+        input: Input<'_>,
+        training: &A,
+    ) -> Result<Observation, A::Error> {
+        self.observe_except(input, training, Some(index))
+    }
+
+    fn observe_except<A: TrainingActivations>(
+        &self,
+        input: Input<'_>,
+        training: &A,
+        except: Option<u32>,
+    ) -> Result<Observation, A::Error> {
+        let graph = self.graph;
+        let comparison = Comparison::new(graph.layout(), self.choices.similarity, input.path);
+        let similarity =
+            |cluster| comparison.to(graph.abstract_path(cluster), graph.abstract_counts(cluster));
+        let own = graph
+            .classes()
+            .get(input.class)
+            .map_or(0..0, |class| class.clusters.clone());
+        let nearest = most(own.clone(), similarity);
+        let others = (0..graph.clusters()).filter(|cluster| !own.contains(cluster));
+        let nearest_other = most(others, similarity);
+        let mut clusters = Vec::with_capacity(own.len());
+        for cluster in own {
+            let layers = (0..graph.layout().layers()).map(|layer| {
+                let jaccard = Jaccard::of(
+                    graph.layout().layer(input.path, layer),
+                    graph.layout().layer(graph.abstract_path(cluster), layer),
+                );
+                let choices = self.choices;
+                let buckets = choices.snpc_buckets.get();
+                let (disjoint, arithmetic) = (choices.snpc_disjoint, choices.snpc_arithmetic);
+                (
+                    jaccard,
+                    similarity_bucket(jaccard, buckets, disjoint, arithmetic),
+                )
+            });
+            let mut view = ClusterView {
+                cluster,
+                similarity: similarity(cluster),
+                layers: layers.collect(),
+                neighbour: None,
+                distances: Vec::new(),
+            };
+            let looked_at = match self.choices.anpc_clusters {
+                AnpcClusters::All => true,
+                AnpcClusters::Nearest => nearest.is_some_and(|(best, _)| best == cluster),
+            };
+            if looked_at && !self.anpc.is_empty() {
+                self.distances(&mut view, &comparison, input, training, except)?;
+            }
+            clusters.push(view);
+        }
+        Ok(Observation {
+            clusters,
+            nearest,
+            nearest_other,
+        })
+    }
+
+    /// Finds distances to training activations, and their buckets.
+    fn distances<A: TrainingActivations>(
+        &self,
+        view: &mut ClusterView,
+        comparison: &Comparison<'_>,
+        input: Input<'_>,
+        training: &A,
+        except: Option<u32>,
+    ) -> Result<(), A::Error> {
+        let cluster = view.cluster;
+        let candidates: Vec<u32> = match self.choices.anpc_neighbour {
+            Neighbour::Path => {
+                view.neighbour = self.graph.neighbour(cluster, comparison, except);
+                view.neighbour.into_iter().collect()
+            }
+            Neighbour::Activation => {
+                let members = self.graph.members(cluster).iter().copied();
+                members.filter(|&member| Some(member) != except).collect()
+            }
+        };
+        let layout = self.graph.layout();
+        let path = self.graph.abstract_path(cluster);
+        let mut smallest = vec![f64::INFINITY; self.anpc.len()];
+        let mut activations = vec![0.0; layout.total_neurons()];
+        for member in candidates {
+            training.read(member, &mut activations)?;
+            for (smallest, anpc) in smallest.iter_mut().zip(self.anpc) {
+                let squared =
+                    squared_distance(layout, anpc.layer, path, input.activations, &activations);
+                *smallest = smallest.min(squared);
+            }
+        }
+        // A cluster whose only member is the input itself has nobody to compare with.
+        if smallest.iter().any(|distance| distance.is_infinite()) {
+            return Ok(());
+        }
+        let distances = smallest.iter().zip(self.anpc).map(|(&squared, anpc)| {
+            let neurons = self.graph.abstract_counts(cluster)[anpc.layer];
+            let distance = match self.choices.anpc_norm {
+                Norm::L2 => squared.sqrt(),
+                Norm::RootMeanSquare => (squared / f64::from(neurons.max(1))).sqrt(),
+            };
+            let buckets = self.choices.anpc_buckets.get();
+            let edges = self.choices.anpc_edges;
+            (
+                distance,
+                distance_bucket(distance, anpc.upper, buckets, edges),
+            )
+        });
+        view.distances = distances.collect();
+        Ok(())
+    }
+}
+
+/// The cluster with the highest similarity; the first of equal ones.
+fn most(
+    clusters: impl Iterator<Item = usize>,
+    similarity: impl Fn(usize) -> f64,
+) -> Option<(usize, f64)> {
+    let scored = clusters.map(|cluster| (cluster, similarity(cluster)));
+    scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
+}
+
+/// The squared Euclidean distance of two inputs' activations, over a path's neurons of one layer.
+fn squared_distance(layout: &Layout, layer: usize, path: &[u64], a: &[f32], b: &[f32]) -> f64 {
+    let span = layout.span(layer);
+    let (a, b) = (&a[span.clone()], &b[span]);
+    let neurons = bits::ones(layout.layer(path, layer));
+    neurons
+        .map(|neuron| f64::from(a[neuron]) - f64::from(b[neuron]))
+        .map(|difference| difference * difference)
+        .sum()
+}

@@ -1,0 +1,133 @@
+//! How similar paths are.
+
+use crate::bits;
+use crate::choices::Similarity;
+use crate::layout::Layout;
+
+/// The Jaccard similarity of two sets as a fraction: what they share, of what they have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jaccard {
+    /// Number of neurons in both.
+    pub shared: u32,
+    /// Number of neurons in either.
+    pub united: u32,
+}
+
+impl Jaccard {
+    /// Of two sets.
+    pub fn of(a: &[u64], b: &[u64]) -> Jaccard {
+        let shared = bits::count_both(a, b);
+        Jaccard {
+            shared,
+            united: bits::count(a) + bits::count(b) - shared,
+        }
+    }
+
+    /// The fraction's value. Two empty sets are the same: 1.
+    pub fn value(self) -> f64 {
+        match self.united {
+            0 => 1.0,
+            united => f64::from(self.shared) / f64::from(united),
+        }
+    }
+}
+
+/// The similarity of paths, prepared for many comparisons with one of them.
+pub(crate) struct Comparison<'a> {
+    layout: &'a Layout,
+    similarity: Similarity,
+    path: &'a [u64],
+    /// Neurons of `path` in each layer.
+    counts: Vec<u32>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(crate) fn new(layout: &'a Layout, similarity: Similarity, path: &'a [u64]) -> Self {
+        Comparison {
+            layout,
+            similarity,
+            path,
+            counts: layer_counts(layout, path).collect(),
+        }
+    }
+
+    /// The similarity to a path with `counts` neurons in its layers.
+    pub(crate) fn to(&self, other: &[u64], counts: &[u32]) -> f64 {
+        let layers = self.counts.iter().zip(counts).enumerate();
+        let layers = layers.map(|(layer, (&a, &b))| {
+            let words = self.layout.words(layer);
+            let shared = bits::count_both(&self.path[words.clone()], &other[words]);
+            Jaccard {
+                shared,
+                united: a + b - shared,
+            }
+        });
+        combined(self.similarity, layers)
+    }
+}
+
+/// Number of neurons that a path has in each layer.
+pub(crate) fn layer_counts(layout: &Layout, path: &[u64]) -> impl Iterator<Item = u32> {
+    (0..layout.layers()).map(move |layer| bits::count(layout.layer(path, layer)))
+}
+
+/// The similarity of paths whose layers have these similarities; 1 without layers.
+pub(crate) fn combined(
+    similarity: Similarity,
+    layers: impl ExactSizeIterator<Item = Jaccard>,
+) -> f64 {
+    match (similarity, layers.len()) {
+        (_, 0) => 1.0,
+        (Similarity::LayerMean, count) => layers.map(Jaccard::value).sum::<f64>() / count as f64,
+        (Similarity::WholePath, _) => {
+            let none = Jaccard {
+                shared: 0,
+                united: 0,
+            };
+            let add = |a: Jaccard, b: Jaccard| Jaccard {
+                shared: a.shared + b.shared,
+                united: a.united + b.united,
+            };
+            layers.fold(none, add).value()
+        }
+    }
+}
+
+/// The similarity of two paths.
+pub fn similarity(layout: &Layout, similarity: Similarity, a: &[u64], b: &[u64]) -> f64 {
+    let counts: Vec<u32> = layer_counts(layout, b).collect();
+    Comparison::new(layout, similarity, a).to(b, &counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_averaged_or_taken_together() {
+        let layout = Layout::new([4, 70]);
+        let mut a = vec![0; layout.width()];
+        let mut b = a.clone();
+        // 1 of 3 in the first layer, 1 of 1 in the second.
+        for (row, neurons) in [(&mut a, [0, 1]), (&mut b, [1, 2])] {
+            for neuron in neurons {
+                bits::set(layout.layer_mut(row, 0), neuron);
+            }
+            bits::set(layout.layer_mut(row, 1), 69);
+        }
+        assert_eq!(
+            similarity(&layout, Similarity::LayerMean, &a, &b),
+            (1.0 / 3.0 + 1.0) / 2.0
+        );
+        assert_eq!(
+            similarity(&layout, Similarity::WholePath, &a, &b),
+            2.0 / 4.0
+        );
+    }
+
+    #[test]
+    fn two_empty_sets_are_alike_and_one_is_not() {
+        assert_eq!(Jaccard::of(&[0], &[0]).value(), 1.0);
+        assert_eq!(Jaccard::of(&[0], &[1]).value(), 0.0);
+    }
+}

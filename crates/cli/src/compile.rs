@@ -20,7 +20,7 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
     let (kind, batch_norm) = match args.program {
         ProgramName::Explain => (
             ProgramKind::Explain(config.explain(relevance)?),
-            config.batch_norm(relevance),
+            config.batch_norm(&relevance.method),
         ),
         // Silence would let a user believe that they count.
         _ if relevance.is_given() => {

@@ -9,7 +9,8 @@ use npcov::program::{BatchNorm, LayerOptions};
 use npcov::{ExplainSettings, Method, NetworkOptions, RuleChoice};
 use serde::Deserialize;
 
-use crate::args::{DataArgs, ModelArgs, RelevanceArgs};
+use crate::args::{DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
+use crate::paths_table::PathsTable;
 use crate::value::{
     AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
     Shape, Size, Threads,
@@ -36,6 +37,8 @@ pub(crate) struct Config {
     preprocessing: PreprocessingTable,
     #[serde(default)]
     explain: ExplainTable,
+    #[serde(default)]
+    pub(crate) paths: PathsTable,
     /// The file's folder, where its relative paths start.
     #[serde(skip)]
     folder: PathBuf,
@@ -107,15 +110,25 @@ impl Config {
     }
 
     /// What happens to batch normalisation when a model is explained.
-    pub(crate) fn batch_norm(&self, args: &RelevanceArgs) -> BatchNorm {
+    pub(crate) fn batch_norm(&self, args: &MethodArgs) -> BatchNorm {
         let name = args.batch_norm.or(self.explain.batch_norm);
         name.map_or(BatchNorm::default(), Into::into)
     }
 
     /// What is explained, and how.
     pub(crate) fn explain(&self, args: &RelevanceArgs) -> anyhow::Result<ExplainSettings> {
+        Ok(ExplainSettings {
+            method: self.method(&args.method)?,
+            class: args.class,
+            input: args.input_relevance,
+            activations: false,
+        })
+    }
+
+    /// How relevances are computed.
+    pub(crate) fn method(&self, args: &MethodArgs) -> anyhow::Result<Method> {
         let file = &self.explain;
-        let method = match args.attribution.or(file.attribution) {
+        Ok(match args.attribution.or(file.attribution) {
             Some(AttributionName::GradientInput) => {
                 // In the file they are settings for another day; on the command line a mistake.
                 if !args.rule.is_empty() || args.preset.is_some() || args.bias.is_some() {
@@ -138,11 +151,6 @@ impl Config {
                     bias: args.bias.or(file.bias).map(Into::into),
                 })
             }
-        };
-        Ok(ExplainSettings {
-            method,
-            class: args.class,
-            input: args.input_relevance,
         })
     }
 
@@ -160,7 +168,7 @@ impl Config {
     }
 
     /// What happens to the data before it enters the model.
-    pub(crate) fn preprocessing(&self, args: &DataArgs) -> Preprocessing {
+    pub(crate) fn preprocessing(&self, args: &PreprocessingArgs) -> Preprocessing {
         let file = &self.preprocessing;
         let numbers = |flag: &Option<Vec<f32>>, key: &Option<Numbers>| {
             let key = || key.as_ref().map(Numbers::list);

@@ -25,12 +25,12 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     }
     let mut settings = config.explain(&args.relevance)?;
     let options = NetworkOptions {
-        batch_norm: config.batch_norm(&args.relevance),
+        batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
     let network = Network::open(&model, &options)?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data);
+    let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     for warning in loader.warnings() {

@@ -6,15 +6,22 @@
 //! coverage that misses a threshold.
 
 mod args;
+mod build;
 mod compile;
 mod config;
+mod cover;
+mod demo;
 mod explain;
 mod failure;
+mod init;
 mod inspect;
+mod merge;
 mod output;
+mod paths_table;
 mod predict;
 mod printer;
 mod progress;
+mod tune;
 mod value;
 
 use std::process::ExitCode;
@@ -54,6 +61,12 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<()> {
         Command::Inspect(args) => inspect::run(args, &config, printer),
         Command::Predict(args) => predict::run(args, &config, printer),
         Command::Explain(args) => explain::run(args, &config, printer),
+        Command::Demo(args) => demo::run(args, &config, printer),
+        Command::Init(args) => init::run(args, &config, printer),
+        Command::Tune(args) => tune::run(args, &config, printer),
+        Command::Build(args) => build::run(args, &config, printer),
+        Command::Cover(args) => cover::run(args, &config, printer),
+        Command::Merge(args) => merge::run(args, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     }
     let network = Network::open(model, &config.network(&args.model))?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data);
+    let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     for warning in loader.warnings() {

@@ -45,6 +45,11 @@ impl Printer {
         self.message("warning", YELLOW, message);
     }
 
+    /// Something good to know.
+    pub(crate) fn note(&self, message: &str) {
+        self.message("note", CYAN, message);
+    }
+
     pub(crate) fn error(&self, message: &str) {
         self.message("error", RED, message);
     }

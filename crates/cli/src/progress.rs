@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use npcov::Event;
+
+use crate::printer::Printer;
 
 /// Work that is done before this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,7 +20,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(inputs: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(inputs as u64), ProgressDrawTarget::hidden());
-        let template = "{bar:30} {human_pos} of {human_len} inputs, {eta} left";
+        let template = "{bar:30} {human_pos} of {human_len} inputs, {eta} left {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -25,6 +28,18 @@ impl Progress {
             bar,
             start: Instant::now(),
             shown: false,
+        }
+    }
+
+    /// What a long piece of work tells.
+    pub(crate) fn on(&mut self, event: Event, printer: &Printer) {
+        match event {
+            Event::Resumed(inputs) => {
+                printer.note(&format!("going on after {inputs} inputs that are finished"));
+                self.advance(inputs);
+            }
+            Event::Inputs(inputs) => self.advance(inputs),
+            Event::Clustering => self.bar.set_message("finding clusters"),
         }
     }
 

@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use npcov::data::Layout;
+use npcov::decision::Clusters;
 use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
+use npcov::{AUTO_QUANTILE, AnpcUpper};
 use serde::Deserialize;
 
 /// A shape: `3x48x192`.
@@ -98,6 +100,117 @@ impl FromStr for Batch {
             Ok(count @ 1..=65_536) => Ok(Batch(count)),
             Ok(_) => Err("use 1 to 65536".to_owned()),
             Err(_) => Err("no whole number".to_owned()),
+        }
+    }
+}
+
+/// A number of clusters: `4`, `auto`, `auto:20`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct ClusterCount(pub(crate) Clusters);
+
+/// The most clusters that `auto` tries.
+const MOST_CLUSTERS: usize = 10;
+
+impl FromStr for ClusterCount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ClusterCount, String> {
+        let wrong = || format!("`{text}` is no number of clusters; write `4`, `auto` or `auto:20`");
+        let count = |text: &str| text.parse().map_err(|_| wrong());
+        Ok(ClusterCount(match text.split_once(':') {
+            None if text == "auto" => Clusters::Auto(MOST_CLUSTERS),
+            None => Clusters::Fixed(count(text)?),
+            Some(("auto", most)) => Clusters::Auto(count(most)?),
+            Some(_) => return Err(wrong()),
+        }))
+    }
+}
+
+/// The bounds of ANPC: `2`, `1,1,12`, `auto`, `auto:0.95`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct Upper(pub(crate) AnpcUpper);
+
+impl FromStr for Upper {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Upper, String> {
+        let wrong = |_| format!("`{text}` is no bound; write `2`, `1,1,12`, `auto` or `auto:0.95`");
+        let number = |text: &str| text.trim().parse::<f64>().map_err(wrong);
+        Ok(Upper(match text.split_once(':') {
+            None if text == "auto" => AnpcUpper::Auto(AUTO_QUANTILE),
+            Some(("auto", quantile)) => AnpcUpper::Auto(number(quantile)?),
+            _ => AnpcUpper::Fixed(text.split(',').map(number).collect::<Result<_, _>>()?),
+        }))
+    }
+}
+
+/// A number in `npcov.toml`, a list of them, or what a flag would say.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, a list of numbers or `auto`")]
+pub(crate) enum NumberOrText {
+    Whole(u64),
+    Number(f64),
+    List(Vec<f64>),
+    Text(String),
+}
+
+impl NumberOrText {
+    fn text(&self) -> String {
+        match self {
+            NumberOrText::Whole(number) => number.to_string(),
+            NumberOrText::Number(number) => number.to_string(),
+            NumberOrText::List(list) => {
+                let texts: Vec<String> = list.iter().map(f64::to_string).collect();
+                texts.join(",")
+            }
+            NumberOrText::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl TryFrom<NumberOrText> for ClusterCount {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<ClusterCount, String> {
+        value.text().parse()
+    }
+}
+
+impl TryFrom<NumberOrText> for Upper {
+    type Error = String;
+
+    fn try_from(value: NumberOrText) -> Result<Upper, String> {
+        value.text().parse()
+    }
+}
+
+/// One of several parts: `2/4` is the second quarter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fraction {
+    part: usize,
+    parts: usize,
+}
+
+impl Fraction {
+    /// Its range of `count` things. The parts together are all of them, and differ by at most one.
+    pub(crate) fn of(self, count: usize) -> std::ops::Range<usize> {
+        count * (self.part - 1) / self.parts..count * self.part / self.parts
+    }
+}
+
+impl FromStr for Fraction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fraction, String> {
+        let wrong = || format!("`{text}` is no part; write `1/4` to `4/4`");
+        let (part, parts) = text.split_once('/').ok_or_else(wrong)?;
+        match (part.parse(), parts.parse()) {
+            (Ok(part), Ok(parts @ 1..=1_000_000)) if (1..=parts).contains(&part) => {
+                Ok(Fraction { part, parts })
+            }
+            _ => Err(wrong()),
         }
     }
 }
@@ -287,6 +400,28 @@ mod tests {
         }
         assert_eq!("32x64".parse(), Ok(Size(32, 64)));
         assert!("32".parse::<Size>().is_err() && "1x2x3".parse::<Size>().is_err());
+    }
+
+    #[test]
+    fn parts_make_up_the_whole() {
+        let part = |text: &str| text.parse::<Fraction>().unwrap().of(10);
+        assert_eq!([part("1/3"), part("2/3"), part("3/3")], [0..3, 3..6, 6..10]);
+        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "-1/2"] {
+            assert!(wrong.parse::<Fraction>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn clusters_and_bounds() {
+        let clusters = |text: &str| text.parse::<ClusterCount>().map(|count| count.0);
+        assert_eq!(clusters("4"), Ok(Clusters::Fixed(4)));
+        assert_eq!(clusters("auto"), Ok(Clusters::Auto(10)));
+        assert_eq!(clusters("auto:3"), Ok(Clusters::Auto(3)));
+        assert!(clusters("auto:").is_err() && clusters("four").is_err());
+        let upper = |text: &str| text.parse::<Upper>().map(|upper| upper.0);
+        assert_eq!(upper("1,1,12"), Ok(AnpcUpper::Fixed(vec![1.0, 1.0, 12.0])));
+        assert_eq!(upper("auto:0.9"), Ok(AnpcUpper::Auto(0.9)));
+        assert!(upper("auto:x").is_err() && upper("").is_err());
     }
 
     #[test]

@@ -86,6 +86,84 @@ pub enum Error {
     /// A program cannot be written as ONNX.
     #[error("cannot write the program as ONNX: {0}")]
     Export(OpError),
+    /// A parameter has a value that it cannot have.
+    #[error("{name} cannot be {value}: use {wanted}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        wanted: &'static str,
+    },
+    /// A parameter is given for a class that the model has not.
+    #[error("there is no class {class}: the model has {classes} classes (0 to {})", .classes.saturating_sub(1))]
+    NoSuchClass {
+        /// The class.
+        class: usize,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// There is nothing to learn from or to measure.
+    #[error("`{0}` has no inputs")]
+    NoInputs(String),
+    /// Labels are needed.
+    #[error("`{0}` has no labels, and only inputs that are classified as labelled are to count")]
+    NoLabels(String),
+    /// A file is no artefact that can be used.
+    #[error("`{file}`: {reason}")]
+    Artefact {
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The folder for parts of an artefact cannot be used.
+    #[error("cannot keep parts in `{folder}`: {source}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A model is not the one that a decision graph was learnt from.
+    #[error(
+        "`{graph}` was learnt from another model than `{model}`: SHA-256 {found}, not {expected}"
+    )]
+    AnotherModel {
+        /// The decision graph.
+        graph: String,
+        /// The model.
+        model: String,
+        /// The digest of the graph's model.
+        expected: String,
+        /// The digest of this one.
+        found: String,
+    },
+    /// Artefacts do not belong together.
+    #[error("`{file}` does not fit: {}", .differences.join("; "))]
+    Mismatch {
+        /// The file.
+        file: String,
+        /// What differs.
+        differences: Vec<String>,
+    },
+    /// Inputs would count twice.
+    #[error("suite `{suite}`: inputs {start} to {} were measured twice", .end.saturating_sub(1))]
+    Overlap {
+        /// The suite.
+        suite: String,
+        /// The first such input.
+        start: usize,
+        /// The one behind the last.
+        end: usize,
+    },
+    /// No state is given.
+    #[error("there is nothing to merge")]
+    NothingToMerge,
+    /// A record cannot be written as JSON.
+    #[error("cannot write a record: {0}")]
+    Json(serde_json::Error),
     /// The model computed something that is no number.
     #[error("input {row}: the model's logits are not finite")]
     NotFinite {

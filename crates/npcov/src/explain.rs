@@ -144,6 +144,8 @@ pub struct ExplainSettings {
     pub class: Option<usize>,
     /// Whether the relevance of the input is computed as well.
     pub input: bool,
+    /// Whether the activations of the path layers are given as well.
+    pub activations: bool,
 }
 
 /// A network that explains its logits.
@@ -205,6 +207,16 @@ impl<'a> Explainer<'a> {
             info: settings.method.info(graph, network.batch_norm()),
             seeded: settings.method != Method::GradientTimesInput,
         })
+    }
+
+    /// The network that is explained.
+    pub fn network(&self) -> &'a Network {
+        self.network
+    }
+
+    /// How relevances are computed.
+    pub fn method(&self) -> &MethodInfo {
+        &self.info
     }
 
     /// The program behind it.
@@ -306,7 +318,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
-    fn row<'b>(&self, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
+    pub(crate) fn row<'b>(&self, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
         let place = index - batch.rows.start;
         let mut row = Row {
             logits: &[],
@@ -315,6 +327,7 @@ impl<'a> Explainer<'a> {
             seed: 0.0,
             seed_is_one: false,
             layers: Vec::new(),
+            activations: Vec::new(),
             input: None,
         };
         let outputs = self.tracer.outputs().iter().zip(&batch.outputs);
@@ -331,6 +344,8 @@ impl<'a> Explainer<'a> {
                     return not_finite(format!("layer `{name}`"));
                 }
                 Output::Relevance(_) => row.layers.push(values),
+                Output::Tap(_) if !is_finite => return Err(Error::NotFinite { row: index }),
+                Output::Tap(_) => row.activations.push(values),
                 Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
                 Output::InputRelevance => row.input = Some(values),
                 _ => {}
@@ -350,7 +365,7 @@ impl ExplainSettings {
     pub(crate) fn options(&self) -> ExplainOptions {
         ExplainOptions {
             target: self.class.map_or(Target::Predicted, Target::Class),
-            activations: false,
+            activations: self.activations,
             input: self.input,
         }
     }
@@ -372,14 +387,16 @@ impl Explained {
 }
 
 /// One input's results.
-struct Row<'b> {
-    logits: &'b [f32],
-    prediction: usize,
+pub(crate) struct Row<'b> {
+    pub(crate) logits: &'b [f32],
+    pub(crate) prediction: usize,
     explained: usize,
-    seed: f32,
-    seed_is_one: bool,
+    pub(crate) seed: f32,
+    pub(crate) seed_is_one: bool,
     /// By path layer, one relevance per neuron.
-    layers: Vec<&'b [f32]>,
+    pub(crate) layers: Vec<&'b [f32]>,
+    /// By path layer, one activation per neuron, when they are computed.
+    pub(crate) activations: Vec<&'b [f32]>,
     input: Option<&'b [f32]>,
 }
 

@@ -31,22 +31,43 @@
 //! programs from them, [`engine`] runs those, [`data`] reads datasets. The command line
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
+mod artefact;
+mod build;
 mod compile;
+mod cover;
 mod error;
 mod explain;
+mod graph_inspection;
 mod heatmap;
 mod inspect;
 mod method;
 mod network;
+mod paths;
 mod predict;
+mod shards;
 mod trace_file;
 mod tracer;
 
+pub use artefact::{
+    ClassRecord, CoverageState, DataRecord, ExtractionRecord, GraphFile, GraphRecord, InputRecord,
+    Kind, LayerRecord, ModelRecord, PreprocessingRecord, SelectorRecord, StateRecord, Suite,
+    SuiteRecord,
+};
+pub use build::{
+    AUTO_QUANTILE, AnpcBound, AnpcRecord, AnpcUpper, BuildSettings, PAPER_UPPER, PerClass, Source,
+    build,
+};
 pub use compile::{Compilation, ProgramKind, compile};
+pub use cover::{
+    ClassCoverage, CoverageReport, Criteria, Ruler, SuiteReport, SuiteSource, cover, merge,
+};
 pub use error::Error;
 pub use explain::{
     ClassLogit, ExplainSettings, Explained, Explainer, Explanation, Explanations, LayerRelevance,
     LayerSummary, NeuronCount, NeuronRelevance, Spread,
+};
+pub use graph_inspection::{
+    AbstractLayer, ClassInspection, ClusterInspection, GraphInspection,
 };
 pub use heatmap::Heatmap;
 pub use inspect::{
@@ -54,11 +75,14 @@ pub use inspect::{
 };
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions};
+pub use paths::{PathBatch, PathExtractor};
 pub use predict::{ClassResult, Predictions, predict};
+pub use shards::Event;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};
 
 pub use npcov_data as data;
 pub use npcov_engine as engine;
 pub use npcov_graph as graph;
+pub use npcov_paths as decision;
 pub use npcov_program as program;

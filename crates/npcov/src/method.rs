@@ -22,6 +22,37 @@ impl Default for Method {
 }
 
 impl Method {
+    /// The method that an information stands for, and what it does with batch normalisation.
+    pub(crate) fn from_info(info: &MethodInfo) -> Result<(Method, BatchNorm), String> {
+        let batch_norm = match info.batch_norm.as_str() {
+            "identity" => BatchNorm::Identity,
+            "fold" => BatchNorm::Fold,
+            other => return Err(format!("`{other}` is no treatment of batch norm")),
+        };
+        if info.attribution == "gradient-input" {
+            return Ok((Method::GradientTimesInput, batch_norm));
+        }
+        let rule = |text: &str| text.parse::<Rule>().map_err(|error| error.to_string());
+        let mut rules = Vec::new();
+        for RuleAt { place, rule: text } in &info.overrides {
+            let Ok(place) = place.parse::<Place>();
+            rules.push((Some(place), rule(text)?));
+        }
+        if let Some(text) = &info.rule {
+            rules.push((None, rule(text)?));
+        }
+        let bias = match info.bias.as_deref() {
+            Some("absorb") => Bias::Absorb,
+            _ => Bias::Ignore,
+        };
+        let choice = RuleChoice {
+            preset: None,
+            rules,
+            bias: Some(bias),
+        };
+        Ok((Method::Lrp(choice), batch_norm))
+    }
+
     /// The attribution for a graph.
     pub(crate) fn attribution(&self, graph: &Graph) -> Box<dyn Attribution> {
         match self {
@@ -153,7 +184,10 @@ mod tests {
         let places: Vec<&Place> = rules.overrides.iter().map(|(place, _)| place).collect();
         assert_eq!(places, [&Place::First, &Place::Named("Gemm".into())]);
         assert_eq!((rules.linear, rules.bias), (Rule::NPC, Bias::Absorb));
-        let info = Method::Lrp(choice).info(&graph, BatchNorm::Fold);
+        let method = Method::Lrp(choice);
+        let info = method.info(&graph, BatchNorm::Fold);
+        let (again, batch_norm) = Method::from_info(&info).unwrap();
+        assert_eq!(again.info(&graph, batch_norm), info);
         assert_eq!(info.rule.as_deref(), Some("alpha-beta:0.5"));
         assert_eq!(info.overrides[0].place, "first");
     }

@@ -26,6 +26,8 @@
 //! ```
 
 mod compilation;
+mod coverage;
+mod decision_graph;
 mod explanation;
 mod inspection;
 mod json;
@@ -33,6 +35,8 @@ mod predictions;
 mod table;
 
 pub use compilation::compilation;
+pub use coverage::coverage;
+pub use decision_graph::decision_graph;
 pub use explanation::{explanation, explanations};
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};

@@ -1,10 +1,17 @@
 //! The arguments, and all help texts.
 
+mod coverage;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
 use npcov::program::{Preset, Selector};
+
+pub(crate) use coverage::{
+    BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices,
+    StudyChoices, TuneArgs,
+};
 
 use crate::value::{
     AttributionName, Batch, BatchNormName, BiasName, RuleSetting, Shape, Size, Threads,
@@ -14,6 +21,9 @@ use crate::value::{
 ///
 /// npcov reads an ONNX model and data, and measures which decision logic of the model the data
 /// exercises.
+///
+/// `npcov demo` shows it on data of its own. With your model: `tune` finds good parameters, `build`
+/// learns a decision graph from the training data, `cover` measures suites with it.
 ///
 /// Results go to standard output, messages and progress to standard error. The exit code is 0, or
 /// 2 after an error.
@@ -44,29 +54,47 @@ Settings can stand in `npcov.toml`, in the current folder; flags override it:
   [explain]
   preset = \"epsilon-plus\"
   rule = [\"first=flat\", \"Add=epsilon:0.1\"]
-  batch-norm = \"fold\"";
+  batch-norm = \"fold\"
+
+  [paths]
+  alpha = 0.8
+  clusters = 4
+  beta = 0.8
+  class.3 = { alpha = 0.9, clusters = 7 }
+  choices = { preset = \"tables\", snpc-buckets = 100 }";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Demo(DemoArgs),
+    Init(InitArgs),
     Inspect(InspectArgs),
     Predict(PredictArgs),
     Explain(ExplainArgs),
+    Tune(TuneArgs),
+    Build(BuildArgs),
+    Cover(CoverArgs),
+    Merge(MergeArgs),
     Compile(CompileArgs),
 }
 
-/// Show what is inside a model
+/// Show what is inside a model, a decision graph or a coverage state
 ///
-/// Prints inputs, outputs, operators, parameters and the path layers: the layers whose neurons
+/// Of a model: inputs, outputs, operators, parameters and the path layers: the layers whose neurons
 /// critical decision paths consist of. A cut layer is crossed by every path from input to output;
 /// only there does relevance add up to the logit.
 ///
 /// Nodes that npcov cannot use are listed, all of them, and the exit code is 2.
+///
+/// Of a decision graph: the clusters of every class with their members, and how wide their abstract
+/// paths are; with `--format json` also the neurons. Of a coverage state: what its suites cover.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   npcov inspect model.onnx
   npcov inspect model.onnx --format json | jq '.path_layers[].neurons'
-  npcov inspect detector.onnx --input-shape 3x48x192")]
+  npcov inspect detector.onnx --input-shape 3x48x192
+  npcov inspect graph.npcov
+  npcov inspect graph.npcov --format json | jq '.classes[3].clusters[0].layers[1].neurons'")]
 pub(crate) struct InspectArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -130,6 +158,10 @@ pub(crate) struct PredictArgs {
 /// where it supports the class and blue where it speaks against it. Without, all inputs: how well
 /// relevance is conserved in every layer, and which neurons are most often on top.
 ///
+/// With `--alpha`, the critical decision path as well: the neurons that have that share of relevance
+/// together. A decision graph in the place of the model tells the rest: which cluster of training
+/// inputs decides alike, how similar each layer is to it, and which inputs are typical of it.
+///
 /// `docs/rules.md` explains the rules and which to choose.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -137,6 +169,8 @@ Examples:
   npcov explain model.onnx --data test.npz --divide 255 --index 7
   npcov explain model.onnx --data test.npz --divide 255 --index 7 --class 3 --heatmap why-3.png
   npcov explain model.onnx --data test.npz --divide 255 --output relevances.npz
+  npcov explain model.onnx --data test.npz --divide 255 --alpha 0.8 --output paths.npz
+  npcov explain graph.npcov --data test.npz --index 7
   npcov explain model.onnx --data test.npz --preset epsilon-plus --rule first=zbox:0,1
   npcov explain vit.onnx --data test.npz --rule MatMul=gradient:0.1 --rule Softmax=gradient:0.1")]
 pub(crate) struct ExplainArgs {
@@ -164,7 +198,8 @@ pub(crate) struct ExplainArgs {
     ///
     /// Arrays: `logits` (inputs x logits), `prediction` (inputs) and for each path layer, from
     /// input to output, `relevance.0`, `relevance.1`, ... (inputs x neurons). In Python:
-    /// `numpy.load("relevances.npz")["relevance.0"]`.
+    /// `numpy.load("relevances.npz")["relevance.0"]`. With `--alpha` also `path.0`, `path.1`, ...
+    /// (truth values, inputs x neurons).
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: Option<PathBuf>,
 
@@ -175,6 +210,13 @@ pub(crate) struct ExplainArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    /// Extract critical decision paths: neurons with this share of relevance together
+    #[arg(long, value_name = "A", help_heading = "Paths")]
+    pub(crate) alpha: Option<f64>,
+
+    #[command(flatten)]
+    pub(crate) choices: PathChoices,
 
     #[command(flatten)]
     pub(crate) relevance: RelevanceArgs,
@@ -265,6 +307,14 @@ pub(crate) struct RelevanceArgs {
     #[arg(long)]
     pub(crate) input_relevance: bool,
 
+    #[command(flatten)]
+    pub(crate) method: MethodArgs,
+}
+
+/// How relevances are computed.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Relevance")]
+pub(crate) struct MethodArgs {
     /// How linear operators share relevance: RULE, or WHERE=RULE for some nodes
     ///
     /// Rules: `alpha-beta:BETA` (the default, with 0.5), `zplus`, `epsilon:EPS`, `gamma:GAMMA`,
@@ -303,15 +353,23 @@ impl RelevanceArgs {
         let RelevanceArgs {
             class,
             input_relevance,
+            method,
+        } = self;
+        class.is_some() || *input_relevance || method.is_given()
+    }
+}
+
+impl MethodArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        let MethodArgs {
             rule,
             preset,
             bias,
             batch_norm,
             attribution,
         } = self;
-        class.is_some()
-            || *input_relevance
-            || !rule.is_empty()
+        !rule.is_empty()
             || preset.is_some()
             || bias.is_some()
             || batch_norm.is_some()
@@ -386,6 +444,14 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) preprocessing: PreprocessingArgs,
+}
+
+/// What happens to data before it enters the model.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct PreprocessingArgs {
     /// Divide every number by this, before anything else
     ///
     /// `--divide 255` brings pixels to the range 0 to 1. What enters the model is

@@ -1,0 +1,234 @@
+//! Decision graphs in files.
+
+use std::path::{Path, PathBuf};
+
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_data::{DataError, Digest};
+use npcov_paths::{
+    BitRows, ClassNode, DecisionGraph, Layout, Parts, TrainingActivations, TrainingPaths,
+};
+
+use super::record::GraphRecord;
+use super::{Kind, metadata, open};
+use crate::error::Error;
+
+/// A decision graph and what it was learnt from. The activations of training inputs, the largest
+/// part, stay in the file.
+pub struct GraphFile {
+    path: PathBuf,
+    record: GraphRecord,
+    graph: DecisionGraph,
+    reader: SafetensorsReader,
+}
+
+impl GraphFile {
+    /// Opens a decision graph, and checks that its parts fit.
+    pub fn open(path: impl AsRef<Path>) -> Result<GraphFile, Error> {
+        let path = path.as_ref();
+        let (reader, record) = open::<GraphRecord>(path, Kind::DecisionGraph)?;
+        let wrong = |reason: String| Error::Artefact {
+            file: path.display().to_string(),
+            reason,
+        };
+        let neurons = record.extraction.layers.iter().map(|layer| layer.neurons);
+        let layout = Layout::new(neurons.collect::<Vec<_>>());
+        let inputs = record.training.end.saturating_sub(record.training.start);
+        let mut classes = Vec::new();
+        let mut end = 0usize;
+        for class in &record.classes {
+            let start = end;
+            end = end.saturating_add(class.clusters);
+            classes.push(ClassNode {
+                clusters: start..end,
+                planned: class.planned,
+                beta: class.beta,
+            });
+        }
+        let labels = match reader.tensor("label") {
+            Some(_) => Some(reader.read("label")?),
+            None => None,
+        };
+        let parts = Parts {
+            training: TrainingPaths {
+                paths: read_rows(&reader, &layout, "path", inputs)?,
+                predictions: reader.read("prediction")?,
+                labels,
+                layout: layout.clone(),
+            },
+            classes,
+            assignment: reader.read("cluster")?,
+            abstract_paths: read_rows(&reader, &layout, "abstract", end)?,
+        };
+        let activations = reader
+            .tensor("activation")
+            .map(|tensor| tensor.shape.clone());
+        if activations != Some(vec![inputs, layout.total_neurons()]) {
+            return Err(wrong("its activations have another shape".to_owned()));
+        }
+        let graph = DecisionGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
+        if record
+            .anpc
+            .layers
+            .iter()
+            .any(|l| l.layer >= layout.layers())
+        {
+            return Err(wrong("ANPC names a layer that is not there".to_owned()));
+        }
+        Ok(GraphFile {
+            path: path.to_owned(),
+            record,
+            graph,
+            reader,
+        })
+    }
+
+    /// Writes a decision graph. `activations` gives those of each training input.
+    pub(crate) fn write(
+        path: &Path,
+        record: &GraphRecord,
+        graph: &DecisionGraph,
+        activations: &impl TrainingActivations<Error = Error>,
+    ) -> Result<(), Error> {
+        let layout = graph.layout();
+        let Parts {
+            training,
+            assignment,
+            abstract_paths,
+            ..
+        } = graph.parts();
+        let (inputs, neurons) = (training.paths.len(), layout.total_neurons());
+        let mut tensors = vec![
+            TensorSpec::of::<u32>("prediction", &[inputs]),
+            TensorSpec::of::<u32>("cluster", &[inputs]),
+            TensorSpec::of::<f32>("activation", &[inputs, neurons]),
+        ];
+        if training.labels.is_some() {
+            tensors.push(TensorSpec::of::<i64>("label", &[inputs]));
+        }
+        tensors.extend(row_specs(layout, "path", inputs));
+        tensors.extend(row_specs(layout, "abstract", abstract_paths.len()));
+        let metadata = metadata(Kind::DecisionGraph, record)?;
+        let mut writer = SafetensorsWriter::create(path, &metadata, &tensors)?;
+        writer.append("prediction", &training.predictions)?;
+        writer.append("cluster", assignment)?;
+        if let Some(labels) = &training.labels {
+            writer.append("label", labels)?;
+        }
+        append_rows(&mut writer, layout, "path", &training.paths)?;
+        append_rows(&mut writer, layout, "abstract", abstract_paths)?;
+        let mut row = vec![0.0; neurons];
+        for input in 0..inputs {
+            activations.read(input as u32, &mut row)?;
+            writer.append("activation", &row)?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it was learnt from, and how.
+    pub fn record(&self) -> &GraphRecord {
+        &self.record
+    }
+
+    /// The decision graph.
+    pub fn graph(&self) -> &DecisionGraph {
+        &self.graph
+    }
+}
+
+impl TrainingActivations for GraphFile {
+    type Error = Error;
+
+    fn read(&self, input: u32, out: &mut [f32]) -> Result<(), Error> {
+        Ok(self
+            .reader
+            .read_row_into("activation", input as usize, out)?)
+    }
+}
+
+/// The digest of everything that coverage depends on: not of file names.
+pub(crate) fn identify(record: &GraphRecord, graph: &DecisionGraph) -> Result<String, Error> {
+    let mut record = record.clone();
+    record.id = String::new();
+    record.data = String::new();
+    record.extraction.model.file = String::new();
+    let mut bytes = metadata(Kind::DecisionGraph, &record)?.into_bytes();
+    let parts = graph.parts();
+    for row in parts
+        .training
+        .paths
+        .rows()
+        .chain(parts.abstract_paths.rows())
+    {
+        bytes.extend(row.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    bytes.extend(
+        parts
+            .assignment
+            .iter()
+            .flat_map(|cluster| cluster.to_le_bytes()),
+    );
+    Ok(Digest::of(&bytes).to_string())
+}
+
+/// Bit rows as one tensor of words for each layer.
+pub(crate) fn row_specs(layout: &Layout, name: &str, rows: usize) -> Vec<TensorSpec> {
+    let spec = |layer| {
+        TensorSpec::of::<u64>(
+            format!("{name}.{layer}"),
+            &[rows, layout.words(layer).len()],
+        )
+    };
+    (0..layout.layers()).map(spec).collect()
+}
+
+/// Appends bit rows to the tensors of their layers.
+pub(crate) fn append_rows(
+    writer: &mut SafetensorsWriter,
+    layout: &Layout,
+    name: &str,
+    rows: &BitRows,
+) -> Result<(), DataError> {
+    for layer in 0..layout.layers() {
+        let name = format!("{name}.{layer}");
+        for row in rows.rows() {
+            writer.append(&name, layout.layer(row, layer))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads bit rows from the tensors of their layers.
+pub(crate) fn read_rows(
+    reader: &SafetensorsReader,
+    layout: &Layout,
+    name: &str,
+    count: usize,
+) -> Result<BitRows, Error> {
+    let mut layers = Vec::new();
+    for spec in row_specs(layout, name, count) {
+        let found = reader.tensor(&spec.name);
+        if found.is_some_and(|found| found.shape != spec.shape) {
+            return Err(Error::Artefact {
+                file: reader.name().to_owned(),
+                reason: format!("`{}` has another shape", spec.name),
+            });
+        }
+        layers.push(reader.read::<u64>(&spec.name)?);
+    }
+    let mut rows = BitRows::zeros(layout.width(), count);
+    for (layer, words) in layers.iter().enumerate() {
+        let width = layout.words(layer).len();
+        for row in 0..count {
+            let words = &words[row * width..(row + 1) * width];
+            layout
+                .layer_mut(rows.row_mut(row), layer)
+                .copy_from_slice(words);
+        }
+    }
+    Ok(rows)
+}

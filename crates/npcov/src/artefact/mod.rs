@@ -1,0 +1,113 @@
+//! Files that npcov writes for itself: decision graphs and coverage states.
+//!
+//! Both are safetensors files. Their numbers are tensors; what the numbers were made from is a
+//! [record](record), JSON with sorted keys in the file's metadata. A file is a function of model,
+//! data and settings: it holds no date and no absolute path.
+
+mod difference;
+pub(crate) mod graph_file;
+pub(crate) mod parts;
+pub(crate) mod record;
+mod state_file;
+
+use std::path::Path;
+
+use npcov_data::safetensors::SafetensorsReader;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+pub(crate) use difference::differences;
+pub use graph_file::GraphFile;
+pub(crate) use parts::PartsFolder;
+pub use record::{
+    ClassRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord, ModelRecord,
+    PreprocessingRecord, SelectorRecord, StateRecord, SuiteRecord,
+};
+pub use state_file::{CoverageState, InputRecord, Suite};
+
+/// Version of the artefacts' format.
+pub(crate) const FORMAT: u32 = 1;
+
+/// What kind of artefact a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A decision graph.
+    DecisionGraph,
+    /// Coverage of suites.
+    CoverageState,
+    /// Paths and activations of some training inputs, while a decision graph is built.
+    TrainingShard,
+}
+
+impl Kind {
+    /// What a file is; `None` when it is no artefact of npcov, or cannot be read.
+    pub fn of(path: impl AsRef<Path>) -> Option<Kind> {
+        let reader = SafetensorsReader::open(path).ok()?;
+        let header: Header = serde_json::from_str(reader.metadata()?).ok()?;
+        Some(header.kind)
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Kind::DecisionGraph => "a decision graph",
+            Kind::CoverageState => "a coverage state",
+            Kind::TrainingShard => "a part of a decision graph",
+        }
+    }
+}
+
+/// What all artefacts say of themselves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Header {
+    kind: Kind,
+    format: u32,
+}
+
+/// A record with what all artefacts say of themselves.
+#[derive(Serialize, Deserialize)]
+struct Metadata<R> {
+    kind: Kind,
+    format: u32,
+    #[serde(flatten)]
+    record: R,
+}
+
+/// A record as a file's metadata: one line, keys in order.
+pub(crate) fn metadata<R: Serialize>(kind: Kind, record: &R) -> Result<String, Error> {
+    let metadata = Metadata {
+        kind,
+        format: FORMAT,
+        record,
+    };
+    // A value's keys are sorted; those of a struct are not.
+    let value = serde_json::to_value(&metadata).map_err(Error::Json)?;
+    serde_json::to_string(&value).map_err(Error::Json)
+}
+
+/// Opens an artefact and reads its record.
+fn open<R: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(SafetensorsReader, R), Error> {
+    let wrong = |reason: String| Error::Artefact {
+        file: path.display().to_string(),
+        reason,
+    };
+    let reader = SafetensorsReader::open(path)?;
+    let none = || wrong("it was not written by npcov".to_owned());
+    let text = reader.metadata().ok_or_else(none)?;
+    let header: Header = serde_json::from_str(text).map_err(|_| none())?;
+    if header.kind != kind {
+        let (is, wanted) = (header.kind.words(), kind.words());
+        return Err(wrong(format!("it is {is}, not {wanted}")));
+    }
+    if header.format != FORMAT {
+        return Err(wrong(format!(
+            "its format is {}, and this npcov reads {FORMAT}",
+            header.format
+        )));
+    }
+    let metadata: Metadata<R> =
+        serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    Ok((reader, metadata.record))
+}

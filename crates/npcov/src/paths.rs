@@ -1,0 +1,181 @@
+//! Critical decision paths of inputs: where relevances become sets of neurons.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use npcov_graph::Ending;
+use npcov_paths::choices::Seed;
+use npcov_paths::{BitRows, Choices, Layout, PathRule, bits};
+
+use crate::error::Error;
+use crate::explain::{ExplainSettings, Explainer, Row};
+use crate::method::{Method, MethodInfo};
+use crate::network::Network;
+use crate::tracer::{Batch, Tracer};
+
+/// A network whose inputs' critical decision paths can be extracted.
+pub struct PathExtractor<'n> {
+    explainer: Explainer<'n>,
+    layout: Layout,
+    /// By class.
+    rules: Vec<PathRule>,
+    seed: Seed,
+}
+
+/// The paths and activations of some inputs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathBatch {
+    /// Positions in the dataset.
+    pub rows: Range<usize>,
+    /// The predicted classes.
+    pub predictions: Vec<u32>,
+    /// The critical decision paths.
+    pub paths: BitRows,
+    /// One activation for each neuron of all layers, inputs one after the other.
+    pub activations: Vec<f32>,
+}
+
+impl<'n> PathExtractor<'n> {
+    /// Prepares the extraction; `alpha` gives the share of relevance for each class.
+    pub fn new(
+        network: &'n Network,
+        method: &Method,
+        choices: &Choices,
+        alpha: &[f64],
+    ) -> Result<PathExtractor<'n>, Error> {
+        let settings = ExplainSettings {
+            method: method.clone(),
+            activations: true,
+            ..ExplainSettings::default()
+        };
+        PathExtractor::explaining(Explainer::new(network, &settings)?, choices, alpha)
+    }
+
+    /// Extracts paths from what an explainer computes.
+    pub fn explaining(
+        explainer: Explainer<'n>,
+        choices: &Choices,
+        alpha: &[f64],
+    ) -> Result<PathExtractor<'n>, Error> {
+        if let Some(&alpha) = alpha.iter().find(|&&alpha| !(alpha > 0.0 && alpha <= 1.0)) {
+            return Err(Error::Parameter {
+                name: "alpha",
+                value: alpha.to_string(),
+                wanted: "above 0 and at most 1",
+            });
+        }
+        let layers = explainer.network().layers();
+        let rule = |&alpha: &f64| PathRule {
+            alpha,
+            threshold: choices.threshold,
+            empty_layer: choices.empty_layer,
+        };
+        Ok(PathExtractor {
+            layout: Layout::new(layers.iter().map(|l| l.neurons).collect::<Vec<_>>()),
+            rules: alpha.iter().map(rule).collect(),
+            seed: choices.seed,
+            explainer,
+        })
+    }
+
+    /// The path layers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The network.
+    pub fn network(&self) -> &'n Network {
+        self.explainer.network()
+    }
+
+    /// How relevances are computed.
+    pub fn method(&self) -> &MethodInfo {
+        self.explainer.method()
+    }
+
+    /// The explanations that paths are taken from.
+    pub fn explainer(&self) -> &Explainer<'n> {
+        &self.explainer
+    }
+
+    /// The program behind it.
+    pub fn tracer(&self) -> &Tracer {
+        self.explainer.tracer()
+    }
+
+    /// Extracts the paths of a range of a dataset on `threads` threads, and hands them to `sink` in
+    /// the order of the dataset.
+    pub fn run<E: From<Error>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        mut sink: impl FnMut(&PathBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut paths = PathBatch::default();
+        self.tracer().run(data, range, threads, |batch| {
+            self.extract(batch, &mut paths)?;
+            sink(&paths)
+        })
+    }
+
+    /// The paths of a batch of the [tracer](PathExtractor::tracer)'s results.
+    pub fn extract(&self, batch: &Batch, out: &mut PathBatch) -> Result<(), Error> {
+        out.rows = batch.rows.clone();
+        out.predictions.clear();
+        out.activations.clear();
+        out.paths = BitRows::zeros(self.layout.width(), batch.rows.len());
+        let mut critical = Vec::new();
+        let mut scaled = Vec::new();
+        for (place, index) in batch.rows.clone().enumerate() {
+            let row = self.explainer.row(batch, index)?;
+            out.predictions.push(row.prediction as u32);
+            for activations in &row.activations {
+                out.activations.extend_from_slice(activations);
+            }
+            let Some(rule) = self.rules.get(row.prediction) else {
+                continue;
+            };
+            let factor = self.factor(&row);
+            let seed = f64::from(row.seed) * factor;
+            for (layer, relevances) in row.layers.iter().enumerate() {
+                scaled.clear();
+                scaled.extend(relevances.iter().map(|&r| (f64::from(r) * factor) as f32));
+                // A gradient's logit may be negative, and nothing positive is a share of it.
+                let shares = self.seed == Seed::LogitOrOne && seed <= 0.0;
+                let cut = self.network().layers()[layer].cut && !shares;
+                rule.select(&scaled, seed, cut, &mut critical);
+                let set = self.layout.layer_mut(out.paths.row_mut(place), layer);
+                critical
+                    .iter()
+                    .for_each(|&neuron| bits::set(set, neuron as usize));
+            }
+        }
+        Ok(())
+    }
+
+    /// What relevances are multiplied with to be those of the chosen seed. They are proportional to
+    /// the seed, so that no other program is needed.
+    fn factor(&self, row: &Row<'_>) -> f64 {
+        let logit = |class| {
+            self.network()
+                .logit(row.logits, class)
+                .map_or(0.0, f64::from)
+        };
+        match self.seed {
+            Seed::LogitOrOne => 1.0,
+            Seed::Logit if row.seed_is_one => logit(row.prediction),
+            Seed::Logit => 1.0,
+            Seed::LogProbability if row.seed == 0.0 => 1.0,
+            Seed::LogProbability => {
+                let own = logit(row.prediction);
+                let others: f64 = match self.network().classifier().ending {
+                    // The logarithm of sigmoid(z) is -ln(1 + exp(-z)).
+                    Ending::Sigmoid => 1.0 + (-own).exp(),
+                    _ => row.logits.iter().map(|&z| (f64::from(z) - own).exp()).sum(),
+                };
+                -others.ln() / f64::from(row.seed)
+            }
+        }
+    }
+}

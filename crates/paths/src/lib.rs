@@ -1,4 +1,50 @@
 //! Critical decision paths, decision graphs and neuron path coverage: numbers and bit sets only.
+//!
+//! Relevances become a path ([`PathRule`]), a row of bits with the neurons that decided. The paths
+//! of training inputs become a [`DecisionGraph`]: for each class clusters ([`kmeans`]), and for each
+//! cluster an abstract path, the neurons that its members share. A [`Meter`] holds an input against
+//! the graph and finds the buckets that it covers: of similarity to abstract paths (SNPC), and of
+//! distance to the activations of training inputs (ANPC). [`Coverage`] is a set of buckets.
+//!
+//! ```
+//! use npcov_paths::{BitRows, Choices, DecisionGraph, Input, KMeans, Layout, Learning, Meter};
+//! use npcov_paths::{ClassParameters, Clusters, TrainingActivations, TrainingPaths, bits};
+//!
+//! // One layer of four neurons, one class, three training paths.
+//! let layout = Layout::new([4]);
+//! let mut paths = BitRows::zeros(layout.width(), 3);
+//! for (row, neuron) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
+//!     bits::set(paths.row_mut(row), neuron);
+//! }
+//! let training = TrainingPaths { layout, paths, predictions: vec![0; 3], labels: None };
+//! let class = ClassParameters { clusters: Clusters::Fixed(1), beta: 0.6 };
+//! let graph = DecisionGraph::learn(training, &Learning {
+//!     classes: vec![class],
+//!     members: Default::default(),
+//!     merge: Default::default(),
+//!     kmeans: KMeans::default(),
+//!     threads: 1,
+//! });
+//! assert_eq!(graph.abstract_path(0), [0b11]);
+//!
+//! /// Nobody's activations are asked for without layers of ANPC.
+//! struct NoActivations;
+//! impl TrainingActivations for NoActivations {
+//!     type Error = std::convert::Infallible;
+//!     fn read(&self, _: u32, _: &mut [f32]) -> Result<(), Self::Error> { Ok(()) }
+//! }
+//! let choices = Choices::default();
+//! let meter = Meter::new(&graph, &choices, &[]);
+//! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4] };
+//! let Ok(observation) = meter.observe(input, &NoActivations);
+//! let mut snpc = meter.snpc();
+//! meter.cover_snpc(&mut snpc, &observation);
+//! // The path shares one of three neurons: one of 200 buckets is covered.
+//! assert_eq!((observation.nearest, snpc.value()), (Some((0, 1.0 / 3.0)), 0.005));
+//! ```
+//!
+//! The crate knows neither models nor files: `npcov` extracts relevances with an engine, keeps
+//! activations on disk, and stores graphs and coverage.
 
 mod abstraction;
 pub mod bits;

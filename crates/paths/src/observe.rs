@@ -294,3 +294,199 @@ fn squared_distance(layout: &Layout, layer: usize, path: &[u64], a: &[f32], b: &
         .map(|difference| difference * difference)
         .sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::BitRows;
+    use crate::choices::{Disjoint, Preset};
+    use crate::graph::{ClassNode, NO_CLUSTER, Parts, TrainingPaths};
+
+    /// Activations in memory.
+    struct Rows(Vec<Vec<f32>>);
+
+    impl TrainingActivations for Rows {
+        type Error = std::convert::Infallible;
+
+        fn read(&self, input: u32, out: &mut [f32]) -> Result<(), Self::Error> {
+            out.copy_from_slice(&self.0[input as usize]);
+            Ok(())
+        }
+    }
+
+    fn path(layout: &Layout, sets: &[&[usize]]) -> Vec<u64> {
+        let mut row = vec![0; layout.width()];
+        for (layer, set) in sets.iter().enumerate() {
+            for &neuron in *set {
+                bits::set(layout.layer_mut(&mut row, layer), neuron);
+            }
+        }
+        row
+    }
+
+    /// Two classes with a cluster each; the training inputs are all in the first class.
+    fn graph(layout: Layout, training: &[Vec<u64>], abstracts: [Vec<u64>; 2]) -> DecisionGraph {
+        let rows = |list: &[Vec<u64>]| {
+            let mut rows = BitRows::new(layout.width());
+            list.iter().for_each(|row| rows.push(row));
+            rows
+        };
+        let class = |clusters| ClassNode {
+            clusters,
+            planned: 1,
+            beta: 0.8,
+        };
+        DecisionGraph::assemble(Parts {
+            training: TrainingPaths {
+                paths: rows(training),
+                predictions: vec![0; training.len()],
+                labels: None,
+                layout: layout.clone(),
+            },
+            classes: vec![class(0..1), class(1..2)],
+            assignment: vec![0; training.len()],
+            abstract_paths: rows(&abstracts),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn worked_case_of_snpc() {
+        // Case 9: s = ({0,1}, {2}), abstract ({1,2}, {2}), m = 4.
+        let layout = Layout::new([3, 3]);
+        let row = |sets: &[&[usize]]| path(&layout, sets);
+        let abstracts = [row(&[&[1, 2], &[2]]), row(&[&[0], &[0]])];
+        let graph = graph(layout.clone(), &[], abstracts);
+        let four = Choices {
+            snpc_buckets: "4".parse().unwrap(),
+            ..Choices::default()
+        };
+        let observe = |choices: &Choices, class, sets: &[&[usize]]| {
+            let meter = Meter::new(&graph, choices, &[]);
+            let path = row(sets);
+            let input = Input {
+                class,
+                path: &path,
+                activations: &[0.0; 6],
+            };
+            let Ok(observation) = meter.observe(input, &Rows(vec![]));
+            let mut coverage = meter.snpc();
+            meter.cover_snpc(&mut coverage, &observation);
+            (observation, coverage)
+        };
+        let (observation, coverage) = observe(&four, 0, &[&[0, 1], &[2]]);
+        let buckets: Vec<_> = observation.clusters[0].layers.iter().map(|l| l.1).collect();
+        assert_eq!(buckets, [Some(2), Some(4)]);
+        assert_eq!(coverage.value(), 0.125);
+        assert_eq!(observation.nearest, Some((0, (1.0 / 3.0 + 1.0) / 2.0)));
+        // Of the other class's {0} and {0} it has one of two, and none of two.
+        assert_eq!(observation.nearest_other, Some((1, 0.25)));
+        assert_eq!(observation.incorrect(), 0.25 - (1.0 / 3.0 + 1.0) / 2.0);
+        assert_eq!(observation.unknown(), 1.0 - (1.0 / 3.0 + 1.0) / 2.0);
+        // The same buckets in another class are others.
+        let (_, other) = observe(&four, 1, &[&[0, 1], &[2]]);
+        let mut both = coverage.clone();
+        both.merge(&other);
+        assert_eq!(both.covered(), coverage.covered() + 1);
+        let reference = Choices {
+            snpc_disjoint: Disjoint::BucketZero,
+            ..four
+        };
+        let (_, other) = observe(&reference, 1, &[&[0, 1], &[2]]);
+        assert_eq!(other.covered(), 2);
+    }
+
+    #[test]
+    fn worked_case_of_anpc() {
+        // Case 10: path neurons {0, 2}, A(x) = (1, 2, 3), members a and b; b's path is the nearer
+        // one, a's activations are. Halves and quarters in the place of tenths are exact.
+        let layout = Layout::new([3]);
+        let row = |set: &[usize]| path(&layout, &[set]);
+        let training = [row(&[1]), row(&[0, 2])];
+        let graph = graph(layout.clone(), &training, [row(&[0, 2]), row(&[1])]);
+        let activations = Rows(vec![vec![1.0, 9.0, 3.25], vec![0.5, 2.0, 3.0]]);
+        let anpc = [AnpcLayer {
+            layer: 0,
+            upper: 2.0,
+        }];
+        let x = row(&[0, 2]);
+        let observe = |choices: &Choices, except| {
+            let meter = Meter::new(&graph, choices, &anpc);
+            let input = Input {
+                class: 0,
+                path: &x,
+                activations: &[1.0, 2.0, 3.0],
+            };
+            let Ok(observation) = meter.observe_except(input, &activations, except);
+            let view = &observation.clusters[0];
+            (view.neighbour, view.distances.clone())
+        };
+        let paper = Choices::default();
+        assert_eq!(observe(&paper, None), (Some(1), vec![(0.5, Some(50))]));
+        assert_eq!(observe(&paper, Some(1)), (Some(0), vec![(0.25, Some(25))]));
+        let reference = Preset::Reference.choices();
+        // 0.25 is beyond 24 of 199 intervals of 2.
+        assert_eq!(observe(&reference, None), (None, vec![(0.25, Some(25))]));
+        let rms = Choices {
+            anpc_norm: Norm::RootMeanSquare,
+            ..paper
+        };
+        assert_eq!(observe(&rms, None).1[0].0, 0.125f64.sqrt());
+    }
+
+    #[test]
+    fn only_the_last_layer_counts_where_that_was_chosen() {
+        let layout = Layout::new([1, 1]);
+        let row = path(&layout, &[&[0], &[0]]);
+        let graph = graph(
+            layout,
+            std::slice::from_ref(&row),
+            [row.clone(), row.clone()],
+        );
+        let bound = |layer| AnpcLayer { layer, upper: 2.0 };
+        let anpc = [bound(0), bound(1)];
+        let covered = |choices: &Choices| {
+            let meter = Meter::new(&graph, choices, &anpc);
+            let input = Input {
+                class: 0,
+                path: &row,
+                activations: &[1.0, 1.0],
+            };
+            let Ok(observation) = meter.observe(input, &Rows(vec![vec![0.5, 0.5]]));
+            let mut coverage = meter.anpc();
+            meter.cover_anpc(&mut coverage, &observation);
+            (coverage.covered(), coverage.space().total())
+        };
+        assert_eq!(covered(&Choices::default()), (2, 800));
+        let last = Choices {
+            anpc_counted: AnpcCounted::LastLayer,
+            ..Choices::default()
+        };
+        assert_eq!(covered(&last), (1, 800));
+    }
+
+    #[test]
+    fn classes_that_training_never_showed_are_unknown() {
+        let layout = Layout::new([1]);
+        let row = path(&layout, &[&[0]]);
+        let mut parts = graph(layout, &[], [row.clone(), row.clone()])
+            .parts()
+            .clone();
+        parts.classes[1].clusters = 1..1;
+        parts.abstract_paths = parts.abstract_paths.gather(&[0]);
+        assert_eq!(parts.assignment, [NO_CLUSTER; 0]);
+        let graph = DecisionGraph::assemble(parts).unwrap();
+        let choices = Choices::default();
+        let meter = Meter::new(&graph, &choices, &[]);
+        for class in [1, 7] {
+            let input = Input {
+                class,
+                path: &row,
+                activations: &[0.0],
+            };
+            let Ok(observation) = meter.observe(input, &Rows(vec![]));
+            assert_eq!((observation.unknown(), observation.incorrect()), (1.0, 1.0));
+            assert!(observation.clusters.is_empty());
+        }
+    }
+}

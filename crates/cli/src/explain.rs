@@ -2,8 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use npcov::data::{Dataset, Loader};
-use npcov::{Explainer, Network, NetworkOptions, TraceFile};
+use anyhow::bail;
+use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::decision::Choices;
+use npcov::{
+    ExplainSettings, Explainer, Kind, Network, NetworkOptions, PathBatch, PathExtractor, Ruler,
+    TraceFile,
+};
 
 use crate::args::{ExplainArgs, Format};
 use crate::config::Config;
@@ -11,8 +16,11 @@ use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
-/// Explains one input or all of them, prints the result, and writes relevances and a heat map where
-/// wanted.
+/// Typical training inputs that are named.
+const EXEMPLARS: usize = 5;
+
+/// Explains one input or all of them, prints the result, and writes relevances, paths and a heat map
+/// where wanted.
 pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
@@ -24,97 +32,224 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         refuse_overwriting("--heatmap", heatmap, &read)?;
     }
     let mut settings = config.explain(&args.relevance)?;
+    // For a single input its own relevance is half of the answer.
+    settings.input |= args.index.is_some();
+    let preprocessing = config.preprocessing(&args.data.preprocessing);
+    if Kind::of(&model) == Some(Kind::DecisionGraph) {
+        return by_graph(args, config, printer, (&model, &data), settings, &preprocessing);
+    }
     let options = NetworkOptions {
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
     let network = Network::open(&model, &options)?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    for warning in loader.warnings() {
-        printer.warning(warning);
-    }
-    let heatmap = match args.index {
-        Some(index) if !args.no_heatmap => heatmap_file(args, &data, index, &loader, printer),
-        _ => None,
-    };
-    // For a single input its own relevance is half of the answer.
-    settings.input |= args.index.is_some();
     let explainer = Explainer::new(&network, &settings)?;
-    let mut file = match &args.output {
-        Some(path) => Some(TraceFile::create(path, explainer.tracer())?),
+    let paths = match args.alpha {
         None => None,
-    };
-    let text = match args.index {
-        Some(index) => {
-            let mut explained = explainer.one(&loader, index, args.top)?;
-            if let Some(file) = &mut file {
-                let class = explained.explanation.prediction.class;
-                file.append(&explained.batch, &[class])?;
-            }
-            if let (Some(path), Some(picture)) = (heatmap, explained.heatmap(&loader)?) {
-                picture.write(&path)?;
-                explained.explanation.heatmap = Some(path.display().to_string());
-            }
-            match args.format {
-                Format::Text => npcov_report::explanation(&explained.explanation),
-                Format::Json => npcov_report::json(&explained.explanation),
-            }
+        Some(_) if settings.class.is_some() => {
+            bail!("`--alpha` and `--class`: a path is that of the predicted class")
         }
-        None => {
-            let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
-            let threads = config.threads(args.threads);
-            let mut progress = Progress::new(inputs);
-            let explanations = explainer.all::<npcov::Error>(
-                &loader,
-                0..inputs,
-                threads,
-                args.top,
-                |batch, classes| {
-                    progress.advance(classes.len());
-                    file.as_mut()
-                        .map_or(Ok(()), |file| file.append(batch, classes))
-                },
-            )?;
-            drop(progress);
-            match args.format {
-                Format::Text => npcov_report::explanations(&explanations),
-                Format::Json => npcov_report::json(&explanations),
-            }
-        }
+        Some(alpha) => Some(Paths {
+            choices: config.paths.choices(&args.choices, None, None),
+            alpha: vec![alpha; network.classes()],
+        }),
     };
-    if let Some(file) = file {
-        file.finish()?;
-    }
-    printer.data(&text)
+    let job = Job {
+        args,
+        threads: config.threads(args.threads),
+        printer,
+        data: &data,
+        loader: &loader,
+        ruler: None,
+    };
+    job.run(explainer, paths)
 }
 
-/// The file for the heat map: the one that is named, or one named after the data, in the current
-/// folder. `None`, and a word about it, when the input is no image.
-fn heatmap_file(
+/// Explains with the model and the settings of a decision graph.
+fn by_graph(
     args: &ExplainArgs,
-    data: &str,
-    index: usize,
-    loader: &Loader,
+    config: &Config,
     printer: &Printer,
-) -> Option<PathBuf> {
-    if loader.image().is_none() {
-        printer.warning("no heat map: the inputs are no images");
-        return None;
+    (graph, data): (&Path, &str),
+    settings: ExplainSettings,
+    preprocessing: &Preprocessing,
+) -> anyhow::Result<()> {
+    if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
+        bail!(
+            "`{}` is a decision graph and has its own alpha and rules: leave `--alpha`, `--class`, \
+             `--rule`, `--preset`, `--bias`, `--batch-norm` and `--attribution` out",
+            graph.display()
+        );
     }
-    Some(args.heatmap.clone().unwrap_or_else(|| {
-        // The part behind a colon names arrays in the file.
-        let path = match data.rsplit_once(':') {
-            Some((file, _)) if !Path::new(data).exists() => file,
-            _ => data,
+    let ruler = Ruler::open(graph, None)?;
+    if *preprocessing != Preprocessing::default() {
+        ruler.require_preprocessing(preprocessing)?;
+    }
+    let loader = ruler.loader(data)?;
+    let settings = ExplainSettings {
+        method: ruler.method().clone(),
+        activations: true,
+        ..settings
+    };
+    let explainer = Explainer::new(ruler.network(), &settings)?;
+    let record = ruler.graph().record();
+    let paths = Paths {
+        choices: record.choices.clone(),
+        alpha: record.extraction.alpha.clone(),
+    };
+    let job = Job {
+        args,
+        threads: config.threads(args.threads),
+        printer,
+        data,
+        loader: &loader,
+        ruler: Some(&ruler),
+    };
+    job.run(explainer, Some(paths))
+}
+
+/// How paths are extracted.
+struct Paths {
+    choices: Choices,
+    /// By class.
+    alpha: Vec<f64>,
+}
+
+/// What is explained, and where the results go.
+struct Job<'a> {
+    args: &'a ExplainArgs,
+    threads: usize,
+    printer: &'a Printer,
+    data: &'a str,
+    loader: &'a Loader,
+    ruler: Option<&'a Ruler>,
+}
+
+impl Job<'_> {
+    fn run(&self, explainer: Explainer<'_>, paths: Option<Paths>) -> anyhow::Result<()> {
+        for warning in self.loader.warnings() {
+            self.printer.warning(warning);
+        }
+        // Paths are taken from the same explanations.
+        let extractor = PathExtractor::explaining(
+            explainer,
+            &paths.as_ref().map_or_else(Choices::default, |p| p.choices.clone()),
+            paths.as_ref().map_or(&[], |p| &p.alpha),
+        )?;
+        let wanted = paths.is_some();
+        let mut file = match &self.args.output {
+            None => None,
+            Some(path) => {
+                let file = TraceFile::create(path, extractor.tracer())?;
+                Some(match wanted {
+                    true => file.with_paths(extractor.layout())?,
+                    false => file,
+                })
+            }
         };
-        let stem = Path::new(path).file_stem().unwrap_or_default();
-        let stem = match stem.to_string_lossy() {
-            stem if stem.is_empty() => "input".to_owned(),
-            stem => stem.into_owned(),
+        let text = match self.args.index {
+            Some(index) => self.one(&extractor, wanted, index, file.as_mut())?,
+            None => self.all(&extractor, wanted, file.as_mut())?,
         };
-        PathBuf::from(format!("{stem}-{index}-heatmap.png"))
-    }))
+        if let Some(file) = file {
+            file.finish()?;
+        }
+        self.printer.data(&text)
+    }
+
+    fn one(
+        &self,
+        extractor: &PathExtractor<'_>,
+        wanted: bool,
+        index: usize,
+        file: Option<&mut TraceFile>,
+    ) -> anyhow::Result<String> {
+        let args = self.args;
+        let heatmap = match args.no_heatmap {
+            true => None,
+            false => self.heatmap_file(index),
+        };
+        let mut explained = extractor.explainer().one(self.loader, index, args.top)?;
+        let mut paths = PathBatch::default();
+        if wanted {
+            extractor.extract(&explained.batch, &mut paths)?;
+            let mut path = extractor.path(&explained.explanation, &paths);
+            if let Some(ruler) = self.ruler {
+                path.placement = Some(ruler.place(&paths, EXEMPLARS)?);
+            }
+            explained.explanation.path = Some(path);
+        }
+        if let Some(file) = file {
+            let class = explained.explanation.prediction.class;
+            file.append(&explained.batch, &[class])?;
+            file.append_paths(extractor.layout(), &paths)?;
+        }
+        if let (Some(path), Some(picture)) = (heatmap, explained.heatmap(self.loader)?) {
+            picture.write(&path)?;
+            explained.explanation.heatmap = Some(path.display().to_string());
+        }
+        Ok(match args.format {
+            Format::Text => npcov_report::explanation(&explained.explanation),
+            Format::Json => npcov_report::json(&explained.explanation),
+        })
+    }
+
+    fn all(
+        &self,
+        extractor: &PathExtractor<'_>,
+        wanted: bool,
+        mut file: Option<&mut TraceFile>,
+    ) -> anyhow::Result<String> {
+        let args = self.args;
+        let inputs = args.limit.map_or(self.loader.len(), |n| n.min(self.loader.len()));
+        let mut progress = Progress::new(inputs);
+        let mut paths = PathBatch::default();
+        let explanations = extractor.explainer().all::<npcov::Error>(
+            self.loader,
+            0..inputs,
+            self.threads,
+            args.top,
+            |batch, classes| {
+                progress.advance(classes.len());
+                let Some(file) = file.as_mut() else {
+                    return Ok(());
+                };
+                if wanted {
+                    extractor.extract(batch, &mut paths)?;
+                    file.append_paths(extractor.layout(), &paths)?;
+                }
+                file.append(batch, classes)
+            },
+        )?;
+        drop(progress);
+        Ok(match args.format {
+            Format::Text => npcov_report::explanations(&explanations),
+            Format::Json => npcov_report::json(&explanations),
+        })
+    }
+
+    /// The file for the heat map: the one that is named, or one named after the data, in the current
+    /// folder. `None`, and a word about it, when the input is no image.
+    fn heatmap_file(&self, index: usize) -> Option<PathBuf> {
+        if self.loader.image().is_none() {
+            self.printer.warning("no heat map: the inputs are no images");
+            return None;
+        }
+        Some(self.args.heatmap.clone().unwrap_or_else(|| {
+            // The part behind a colon names arrays in the file.
+            let path = match self.data.rsplit_once(':') {
+                Some((file, _)) if !Path::new(self.data).exists() => file,
+                _ => self.data,
+            };
+            let stem = Path::new(path).file_stem().unwrap_or_default();
+            let stem = match stem.to_string_lossy() {
+                stem if stem.is_empty() => "input".to_owned(),
+                stem => stem.into_owned(),
+            };
+            PathBuf::from(format!("{stem}-{index}-heatmap.png"))
+        }))
+    }
 }

@@ -1,13 +1,31 @@
 //! `npcov inspect`.
 
+use npcov::{CoverageState, GraphFile, GraphInspection, Kind};
+
 use crate::args::{Format, InspectArgs};
 use crate::config::Config;
 use crate::printer::Printer;
 
-/// Prints what is in a model. One that cannot be run is an error, after everything that its file
+/// Prints what is in a model, a decision graph or a coverage state. A model that cannot be run is an error, after everything that its file
 /// says.
 pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let path = config.model(&args.model)?;
+    match Kind::of(&path) {
+        Some(Kind::DecisionGraph) => {
+            let found = GraphInspection::of(&GraphFile::open(&path)?);
+            for warning in &found.warnings {
+                printer.warning(warning);
+            }
+            return printer.data(&match args.format {
+                Format::Text => npcov_report::decision_graph(&found),
+                Format::Json => npcov_report::json(&found),
+            });
+        }
+        Some(Kind::CoverageState) => {
+            return crate::cover::print(&CoverageState::read(&path)?, args.format, printer);
+        }
+        _ => {}
+    }
     let (inspection, problem) = npcov::inspect(path, &config.network(&args.model))?;
     printer.data(&match args.format {
         Format::Text => npcov_report::inspection(&inspection),

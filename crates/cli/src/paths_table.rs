@@ -61,11 +61,6 @@ fn set<T: Copy>(target: &mut T, given: Option<T>) {
 }
 
 impl PathsTable {
-    /// The share of relevance, where the file or a flag gives one.
-    pub(crate) fn alpha(&self, flag: Option<f64>) -> Option<f64> {
-        flag.or(self.alpha)
-    }
-
     /// The choices: a preset, and what the file and flags change in it. A preset on the command line
     /// takes the place of all choices of the file.
     pub(crate) fn choices(
@@ -74,8 +69,8 @@ impl PathsTable {
         measure: Option<&MeasureChoices>,
         study: Option<&StudyChoices>,
     ) -> Choices {
-        let mut choices = paths.preset.or(self.choices.preset).unwrap_or_default().choices();
-        if paths.preset.is_none() {
+        let mut choices = paths.choices.or(self.choices.preset).unwrap_or_default().choices();
+        if paths.choices.is_none() {
             let ChoicesTable {
                 preset: _,
                 threshold,

@@ -1,9 +1,190 @@
 //! `npcov tune`.
 
-use crate::args::TuneArgs;
-use crate::config::Config;
-use crate::printer::Printer;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
-pub(crate) fn run(_: &TuneArgs, _: &Config, _: &Printer) -> anyhow::Result<()> {
-    anyhow::bail!("being written")
+use anyhow::{Context, anyhow, bail};
+use npcov::data::{Dataset, Loader, write_whole};
+use npcov::{Network, NetworkOptions, PathParameters, TuneSettings};
+use toml_edit::{DocumentMut, Item, Table, Value};
+
+use crate::args::{Format, TuneArgs};
+use crate::config::Config;
+use crate::output::refuse_overwriting;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+/// The table of the settings file that parameters of paths stand in.
+const TABLE: &str = "paths";
+
+/// Masks paths, prints what that does and which parameters to take, and writes these to a settings
+/// file where wanted.
+pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let model = config.model(&args.model)?;
+    let data = config.data(&args.data)?;
+    // What cannot be written is said before hours of work, not after them.
+    let mut file = match &args.write {
+        Some(path) => {
+            refuse_overwriting("--write", path, &[&model, Path::new(&data)])?;
+            Some(SettingsFile::open(path)?)
+        }
+        None => None,
+    };
+    let settings = TuneSettings {
+        method: config.method(&args.method)?,
+        choices: (config.paths).choices(&args.path_choices, None, Some(&args.study_choices)),
+        sample: (!args.all).then_some(args.sample),
+        alphas: args.alphas.clone(),
+        clusters: args.clusters.clone(),
+        betas: args.betas.clone(),
+        seed: args.seed,
+        ..TuneSettings::default()
+    };
+    let options = NetworkOptions {
+        batch_norm: config.batch_norm(&args.method),
+        ..config.network(&args.model)
+    };
+    let network = Network::open(&model, &options)?;
+    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let preprocessing = config.preprocessing(&args.data.preprocessing);
+    let loader =
+        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
+    for warning in loader.warnings() {
+        printer.warning(warning);
+    }
+    let threads = config.threads(args.threads);
+    let mut progress = Progress::new(settings.work(&loader));
+    let advance = &mut |inputs| progress.advance(inputs);
+    let tuning = npcov::tune(&network, &loader, &settings, threads, advance)?;
+    drop(progress);
+    if let Some(file) = &mut file {
+        file.write(&tuning.chosen)?;
+    }
+    printer.data(&match args.format {
+        Format::Text => npcov_report::tuning(&tuning),
+        Format::Json => npcov_report::json(&tuning),
+    })
+}
+
+/// A settings file of which everything but the parameters of paths stays as it is.
+struct SettingsFile {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+impl SettingsFile {
+    /// Reads the file, if there is one.
+    fn open(path: &Path) -> anyhow::Result<SettingsFile> {
+        let text = match std::fs::read_to_string(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            text => text.with_context(|| format!("cannot read `{}`", path.display()))?,
+        };
+        let document: DocumentMut = text
+            .parse()
+            .map_err(|error| anyhow!("`{}`: {}", path.display(), format!("{error}").trim_end()))?;
+        if document
+            .get(TABLE)
+            .is_some_and(|item| !item.is_table_like())
+        {
+            bail!("`{}`: `{TABLE}` is no table", path.display());
+        }
+        Ok(SettingsFile {
+            path: path.to_owned(),
+            document,
+        })
+    }
+
+    fn write(&mut self, chosen: &PathParameters) -> anyhow::Result<()> {
+        let clusters = i64::try_from(chosen.clusters).unwrap_or(i64::MAX);
+        self.set("alpha", chosen.alpha.into());
+        self.set("clusters", clusters.into());
+        self.set("beta", chosen.beta.into());
+        let text = self.document.to_string();
+        Ok(write_whole(&self.path, text.as_bytes()).map_err(npcov::Error::from)?)
+    }
+
+    /// Gives a key another value; comments around it stay.
+    fn set(&mut self, key: &str, mut value: Value) {
+        let table = self
+            .document
+            .entry(TABLE)
+            .or_insert(Item::Table(Table::new()));
+        let Some(table) = table.as_table_like_mut() else {
+            return;
+        };
+        match table.get_mut(key) {
+            Some(Item::Value(old)) => {
+                *value.decor_mut() = old.decor().clone();
+                *old = value;
+            }
+            _ => {
+                table.insert(key, Item::Value(value));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHOSEN: PathParameters = PathParameters {
+        alpha: 1.0,
+        clusters: 7,
+        beta: 0.9,
+    };
+
+    /// A file of this text, after the parameters were written to it.
+    fn written(text: Option<&str>) -> anyhow::Result<String> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("npcov.toml");
+        if let Some(text) = text {
+            std::fs::write(&path, text)?;
+        }
+        SettingsFile::open(&path)?.write(&CHOSEN)?;
+        Ok(std::fs::read_to_string(&path)?)
+    }
+
+    #[test]
+    fn a_file_is_made() {
+        let text = "[paths]\nalpha = 1.0\nclusters = 7\nbeta = 0.9\n";
+        assert_eq!(written(None).unwrap(), text);
+        assert_eq!(written(Some("")).unwrap(), text);
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        let text = "# settings\nmodel = \"m.onnx\" # ours\n\n[paths] # tuned\n# by hand\nalpha  =  0.7 # why?\n\
+                    threshold = \"positive-mass\"\n\n[explain]\npreset = 'npc'\n";
+        let expected = "# settings\nmodel = \"m.onnx\" # ours\n\n[paths] # tuned\n# by hand\nalpha  =  1.0 # why?\n\
+                        threshold = \"positive-mass\"\nclusters = 7\nbeta = 0.9\n\n[explain]\npreset = 'npc'\n";
+        assert_eq!(written(Some(text)).unwrap(), expected);
+        // Once written, nothing is left to change.
+        assert_eq!(written(Some(expected)).unwrap(), expected);
+    }
+
+    #[test]
+    fn other_forms_of_the_table() {
+        let inline = written(Some("paths = { beta = 0.5 }\n")).unwrap();
+        assert_eq!(
+            inline,
+            "paths = { beta = 0.9 , alpha = 1.0, clusters = 7 }\n"
+        );
+        let dotted = written(Some("paths.alpha = 0.5\nmodel = \"m.onnx\"\n")).unwrap();
+        let read: toml::Table = toml::from_str(&dotted).unwrap();
+        assert_eq!(read["paths"]["alpha"].as_float(), Some(1.0));
+        assert_eq!(read["paths"]["clusters"].as_integer(), Some(7));
+        assert_eq!(read["model"].as_str(), Some("m.onnx"));
+        let class_wise = written(Some("[paths.alpha]\nall = 0.5\n")).unwrap();
+        let read: toml::Table = toml::from_str(&class_wise).unwrap();
+        assert_eq!(read["paths"]["alpha"].as_float(), Some(1.0));
+    }
+
+    #[test]
+    fn what_is_no_settings_file_is_refused() {
+        for text in ["paths = 3\n", "model = \n", "[[paths]]\n"] {
+            let error = written(Some(text)).unwrap_err().to_string();
+            assert!(error.contains("npcov.toml`: "), "{error}");
+        }
+    }
 }

@@ -78,4 +78,4 @@ pub use loader::Loader;
 pub use preprocess::Preprocessing;
 pub use source::{Source, SourceReader};
 pub use value::Value;
-pub use whole_file::write_whole;
+pub use whole_file::{require_place, write_whole};

@@ -27,6 +27,17 @@ pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), DataError
     })
 }
 
+/// Fails unless a file can be written as `path`: its folder is there, and nothing else has its name. For work that takes
+/// long before it writes anything.
+pub fn require_place(path: impl AsRef<Path>) -> Result<(), DataError> {
+    let path = path.as_ref();
+    let found = refuse_special(path).and_then(|()| std::fs::metadata(folder_of(path)));
+    found.map(drop).map_err(|source| DataError::Write {
+        file: path.display().to_string(),
+        source,
+    })
+}
+
 /// The folder that a file is in.
 pub(crate) fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
@@ -73,6 +84,8 @@ mod tests {
         let error = write_whole(folder.path(), b"").unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
         assert!(write_whole(folder.path().join("no/file"), b"").is_err());
+        assert!(require_place(&path).is_ok() && require_place(folder.path()).is_err());
+        assert!(require_place(folder.path().join("no/file")).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::artefact::record::{
     ClassRecord, DataRecord, ExtractionRecord, GraphRecord, ModelRecord, PreprocessingRecord,
 };
-use crate::artefact::{GraphFile, PartsFolder, graph_file};
+use crate::artefact::{GraphFile, MOST_CLUSTERS, PartsFolder, graph_file};
 use crate::error::Error;
 use crate::method::Method;
 use crate::network::{Network, NetworkOptions};
@@ -216,7 +216,7 @@ pub fn build(
         anpc,
     };
     record.id = graph_file::identify(&record, &graph)?;
-    GraphFile::write(output, &record, &graph, &shards)?;
+    GraphFile::write(output, parts.folder(), &record, &graph, &shards)?;
     drop(shards);
     parts.remove()?;
     GraphFile::open(output)
@@ -261,7 +261,7 @@ impl BuildSettings {
         }
         for clusters in self.clusters.list(network.classes()) {
             let (Clusters::Fixed(count) | Clusters::Auto(count)) = clusters;
-            if !(1..=1000).contains(&count) {
+            if !(1..=MOST_CLUSTERS).contains(&count) {
                 return wrong("clusters", count.to_string(), "1 to 1000");
             }
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_data::{DataError, Dataset, Loader, Preprocessing};
-use npcov_paths::{Choices, Input, Meter, NO_CLUSTER, Observation};
+use npcov_paths::{Choices, Input, Meter, NO_CLUSTER, Observation, more_similar};
 use serde::{Deserialize, Serialize};
 
 use crate::artefact::record::{DataRecord, ExtractionRecord, PreprocessingRecord, StateRecord};
@@ -170,21 +170,11 @@ impl Ruler {
         })
     }
 
-    /// Looks at one input of a dataset.
-    pub fn observe(&self, data: &Loader, index: usize) -> Result<(PathBatch, Observation), Error> {
-        let extractor = self.extractor()?;
+    /// Looks at one input of a batch.
+    pub fn observe(&self, batch: &PathBatch, place: usize) -> Result<Observation, Error> {
         let anpc = self.file.record().anpc.layers();
         let meter = Meter::new(self.file.graph(), &self.choices, &anpc);
-        let mut found = None;
-        extractor.run::<Error>(data, index..index + 1, 1, |batch| {
-            found = Some((batch.clone(), meter.observe(input(batch, 0), &self.file)?));
-            Ok(())
-        })?;
-        found.ok_or_else(|| Error::Index {
-            data: data.dataset().name().to_owned(),
-            index,
-            inputs: data.len(),
-        })
+        meter.observe(input(batch, place), &self.file)
     }
 }
 
@@ -233,6 +223,7 @@ pub fn cover(
         };
         let is_done = |i: usize, rows: Range<usize>| {
             let shards = |state: CoverageState| -> Option<Vec<DataRecord>> {
+                state.require(empty.record(), &file(i)).ok()?;
                 Some(state.suites().first()?.shards.clone())
             };
             let found = CoverageState::read(file(i)).ok().and_then(shards);
@@ -276,7 +267,7 @@ pub fn cover(
             None => return Err(Error::NoInputs(suite.data.dataset().name().to_owned())),
         })?;
     }
-    state.write(output)?;
+    state.write_by_way_of(parts.folder(), output)?;
     parts.remove()?;
     Ok(state)
 }
@@ -464,7 +455,7 @@ impl CoverageState {
                 incorrect: suite
                     .inputs
                     .iter()
-                    .filter(|input| input.incorrect() > 0.0)
+                    .filter(|input| more_similar(input.other_similarity, input.similarity))
                     .count(),
             });
         }

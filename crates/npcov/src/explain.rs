@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::heatmap::Heatmap;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
+use crate::placement::PathExplanation;
 use crate::tracer::{Batch, Tracer};
 
 /// Why an input is classified as it is: the relevance of each neuron for one class.
@@ -39,6 +40,9 @@ pub struct Explanation {
     pub input_sum: Option<f64>,
     /// The file with the heat map; `None` when there is none.
     pub heatmap: Option<String>,
+    /// The critical decision path; `None` when it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathExplanation>,
 }
 
 /// A class and its logit.
@@ -270,6 +274,7 @@ impl<'a> Explainer<'a> {
             layers: layers.collect(),
             input_sum: row.input.map(sum),
             heatmap: None,
+            path: None,
         };
         let input = row.input.map(<[f32]>::to_vec);
         Ok(Explained {
@@ -505,8 +510,8 @@ mod tests {
         let relevances = [0.5, 2.0, -3.0, 2.0, -0.0, 0.0];
         assert_eq!(order(&relevances, 1), [1]);
         assert_eq!(order(&relevances, 5), [1, 3, 0, 4, 5]);
-        assert_eq!(order(&relevances, 0), []);
-        assert_eq!(order(&[], 1), []);
+        assert_eq!(order(&relevances, 0), [0; 0]);
+        assert_eq!(order(&[], 1), [0; 0]);
     }
 
     #[test]

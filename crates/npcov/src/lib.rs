@@ -40,13 +40,16 @@ mod explain;
 mod graph_inspection;
 mod heatmap;
 mod inspect;
+mod masked;
 mod method;
 mod network;
 mod paths;
+mod placement;
 mod predict;
 mod shards;
 mod trace_file;
 mod tracer;
+mod tune;
 
 pub use artefact::{
     ClassRecord, CoverageState, DataRecord, ExtractionRecord, GraphFile, GraphRecord, InputRecord,
@@ -73,13 +76,21 @@ pub use heatmap::Heatmap;
 pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
 };
+pub use masked::MaskedNetwork;
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions};
 pub use paths::{PathBatch, PathExtractor};
+pub use placement::{
+    ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement,
+};
 pub use predict::{ClassResult, Predictions, predict};
 pub use shards::Event;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};
+pub use tune::{
+    AlphaPoint, Basis, Control, GridPoint, Inconsistency, PathParameters, Recommendation,
+    TuneSettings, Tuning, tune,
+};
 
 pub use npcov_data as data;
 pub use npcov_engine as engine;

@@ -83,6 +83,11 @@ impl<'n> PathExtractor<'n> {
         &self.layout
     }
 
+    /// The share of relevance that critical neurons of inputs of a class have together.
+    pub fn alpha(&self, class: usize) -> f64 {
+        self.rules.get(class).map_or(0.0, |rule| rule.alpha)
+    }
+
     /// The network.
     pub fn network(&self) -> &'n Network {
         self.explainer.network()
@@ -125,33 +130,35 @@ impl<'n> PathExtractor<'n> {
         out.predictions.clear();
         out.activations.clear();
         out.paths = BitRows::zeros(self.layout.width(), batch.rows.len());
-        let mut critical = Vec::new();
-        let mut scaled = Vec::new();
         for (place, index) in batch.rows.clone().enumerate() {
             let row = self.explainer.row(batch, index)?;
             out.predictions.push(row.prediction as u32);
             for activations in &row.activations {
                 out.activations.extend_from_slice(activations);
             }
-            let Some(rule) = self.rules.get(row.prediction) else {
-                continue;
-            };
-            let factor = self.factor(&row);
-            let seed = f64::from(row.seed) * factor;
-            for (layer, relevances) in row.layers.iter().enumerate() {
-                scaled.clear();
-                scaled.extend(relevances.iter().map(|&r| (f64::from(r) * factor) as f32));
-                // A gradient's logit may be negative, and nothing positive is a share of it.
-                let shares = self.seed == Seed::LogitOrOne && seed <= 0.0;
-                let cut = self.network().layers()[layer].cut && !shares;
-                rule.select(&scaled, seed, cut, &mut critical);
-                let set = self.layout.layer_mut(out.paths.row_mut(place), layer);
-                critical
-                    .iter()
-                    .for_each(|&neuron| bits::set(set, neuron as usize));
+            if let Some(rule) = self.rules.get(row.prediction) {
+                self.select(&row, rule, out.paths.row_mut(place));
             }
         }
         Ok(())
+    }
+
+    /// Adds the neurons that a rule selects for an input to `path`.
+    pub(crate) fn select(&self, row: &Row<'_>, rule: &PathRule, path: &mut [u64]) {
+        let factor = self.factor(row);
+        let seed = f64::from(row.seed) * factor;
+        // A gradient's logit may be negative, and nothing positive is a share of it.
+        let shares = self.seed == Seed::LogitOrOne && seed <= 0.0;
+        let mut critical = Vec::new();
+        let mut scaled = Vec::new();
+        for (layer, relevances) in row.layers.iter().enumerate() {
+            scaled.clear();
+            scaled.extend(relevances.iter().map(|&r| (f64::from(r) * factor) as f32));
+            let cut = self.network().layers()[layer].cut && !shares;
+            rule.select(&scaled, seed, cut, &mut critical);
+            let set = self.layout.layer_mut(path, layer);
+            critical.iter().for_each(|&neuron| bits::set(set, neuron as usize));
+        }
     }
 
     /// What relevances are multiplied with to be those of the chosen seed. They are proportional to

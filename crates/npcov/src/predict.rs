@@ -131,7 +131,7 @@ impl Predictions {
 }
 
 /// The labels of a range, every one a class of the network.
-fn labels(
+pub(crate) fn labels(
     network: &Network,
     data: &Loader,
     range: Range<usize>,

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use npcov_data::npz::{Column, Compression, NpzWriter};
+use npcov_paths::{Layout, bits};
 use npcov_program::{Output, Tap};
 
 use crate::error::Error;
+use crate::paths::PathBatch;
 use crate::tracer::{Batch, Tracer};
 
 /// An npz file that takes the results of a tracer, batch by batch.
@@ -20,6 +22,8 @@ pub struct TraceFile {
     /// For each output of the tracer; `None` for taps, which are no part of the file.
     outputs: Vec<Option<Column<f32>>>,
     classes: Vec<i64>,
+    /// For each path layer, when there are paths.
+    paths: Vec<Column<bool>>,
 }
 
 impl TraceFile {
@@ -40,7 +44,31 @@ impl TraceFile {
             prediction,
             outputs,
             classes: Vec::new(),
+            paths: Vec::new(),
         })
+    }
+
+    /// Prepares to write paths as well: `path.0`, `path.1`, ... (truth values, inputs x neurons).
+    pub fn with_paths(mut self, layout: &Layout) -> Result<TraceFile, Error> {
+        for layer in 0..layout.layers() {
+            let shape = [layout.neurons(layer)];
+            self.paths.push(self.writer.array(&format!("path.{layer}"), &shape)?);
+        }
+        Ok(self)
+    }
+
+    /// Appends the paths of a batch.
+    pub fn append_paths(&mut self, layout: &Layout, paths: &PathBatch) -> Result<(), Error> {
+        let mut set = Vec::new();
+        for (layer, column) in self.paths.iter().enumerate() {
+            for row in paths.paths.rows() {
+                let row = layout.layer(row, layer);
+                set.clear();
+                set.extend((0..layout.neurons(layer)).map(|neuron| bits::get(row, neuron)));
+                self.writer.append(column, &set)?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends a batch and the classes of its inputs.

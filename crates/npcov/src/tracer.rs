@@ -25,6 +25,10 @@ pub struct Tracer {
     batch: usize,
 }
 
+/// Fills a buffer for each input of a program with the numbers of some rows, one after the other.
+pub(crate) type Feed<'a> =
+    dyn Fn(Range<usize>, &mut [&mut [f32]]) -> Result<(), Error> + Sync + 'a;
+
 /// The results of some inputs: one vector for each output of the program, inputs one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -87,6 +91,21 @@ impl Tracer {
         data: &Loader,
         range: Range<usize>,
         threads: usize,
+        sink: impl FnMut(&Batch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let feed = |rows: Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
+            [samples, ..] => Ok(data.read(rows, samples)?),
+            [] => Ok(()),
+        };
+        self.run_fed(&feed, range, threads, sink)
+    }
+
+    /// As [`run`](Tracer::run), on what `feed` provides instead of a dataset's rows.
+    pub(crate) fn run_fed<E: From<Error>>(
+        &self,
+        feed: &Feed<'_>,
+        range: Range<usize>,
+        threads: usize,
         mut sink: impl FnMut(&Batch) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = range.len().div_ceil(self.micro_batch());
@@ -105,7 +124,7 @@ impl Tracer {
             for _ in 0..threads {
                 let done = done.clone();
                 let (queue, stop, range) = (&queue, &stop, &range);
-                scope.spawn(move || self.work(data, range.end, queue, &done, stop));
+                scope.spawn(move || self.work(feed, range.end, queue, &done, stop));
             }
             drop(done);
             let result = in_order(&results, &free, range.start, &mut sink);
@@ -119,7 +138,7 @@ impl Tracer {
     /// One thread's work: micro-batches until there are no more.
     fn work(
         &self,
-        data: &Loader,
+        feed: &Feed<'_>,
         end: usize,
         queue: &Mutex<(usize, Receiver<Batch>)>,
         done: &Sender<Result<Batch, Error>>,
@@ -133,7 +152,7 @@ impl Tracer {
                 return;
             }
         };
-        let mut samples = Vec::new();
+        let mut inputs = Vec::new();
         loop {
             let mut batch = {
                 let Ok(mut queue) = queue.lock() else { return };
@@ -148,7 +167,7 @@ impl Tracer {
                 batch
             };
             let result = self
-                .compute(&mut worker, data, &mut samples, &mut batch)
+                .compute(&mut worker, feed, &mut inputs, &mut batch)
                 .map(|()| batch);
             if done.send(result).is_err() {
                 return;
@@ -159,26 +178,34 @@ impl Tracer {
     fn compute(
         &self,
         worker: &mut Worker,
-        data: &Loader,
-        samples: &mut Vec<f32>,
+        feed: &Feed<'_>,
+        inputs: &mut Vec<Vec<f32>>,
         batch: &mut Batch,
     ) -> Result<(), Error> {
         let rows = batch.rows.len();
-        let sample = data.sample_len();
         // Models with a batch size of their own take whole batches: the last is filled up.
         let lanes = rows.div_ceil(self.batch);
-        samples.resize(lanes * self.batch * sample, 0.0);
-        data.read(batch.rows.clone(), &mut samples[..rows * sample])?;
-        for row in rows..lanes * self.batch {
-            samples.copy_within(..sample, row * sample);
+        let lens: Vec<usize> = self.executor.input_lens().map(|len| len / self.batch).collect();
+        inputs.resize_with(lens.len(), Vec::new);
+        for (input, len) in inputs.iter_mut().zip(&lens) {
+            input.resize(lanes * self.batch * len, 0.0);
         }
+        let slices = inputs.iter_mut().zip(&lens);
+        let mut slices: Vec<&mut [f32]> = slices.map(|(i, len)| &mut i[..rows * len]).collect();
+        feed(batch.rows.clone(), &mut slices)?;
+        for (input, len) in inputs.iter_mut().zip(&lens) {
+            for row in rows..lanes * self.batch {
+                input.copy_within(..*len, row * len);
+            }
+        }
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         batch.outputs.resize_with(self.outputs.len(), Vec::new);
         for (output, len) in batch.outputs.iter_mut().zip(self.executor.output_lens()) {
             output.resize(lanes * len, 0.0);
         }
         let mut outputs: Vec<&mut [f32]> =
             batch.outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        worker.run(lanes, &[samples.as_slice()], &mut outputs)?;
+        worker.run(lanes, &inputs, &mut outputs)?;
         for (output, len) in batch.outputs.iter_mut().zip(self.output_lens()) {
             output.truncate(rows * len);
         }

@@ -7,7 +7,7 @@ use crate::bits::{self, BitRows};
 use crate::choices::{Members, Merge, Similarity};
 use crate::kmeans::{self, KMeans};
 use crate::layout::Layout;
-use crate::similarity::{Comparison, layer_counts};
+use crate::similarity::{Comparison, layer_counts, more_similar};
 
 /// The cluster of a training input that belongs to none.
 pub const NO_CLUSTER: u32 = u32::MAX;
@@ -305,7 +305,7 @@ impl DecisionGraph {
             .filter(|&&row| Some(row) != except)
         {
             let score = comparison.to(self.path(row), self.counts_of(row));
-            if best.is_none_or(|(_, highest)| score > highest) {
+            if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
                 best = Some((row, score));
             }
         }

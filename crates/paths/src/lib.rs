@@ -70,4 +70,4 @@ pub use graph::{
 pub use kmeans::KMeans;
 pub use layout::Layout;
 pub use observe::{AnpcLayer, ClusterView, Input, Meter, Observation, TrainingActivations};
-pub use similarity::{Jaccard, similarity};
+pub use similarity::{Jaccard, more_similar, similarity};

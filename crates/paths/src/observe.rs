@@ -6,7 +6,7 @@ use crate::choices::{AnpcClusters, AnpcCounted, Choices, Neighbour, Norm};
 use crate::coverage::{Coverage, Space};
 use crate::graph::DecisionGraph;
 use crate::layout::Layout;
-use crate::similarity::{Comparison, Jaccard};
+use crate::similarity::{Comparison, Jaccard, more_similar};
 
 /// Where the activations of training inputs are. They may be larger than memory, so they are asked
 /// for one by one.
@@ -281,7 +281,7 @@ fn most(
     similarity: impl Fn(usize) -> f64,
 ) -> Option<(usize, f64)> {
     let scored = clusters.map(|cluster| (cluster, similarity(cluster)));
-    scored.reduce(|best, next| if next.1 > best.1 { next } else { best })
+    scored.reduce(|best, next| if more_similar(next.1, best.1) { next } else { best })
 }
 
 /// The squared Euclidean distance of two inputs' activations, over a path's neurons of one layer.

@@ -1,6 +1,9 @@
 //! Explanations in words.
 
-use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, MethodInfo, NeuronRelevance};
+use npcov::{
+    ClassLogit, Explanation, Explanations, LayerSummary, MethodInfo, NeuronRelevance,
+    PathExplanation, Placement,
+};
 
 use crate::table::{Align, Table, grouped, number, percent, share};
 
@@ -71,7 +74,85 @@ pub fn explanation(found: &Explanation) -> String {
         text += "\ntop neurons (layer; then neuron, relevance, share of the seed)\n";
         text += &table.lines();
     }
+    if let Some(found) = &found.path {
+        text += &path(found);
+    }
     text
+}
+
+/// The critical decision path, and its place in a decision graph.
+fn path(found: &PathExplanation) -> String {
+    let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
+    for (layer, neurons) in found.layers.iter().enumerate() {
+        table.row([layer.to_string(), neurons.len().to_string(), listed(neurons)]);
+    }
+    let width = share(found.width);
+    let mut text = format!(
+        "\ncritical decision path, alpha {}, {width} of all neurons (layer, number, neurons)\n{}",
+        found.alpha,
+        table.lines()
+    );
+    if let Some(placement) = &found.placement {
+        text += &place(placement);
+    }
+    text
+}
+
+/// The neurons, as many as fit on a line.
+fn listed(neurons: &[usize]) -> String {
+    const SHOWN: usize = 16;
+    let mut texts: Vec<String> = neurons.iter().take(SHOWN).map(usize::to_string).collect();
+    if neurons.len() > SHOWN {
+        texts.push("...".to_owned());
+    }
+    texts.join(" ")
+}
+
+fn place(found: &Placement) -> String {
+    let layers = found.clusters.first().map_or(0, |cluster| cluster.layers.len());
+    let mut align = vec![Align::Left, Align::Right, Align::Right, Align::Right];
+    align.resize(4 + layers, Align::Right);
+    let mut table = Table::new(align);
+    let head = ["", "cluster", "inputs", "similarity"].map(str::to_owned);
+    table.row(head.into_iter().chain((0..layers).map(|layer| layer.to_string())));
+    for cluster in &found.clusters {
+        let mark = match found.nearest == Some(cluster.cluster) {
+            true => "*",
+            false => "",
+        };
+        let cells = [
+            mark.to_owned(),
+            cluster.cluster.to_string(),
+            grouped(cluster.members),
+            share(cluster.similarity),
+        ];
+        table.row(cells.into_iter().chain(cluster.layers.iter().map(|&s| share(s))));
+    }
+    let mut text = format!(
+        "\nclusters of its class (* the nearest; then the similarity of each layer)\n{}",
+        table.lines()
+    );
+    if !found.exemplars.is_empty() {
+        let exemplar = |e: &npcov::Exemplar| match e.label {
+            Some(label) => format!("{} (label {label})", e.input),
+            None => e.input.to_string(),
+        };
+        let exemplars: Vec<String> = found.exemplars.iter().map(exemplar).collect();
+        text += &format!("  typical training inputs of it: {}\n", exemplars.join(", "));
+    }
+    let mut scores = Table::new([Align::Left, Align::Right, Align::Left]);
+    let unknown = "far from what training showed of its class, 0 to 1";
+    scores.row(["unknown", &format!("{:.3}", found.unknown), unknown]);
+    let other = match &found.other {
+        Some(other) => format!(
+            "closer to class {}{} than to its own, above 0",
+            other.class,
+            other.name.as_ref().map_or(String::new(), |name| format!(" ({name})"))
+        ),
+        None => String::new(),
+    };
+    scores.row(["incorrect", &format!("{:.3}", found.incorrect), &other]);
+    text + "\nscores\n" + &scores.lines()
 }
 
 /// What the explanations of many inputs have in common, for people to read.
@@ -218,6 +299,7 @@ mod tests {
             }],
             input_sum: None,
             heatmap: None,
+            path: None,
         }
     }
 

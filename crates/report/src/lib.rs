@@ -33,6 +33,7 @@ mod inspection;
 mod json;
 mod predictions;
 mod table;
+mod tuning;
 
 pub use compilation::compilation;
 pub use coverage::coverage;
@@ -41,3 +42,4 @@ pub use explanation::{explanation, explanations};
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};
 pub use predictions::predictions;
+pub use tuning::tuning;

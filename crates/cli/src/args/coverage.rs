@@ -320,8 +320,8 @@ pub(crate) struct PathChoices {
     /// `paper` follows the definitions, `reference` the authors' code, `tables` what the paper's
     /// tables were made with. Flags for single choices change the preset; `docs/choices.md` explains
     /// them all.
-    #[arg(long = "choices", value_name = "PRESET")]
-    pub(crate) preset: Option<Preset>,
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) choices: Option<Preset>,
 
     /// What alpha is a share of: `logit` or `positive-mass`
     #[arg(long, value_name = "CHOICE")]

@@ -4,7 +4,7 @@
 //! of a tensor goes to its place in a temporary file, which takes the output's name at the end.
 
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
@@ -49,6 +49,18 @@ impl SafetensorsWriter {
         tensors: &[TensorSpec],
     ) -> Result<SafetensorsWriter, DataError> {
         let path = path.into();
+        SafetensorsWriter::create_by_way_of(&folder_of(&path), path, metadata, tensors)
+    }
+
+    /// The same with the temporary file in `folder`, which is on the disk of `path`: where what a killed process leaves
+    /// behind is looked for.
+    pub fn create_by_way_of(
+        folder: &Path,
+        path: impl Into<PathBuf>,
+        metadata: &str,
+        tensors: &[TensorSpec],
+    ) -> Result<SafetensorsWriter, DataError> {
+        let path = path.into();
         let file = || path.display().to_string();
         let wrong = |reason: String| DataError::Arrays {
             file: file(),
@@ -58,10 +70,9 @@ impl SafetensorsWriter {
         let start = header.to_bytes().map_err(wrong)?;
         let begin = || {
             refuse_special(&path)?;
-            let folder = folder_of(&path);
             // A folder that is missing is said without the temporary name.
-            std::fs::metadata(&folder)?;
-            let mut target = temporary_in(&folder)?;
+            std::fs::metadata(folder)?;
+            let mut target = temporary_in(folder)?;
             target.write_all(&start)?;
             Ok(target)
         };
@@ -183,8 +194,6 @@ impl Growing {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use ::safetensors::{Dtype, SafeTensors};
     use proptest::prelude::*;
 
@@ -210,6 +219,19 @@ mod tests {
             TensorSpec::of::<f64>("sum", &[]),
             TensorSpec::of::<u64>("none", &[0, 4]),
         ]
+    }
+
+    #[test]
+    fn the_temporary_file_is_where_it_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = folder.path().join("parts");
+        std::fs::create_dir(&parts).unwrap();
+        let path = folder.path().join("out.safetensors");
+        let writer = SafetensorsWriter::create_by_way_of(&parts, &path, "", &[]).unwrap();
+        assert_eq!(names(folder.path()), ["parts"]);
+        assert_eq!(names(&parts).len(), 1);
+        writer.finish().unwrap();
+        assert!(path.exists() && names(&parts).is_empty());
     }
 
     #[test]

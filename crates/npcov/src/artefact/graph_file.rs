@@ -9,7 +9,7 @@ use npcov_paths::{
 };
 
 use super::record::GraphRecord;
-use super::{Kind, metadata, open};
+use super::{Kind, MOST_CLUSTERS, metadata, open};
 use crate::error::Error;
 
 /// A decision graph and what it was learnt from. The activations of training inputs, the largest
@@ -36,6 +36,10 @@ impl GraphFile {
         let mut classes = Vec::new();
         let mut end = 0usize;
         for class in &record.classes {
+            // Whatever is counted of so many clusters is far from overflowing.
+            if class.planned > MOST_CLUSTERS || class.clusters > class.planned {
+                return Err(wrong("a class has more clusters than it may have".to_owned()));
+            }
             let start = end;
             end = end.saturating_add(class.clusters);
             classes.push(ClassNode {
@@ -82,9 +86,11 @@ impl GraphFile {
         })
     }
 
-    /// Writes a decision graph. `activations` gives those of each training input.
+    /// Writes a decision graph by way of a temporary file in `folder`. `activations` gives those of
+    /// each training input.
     pub(crate) fn write(
         path: &Path,
+        folder: &Path,
         record: &GraphRecord,
         graph: &DecisionGraph,
         activations: &impl TrainingActivations<Error = Error>,
@@ -108,7 +114,8 @@ impl GraphFile {
         tensors.extend(row_specs(layout, "path", inputs));
         tensors.extend(row_specs(layout, "abstract", abstract_paths.len()));
         let metadata = metadata(Kind::DecisionGraph, record)?;
-        let mut writer = SafetensorsWriter::create(path, &metadata, &tensors)?;
+        let mut writer =
+            SafetensorsWriter::create_by_way_of(folder, path, &metadata, &tensors)?;
         writer.append("prediction", &training.predictions)?;
         writer.append("cluster", assignment)?;
         if let Some(labels) = &training.labels {

@@ -27,6 +27,9 @@ pub use record::{
 };
 pub use state_file::{CoverageState, InputRecord, Suite};
 
+/// The most clusters that a class may be given.
+pub(crate) const MOST_CLUSTERS: usize = 1000;
+
 /// Version of the artefacts' format.
 pub(crate) const FORMAT: u32 = 1;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use npcov_data::write_whole;
+use npcov_data::{require_place, write_whole};
 
 use crate::error::Error;
 
@@ -19,8 +19,10 @@ pub(crate) struct PartsFolder {
 const PLAN: &str = "plan.json";
 
 impl PartsFolder {
-    /// The folder for an artefact, beside it. Parts that were made by another plan are removed.
+    /// The folder for an artefact, beside it. Parts that were made by another plan are removed. An
+    /// artefact that could not be written in the end is an error now.
     pub(crate) fn open(artefact: &Path, plan: &str) -> Result<PartsFolder, Error> {
+        require_place(artefact)?;
         let mut name = artefact.file_name().unwrap_or_default().to_owned();
         name.push(".parts");
         let folder = artefact.with_file_name(name);
@@ -41,6 +43,12 @@ impl PartsFolder {
         std::fs::create_dir_all(&parts.folder).map_err(failed)?;
         write_whole(&file, plan.as_bytes())?;
         Ok(parts)
+    }
+
+    /// The folder, for temporary files as well: what a killed process leaves is removed with the
+    /// parts.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The file of a part.

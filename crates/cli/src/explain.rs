@@ -36,7 +36,14 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     settings.input |= args.index.is_some();
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     if Kind::of(&model) == Some(Kind::DecisionGraph) {
-        return by_graph(args, config, printer, (&model, &data), settings, &preprocessing);
+        return by_graph(
+            args,
+            config,
+            printer,
+            (&model, &data),
+            settings,
+            &preprocessing,
+        );
     }
     let options = NetworkOptions {
         batch_norm: config.batch_norm(&args.relevance.method),
@@ -136,7 +143,9 @@ impl Job<'_> {
         // Paths are taken from the same explanations.
         let extractor = PathExtractor::explaining(
             explainer,
-            &paths.as_ref().map_or_else(Choices::default, |p| p.choices.clone()),
+            &paths
+                .as_ref()
+                .map_or_else(Choices::default, |p| p.choices.clone()),
             paths.as_ref().map_or(&[], |p| &p.alpha),
         )?;
         let wanted = paths.is_some();
@@ -204,7 +213,9 @@ impl Job<'_> {
         mut file: Option<&mut TraceFile>,
     ) -> anyhow::Result<String> {
         let args = self.args;
-        let inputs = args.limit.map_or(self.loader.len(), |n| n.min(self.loader.len()));
+        let inputs = args
+            .limit
+            .map_or(self.loader.len(), |n| n.min(self.loader.len()));
         let mut progress = Progress::new(inputs);
         let mut paths = PathBatch::default();
         let explanations = extractor.explainer().all::<npcov::Error>(
@@ -235,7 +246,8 @@ impl Job<'_> {
     /// folder. `None`, and a word about it, when the input is no image.
     fn heatmap_file(&self, index: usize) -> Option<PathBuf> {
         if self.loader.image().is_none() {
-            self.printer.warning("no heat map: the inputs are no images");
+            self.printer
+                .warning("no heat map: the inputs are no images");
             return None;
         }
         Some(self.args.heatmap.clone().unwrap_or_else(|| {

@@ -10,6 +10,7 @@ use npcov::decision::choices::{
     Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
 };
 use npcov::decision::{Choices, Clusters, Preset};
+use npcov::graph::Model;
 use npcov::program::Selector;
 use npcov::{BuildSettings, Network, NetworkOptions, PAPER_UPPER};
 
@@ -31,7 +32,9 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     let options = config.network(&args.model);
-    let network = Network::open(&model, &options)?;
+    let read = Model::read(&model).map_err(npcov::Error::from)?;
+    let first_output = read.outputs().first().map(|output| output.name.clone());
+    let network = Network::new(read, &options)?;
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     // Means above 1 are those of pixels that nobody divides.
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let found = Found {
         model: relative_to(folder, &model)?,
         data: relative_data(folder, &data)?,
+        output: options.output.clone().or(first_output).unwrap_or_default(),
         network: &network,
         options: &options,
         loader: &loader,
@@ -71,6 +75,8 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
 struct Found<'a> {
     model: String,
     data: String,
+    /// The output that holds the classification.
+    output: String,
     network: &'a Network,
     options: &'a NetworkOptions,
     loader: &'a Loader,
@@ -99,21 +105,21 @@ impl Found<'_> {
         let (network, options) = (self.network, self.options);
         file.blank();
         file.set("model", &quoted(&self.model), "the ONNX file");
-        let shape: Vec<String> = network.sample_shape().iter().map(usize::to_string).collect();
+        let shape: Vec<String> = network
+            .sample_shape()
+            .iter()
+            .map(usize::to_string)
+            .collect();
         file.key(
             options.input_shape.is_some(),
             "input-shape",
             &quoted(&shape.join("x")),
             "shape of one input, where the model leaves axes open",
         );
-        let graph = network.graph();
-        let names = graph.outputs().iter().map(|&output| graph.value_name(output).to_owned());
-        let first = names.into_iter().next().unwrap_or_default();
-        let output = options.output.clone().unwrap_or(first);
         file.key(
             options.output.is_some(),
             "output-name",
-            &quoted(&output),
+            &quoted(&self.output),
             "the output that holds the classification",
         );
         let selected = &options.layers.select;
@@ -136,7 +142,9 @@ impl Found<'_> {
         file.example("threads", "4", "all cores by default");
         file.blank();
         let count = network.layers().len();
-        file.comment(&format!("Path layers, with their numbers of neurons ({count}):"));
+        file.comment(&format!(
+            "Path layers, with their numbers of neurons ({count}):"
+        ));
         let layers = network.layers().iter().enumerate();
         file.list(layers.map(|(i, layer)| format!("{i}  {}  {}", layer.name, layer.neurons)));
         let classes = network.classes();
@@ -144,7 +152,12 @@ impl Found<'_> {
             None => file.comment(&format!("Classes: 0 to {}", classes.saturating_sub(1))),
             Some(names) => {
                 file.comment(&format!("Classes ({classes}):"));
-                file.list(names.iter().enumerate().map(|(i, name)| format!("{i}  {name}")));
+                file.list(
+                    names
+                        .iter()
+                        .enumerate()
+                        .map(|(i, name)| format!("{i}  {name}")),
+                );
             }
         }
     }
@@ -153,25 +166,47 @@ impl Found<'_> {
         let dataset = self.loader.dataset();
         let preprocessing = self.preprocessing;
         file.blank();
-        // A table would swallow it below.
         file.prose(&format!(
             "The training data: {} inputs of shape {:?}{}.",
             dataset.len(),
             dataset.sample_shape(),
-            if dataset.labels().is_some() { ", with labels" } else { ", without labels" }
+            if dataset.labels().is_some() {
+                ", with labels"
+            } else {
+                ", without labels"
+            }
         ));
-        file.set("data", &quoted(&self.data), "what `tune` and `build` learn from");
-        file.table("preprocessing", "What enters the model is (x / divide - mean) / std.");
+        file.set(
+            "data",
+            &quoted(&self.data),
+            "what `tune` and `build` learn from",
+        );
+        file.table(
+            "preprocessing",
+            "What enters the model is (x / divide - mean) / std.",
+        );
         let divide = match self.guessed {
             true => "a guess: the data is 8-bit; right for a model that was trained on 0..1",
             false => "brings pixels to the range 0 to 1",
         };
-        let number = preprocessing.divide.map_or("255".to_owned(), |d| d.to_string());
+        let number = preprocessing
+            .divide
+            .map_or("255".to_owned(), |d| d.to_string());
         file.key(preprocessing.divide.is_some(), "divide", &number, divide);
         let mean = numbers(&preprocessing.mean, "0.0");
-        file.key(!preprocessing.mean.is_empty(), "mean", &mean, "one number, or one for each channel");
+        file.key(
+            !preprocessing.mean.is_empty(),
+            "mean",
+            &mean,
+            "one number, or one for each channel",
+        );
         let std = numbers(&preprocessing.std, "1.0");
-        file.key(!preprocessing.std.is_empty(), "std", &std, "one number, or one for each channel");
+        file.key(
+            !preprocessing.std.is_empty(),
+            "std",
+            &std,
+            "one number, or one for each channel",
+        );
         let shape = dataset.sample_shape();
         let (size, layout) = match *shape {
             [height, width] => ((height, width), "hw"),
@@ -197,12 +232,31 @@ impl Found<'_> {
 }
 
 fn explain(file: &mut Settings) {
-    file.table("explain", "How relevance is computed; `docs/rules.md` explains it.");
+    file.table(
+        "explain",
+        "How relevance is computed; `docs/rules.md` explains it.",
+    );
     for (key, value, why) in [
-        ("preset", "\"npc\"", "rules under one name: npc, epsilon-plus, epsilon-plus-flat, ..."),
-        ("rule", "[\"first=flat\"]", "RULE for all, WHERE=RULE for some nodes"),
-        ("bias", "\"ignore\"", "whether biases take a share, which is lost: ignore, absorb"),
-        ("batch-norm", "\"identity\"", "identity, or fold it into the convolution before it"),
+        (
+            "preset",
+            "\"npc\"",
+            "rules under one name: npc, epsilon-plus, epsilon-plus-flat, ...",
+        ),
+        (
+            "rule",
+            "[\"first=flat\"]",
+            "RULE for all, WHERE=RULE for some nodes",
+        ),
+        (
+            "bias",
+            "\"ignore\"",
+            "whether biases take a share, which is lost: ignore, absorb",
+        ),
+        (
+            "batch-norm",
+            "\"identity\"",
+            "identity, or fold it into the convolution before it",
+        ),
         ("attribution", "\"lrp\"", "lrp, gradient-input"),
     ] {
         file.example(key, value, why);
@@ -212,19 +266,42 @@ fn explain(file: &mut Settings) {
 fn paths(file: &mut Settings) {
     let defaults = BuildSettings::default();
     let (Clusters::Fixed(clusters) | Clusters::Auto(clusters)) = defaults.clusters.all;
-    file.table("paths", "Critical decision paths, and the decision graph of `build`.");
+    file.table(
+        "paths",
+        "Critical decision paths, and the decision graph of `build`.",
+    );
     let [alpha, beta] = [&defaults.alpha.all, &defaults.beta.all].map(f64::to_string);
-    file.set("alpha", &alpha, "share of relevance that critical neurons have together");
-    file.set("clusters", &clusters.to_string(), "clusters of each class; \"auto\" chooses");
-    file.set("beta", &beta, "share of a cluster above which a neuron is abstract");
-    file.example("restarts", &defaults.restarts.to_string(), "runs of the clustering, the best counts");
+    file.set(
+        "alpha",
+        &alpha,
+        "share of relevance that critical neurons have together",
+    );
+    file.set(
+        "clusters",
+        &clusters.to_string(),
+        "clusters of each class; \"auto\" chooses",
+    );
+    file.set(
+        "beta",
+        &beta,
+        "share of a cluster above which a neuron is abstract",
+    );
+    file.example(
+        "restarts",
+        &defaults.restarts.to_string(),
+        "runs of the clustering, the best counts",
+    );
     file.example("seed", &defaults.seed.to_string(), "of the clustering");
     file.example(
         "anpc-upper",
         &PAPER_UPPER.to_string(),
         "distance up to which ANPC has buckets; \"auto\" finds one for each layer",
     );
-    file.example("anpc-layers", "[0]", "path layers that take part in ANPC; by default all");
+    file.example(
+        "anpc-layers",
+        "[0]",
+        "path layers that take part in ANPC; by default all",
+    );
     file.example(
         "class.0",
         &format!("{{ alpha = {alpha}, clusters = {clusters}, beta = {beta} }}"),
@@ -253,29 +330,115 @@ fn choices(file: &mut Settings) {
         width,
         average,
     } = Choices::default();
-    file.table("paths.choices", "Where definitions can be read in two ways; see `docs/choices.md`.");
+    file.table(
+        "paths.choices",
+        "Where definitions can be read in two ways; see `docs/choices.md`.",
+    );
     let preset = Preset::default().word();
     file.choice("preset", preset, Preset::WORDS, "all choices at once");
-    file.choice("threshold", threshold.word(), Threshold::WORDS, "what alpha is a share of");
-    file.choice("empty-layer", empty_layer.word(), EmptyLayer::WORDS, "a layer without critical neurons");
-    file.choice("relevance-seed", seed.word(), Seed::WORDS, "what is shared out");
-    file.choice("members", members.word(), Members::WORDS, "training inputs that count");
-    file.choice("merge", merge.word(), Merge::WORDS, "when a neuron is abstract");
-    file.choice("population", population.word(), Population::WORDS, "tune: inputs that count");
-    file.choice("width", width.word(), Width::WORDS, "tune: how widths are averaged");
-    file.choice("average", average.word(), Average::WORDS, "tune: what clusters are averaged over");
+    file.choice(
+        "threshold",
+        threshold.word(),
+        Threshold::WORDS,
+        "what alpha is a share of",
+    );
+    file.choice(
+        "empty-layer",
+        empty_layer.word(),
+        EmptyLayer::WORDS,
+        "a layer without critical neurons",
+    );
+    file.choice(
+        "relevance-seed",
+        seed.word(),
+        Seed::WORDS,
+        "what is shared out",
+    );
+    file.choice(
+        "members",
+        members.word(),
+        Members::WORDS,
+        "training inputs that count",
+    );
+    file.choice(
+        "merge",
+        merge.word(),
+        Merge::WORDS,
+        "when a neuron is abstract",
+    );
+    file.choice(
+        "population",
+        population.word(),
+        Population::WORDS,
+        "tune: inputs that count",
+    );
+    file.choice(
+        "width",
+        width.word(),
+        Width::WORDS,
+        "tune: how widths are averaged",
+    );
+    file.choice(
+        "average",
+        average.word(),
+        Average::WORDS,
+        "tune: what clusters are averaged over",
+    );
 
     file.table("paths.measure", "How suites are measured.");
-    file.choice("similarity", similarity.word(), Similarity::WORDS, "how similar paths are");
-    file.example("snpc-buckets", &snpc_buckets.get().to_string(), "buckets of SNPC");
-    file.choice("snpc-disjoint", snpc_disjoint.word(), Disjoint::WORDS, "paths with nothing in common");
-    file.choice("snpc-arithmetic", snpc_arithmetic.word(), Arithmetic::WORDS, "how buckets are computed");
-    file.example("anpc-buckets", &anpc_buckets.get().to_string(), "buckets of ANPC");
-    file.choice("anpc-clusters", anpc_clusters.word(), AnpcClusters::WORDS, "clusters of the class");
-    file.choice("anpc-neighbour", anpc_neighbour.word(), Neighbour::WORDS, "nearest training input by");
+    file.choice(
+        "similarity",
+        similarity.word(),
+        Similarity::WORDS,
+        "how similar paths are",
+    );
+    file.example(
+        "snpc-buckets",
+        &snpc_buckets.get().to_string(),
+        "buckets of SNPC",
+    );
+    file.choice(
+        "snpc-disjoint",
+        snpc_disjoint.word(),
+        Disjoint::WORDS,
+        "paths with nothing in common",
+    );
+    file.choice(
+        "snpc-arithmetic",
+        snpc_arithmetic.word(),
+        Arithmetic::WORDS,
+        "how buckets are computed",
+    );
+    file.example(
+        "anpc-buckets",
+        &anpc_buckets.get().to_string(),
+        "buckets of ANPC",
+    );
+    file.choice(
+        "anpc-clusters",
+        anpc_clusters.word(),
+        AnpcClusters::WORDS,
+        "clusters of the class",
+    );
+    file.choice(
+        "anpc-neighbour",
+        anpc_neighbour.word(),
+        Neighbour::WORDS,
+        "nearest training input by",
+    );
     file.choice("anpc-norm", anpc_norm.word(), Norm::WORDS, "the distance");
-    file.choice("anpc-counted", anpc_counted.word(), AnpcCounted::WORDS, "layers that count");
-    file.choice("anpc-edges", anpc_edges.word(), Edges::WORDS, "ends of buckets");
+    file.choice(
+        "anpc-counted",
+        anpc_counted.word(),
+        AnpcCounted::WORDS,
+        "layers that count",
+    );
+    file.choice(
+        "anpc-edges",
+        anpc_edges.word(),
+        Edges::WORDS,
+        "ends of buckets",
+    );
 }
 
 /// The text of the file. Keys that are not set begin with `#`, comments with `#` and a space.
@@ -313,7 +476,9 @@ impl Settings {
 
     fn list(&mut self, items: impl ExactSizeIterator<Item = String>) {
         let rest = items.len().saturating_sub(LISTED);
-        items.take(LISTED).for_each(|item| self.comment(&format!("  {item}")));
+        items
+            .take(LISTED)
+            .for_each(|item| self.comment(&format!("  {item}")));
         if rest > 0 {
             self.comment(&format!("  and {rest} more"));
         }
@@ -408,7 +573,10 @@ fn relative_to(folder: &Path, path: &Path) -> anyhow::Result<String> {
         (from.components().collect(), to.components().collect());
     let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = from.iter().skip(common).map(|_| Component::ParentDir);
-    text(&up.chain(to.iter().skip(common).copied()).collect::<PathBuf>())
+    text(
+        &up.chain(to.iter().skip(common).copied())
+            .collect::<PathBuf>(),
+    )
 }
 
 #[cfg(test)]
@@ -417,7 +585,12 @@ mod tests {
 
     #[test]
     fn strings_survive_toml() {
-        for text in ["plain", "a \"quoted\" \\ path", "line\nbreak\u{7f}\u{1}", "häß"] {
+        for text in [
+            "plain",
+            "a \"quoted\" \\ path",
+            "line\nbreak\u{7f}\u{1}",
+            "häß",
+        ] {
             let table: toml::Table = toml::from_str(&format!("key = {}", quoted(text))).unwrap();
             assert_eq!(table["key"].as_str(), Some(text));
         }

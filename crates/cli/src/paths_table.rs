@@ -69,7 +69,11 @@ impl PathsTable {
         measure: Option<&MeasureChoices>,
         study: Option<&StudyChoices>,
     ) -> Choices {
-        let mut choices = paths.choices.or(self.choices.preset).unwrap_or_default().choices();
+        let mut choices = paths
+            .choices
+            .or(self.choices.preset)
+            .unwrap_or_default()
+            .choices();
         if paths.choices.is_none() {
             let ChoicesTable {
                 preset: _,
@@ -120,7 +124,13 @@ impl PathsTable {
         }
         let paths = &args.paths;
         Ok(BuildSettings {
-            alpha: per_class(paths.alpha, self.alpha, defaults.alpha.all, &by_class, |t| t.alpha),
+            alpha: per_class(
+                paths.alpha,
+                self.alpha,
+                defaults.alpha.all,
+                &by_class,
+                |t| t.alpha,
+            ),
             clusters: per_class(
                 paths.clusters.map(|count| count.0),
                 self.clusters.map(|count| count.0),
@@ -128,7 +138,9 @@ impl PathsTable {
                 &by_class,
                 |table| table.clusters.map(|count| count.0),
             ),
-            beta: per_class(paths.beta, self.beta, defaults.beta.all, &by_class, |t| t.beta),
+            beta: per_class(paths.beta, self.beta, defaults.beta.all, &by_class, |t| {
+                t.beta
+            }),
             choices: self.choices(&args.path_choices, Some(&args.measure_choices), None),
             anpc_layers: args
                 .anpc_layers
@@ -137,7 +149,10 @@ impl PathsTable {
                 .unwrap_or_default(),
             anpc_upper: (args.anpc_upper.clone().or_else(|| self.anpc_upper.clone()))
                 .map_or(defaults.anpc_upper, |upper| upper.0),
-            restarts: paths.restarts.or(self.restarts).unwrap_or(defaults.restarts),
+            restarts: paths
+                .restarts
+                .or(self.restarts)
+                .unwrap_or(defaults.restarts),
             seed: paths.seed.or(self.seed).unwrap_or(defaults.seed),
         })
     }
@@ -153,7 +168,9 @@ fn per_class<T: Copy>(
     if let Some(flag) = flag {
         return PerClass::all(flag);
     }
-    let own = classes.iter().filter_map(|(&class, table)| Some((class, of(table)?)));
+    let own = classes
+        .iter()
+        .filter_map(|(&class, table)| Some((class, of(table)?)));
     PerClass {
         all: file.unwrap_or(default),
         classes: own.collect(),

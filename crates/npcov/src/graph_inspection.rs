@@ -95,21 +95,23 @@ impl GraphInspection {
                 .clone()
                 .map(|layer| AbstractLayer {
                     layer,
-                    neurons: bits::ones(layout.layer(graph.abstract_path(cluster), layer)).collect(),
+                    neurons: bits::ones(layout.layer(graph.abstract_path(cluster), layer))
+                        .collect(),
                 })
                 .collect(),
         };
         let classes = record.classes.iter().zip(graph.classes()).enumerate();
-        let class = |(class, (own, node)): (usize, (&crate::ClassRecord, &npcov_paths::ClassNode))| {
-            ClassInspection {
-                class,
-                name: own.name.clone(),
-                planned: own.planned,
-                alpha: record.extraction.alpha.get(class).copied().unwrap_or(0.0),
-                beta: own.beta,
-                clusters: node.clusters.clone().map(cluster).collect(),
-            }
-        };
+        let class =
+            |(class, (own, node)): (usize, (&crate::ClassRecord, &npcov_paths::ClassNode))| {
+                ClassInspection {
+                    class,
+                    name: own.name.clone(),
+                    planned: own.planned,
+                    alpha: record.extraction.alpha.get(class).copied().unwrap_or(0.0),
+                    beta: own.beta,
+                    clusters: node.clusters.clone().map(cluster).collect(),
+                }
+            };
         let mean = |rows: &npcov_paths::BitRows| match rows.len() {
             0 => 0.0,
             count => rows.rows().map(width).sum::<f64>() / count as f64,

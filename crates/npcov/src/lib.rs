@@ -69,9 +69,7 @@ pub use explain::{
     ClassLogit, ExplainSettings, Explained, Explainer, Explanation, Explanations, LayerRelevance,
     LayerSummary, NeuronCount, NeuronRelevance, Spread,
 };
-pub use graph_inspection::{
-    AbstractLayer, ClassInspection, ClusterInspection, GraphInspection,
-};
+pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
 pub use heatmap::Heatmap;
 pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
@@ -80,9 +78,7 @@ pub use masked::MaskedNetwork;
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions};
 pub use paths::{PathBatch, PathExtractor};
-pub use placement::{
-    ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement,
-};
+pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
 pub use predict::{ClassResult, Predictions, predict};
 pub use shards::Event;
 pub use trace_file::TraceFile;

@@ -157,7 +157,9 @@ impl<'n> PathExtractor<'n> {
             let cut = self.network().layers()[layer].cut && !shares;
             rule.select(&scaled, seed, cut, &mut critical);
             let set = self.layout.layer_mut(path, layer);
-            critical.iter().for_each(|&neuron| bits::set(set, neuron as usize));
+            critical
+                .iter()
+                .for_each(|&neuron| bits::set(set, neuron as usize));
         }
     }
 

@@ -122,7 +122,10 @@ impl Ruler {
             OtherPlacement {
                 cluster,
                 class,
-                name: record.classes.get(class).and_then(|class| class.name.clone()),
+                name: record
+                    .classes
+                    .get(class)
+                    .and_then(|class| class.name.clone()),
                 similarity,
             }
         };
@@ -142,9 +145,17 @@ impl Ruler {
             cluster: view.cluster,
             members: self.graph().graph().members(view.cluster).len(),
             similarity: view.similarity,
-            layers: view.layers.iter().map(|(jaccard, _)| jaccard.value()).collect(),
+            layers: view
+                .layers
+                .iter()
+                .map(|(jaccard, _)| jaccard.value())
+                .collect(),
             snpc: view.layers.iter().map(|&(_, bucket)| bucket).collect(),
-            distances: view.distances.iter().map(|&(distance, _)| distance).collect(),
+            distances: view
+                .distances
+                .iter()
+                .map(|&(distance, _)| distance)
+                .collect(),
             anpc: view.distances.iter().map(|&(_, bucket)| bucket).collect(),
         }
     }

@@ -52,7 +52,8 @@ impl TraceFile {
     pub fn with_paths(mut self, layout: &Layout) -> Result<TraceFile, Error> {
         for layer in 0..layout.layers() {
             let shape = [layout.neurons(layer)];
-            self.paths.push(self.writer.array(&format!("path.{layer}"), &shape)?);
+            self.paths
+                .push(self.writer.array(&format!("path.{layer}"), &shape)?);
         }
         Ok(self)
     }

@@ -26,8 +26,7 @@ pub struct Tracer {
 }
 
 /// Fills a buffer for each input of a program with the numbers of some rows, one after the other.
-pub(crate) type Feed<'a> =
-    dyn Fn(Range<usize>, &mut [&mut [f32]]) -> Result<(), Error> + Sync + 'a;
+pub(crate) type Feed<'a> = dyn Fn(Range<usize>, &mut [&mut [f32]]) -> Result<(), Error> + Sync + 'a;
 
 /// The results of some inputs: one vector for each output of the program, inputs one after the other.
 #[derive(Clone, Debug, Default)]
@@ -185,7 +184,11 @@ impl Tracer {
         let rows = batch.rows.len();
         // Models with a batch size of their own take whole batches: the last is filled up.
         let lanes = rows.div_ceil(self.batch);
-        let lens: Vec<usize> = self.executor.input_lens().map(|len| len / self.batch).collect();
+        let lens: Vec<usize> = self
+            .executor
+            .input_lens()
+            .map(|len| len / self.batch)
+            .collect();
         inputs.resize_with(lens.len(), Vec::new);
         for (input, len) in inputs.iter_mut().zip(&lens) {
             input.resize(lanes * self.batch * len, 0.0);

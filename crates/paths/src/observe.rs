@@ -281,7 +281,13 @@ fn most(
     similarity: impl Fn(usize) -> f64,
 ) -> Option<(usize, f64)> {
     let scored = clusters.map(|cluster| (cluster, similarity(cluster)));
-    scored.reduce(|best, next| if more_similar(next.1, best.1) { next } else { best })
+    scored.reduce(|best, next| {
+        if more_similar(next.1, best.1) {
+            next
+        } else {
+            best
+        }
+    })
 }
 
 /// The squared Euclidean distance of two inputs' activations, over a path's neurons of one layer.

@@ -51,7 +51,13 @@ fn classes(suite: &SuiteReport) -> String {
         Align::Right,
     ]);
     let named = suite.classes.iter().any(|class| class.name.is_some());
-    table.row(["class", if named { "name" } else { "" }, "inputs", "SNPC", "ANPC"]);
+    table.row([
+        "class",
+        if named { "name" } else { "" },
+        "inputs",
+        "SNPC",
+        "ANPC",
+    ]);
     for class in &suite.classes {
         table.row([
             class.class.to_string(),

@@ -12,12 +12,19 @@ pub fn decision_graph(found: &GraphInspection) -> String {
     facts.row(["training data", &found.data]);
     let members = match found.members == found.inputs {
         true => grouped(found.inputs),
-        false => format!("{}, {} in clusters", grouped(found.inputs), grouped(found.members)),
+        false => format!(
+            "{}, {} in clusters",
+            grouped(found.inputs),
+            grouped(found.members)
+        ),
     };
     facts.row(["inputs", &members]);
     let layers = extraction.layers.len();
     let neurons = extraction.layers.iter().map(|layer| layer.neurons).sum();
-    facts.row(["path layers", &format!("{layers} with {} neurons", grouped(neurons))]);
+    facts.row([
+        "path layers",
+        &format!("{layers} with {} neurons", grouped(neurons)),
+    ]);
     let same = |of: fn(&ClassInspection) -> f64| {
         let mut values: Vec<f64> = found.classes.iter().map(of).collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -43,12 +50,18 @@ pub fn decision_graph(found: &GraphInspection) -> String {
 
     let mut table = Table::new([Align::Right, Align::Left, Align::Right, Align::Left]);
     let named = found.classes.iter().any(|class| class.name.is_some());
-    table.row(["class", if named { "name" } else { "" }, "inputs", "clusters: inputs (width)"]);
+    table.row([
+        "class",
+        if named { "name" } else { "" },
+        "inputs",
+        "clusters: inputs (width)",
+    ]);
     for class in &found.classes {
         let inputs = class.clusters.iter().map(|cluster| cluster.members).sum();
-        let clusters = class.clusters.iter().map(|cluster| {
-            format!("{} ({})", grouped(cluster.members), share(cluster.width))
-        });
+        let clusters = class
+            .clusters
+            .iter()
+            .map(|cluster| format!("{} ({})", grouped(cluster.members), share(cluster.width)));
         table.row([
             class.class.to_string(),
             class.name.clone().unwrap_or_default(),
@@ -56,7 +69,12 @@ pub fn decision_graph(found: &GraphInspection) -> String {
             clusters.collect::<Vec<_>>().join("  "),
         ]);
     }
-    format!("{}\n{}\nclusters\n{}", found.file, facts.lines(), table.lines())
+    format!(
+        "{}\n{}\nclusters\n{}",
+        found.file,
+        facts.lines(),
+        table.lines()
+    )
 }
 
 /// A number with as many digits as anybody reads.

@@ -84,7 +84,11 @@ pub fn explanation(found: &Explanation) -> String {
 fn path(found: &PathExplanation) -> String {
     let mut table = Table::new([Align::Right, Align::Right, Align::Left]);
     for (layer, neurons) in found.layers.iter().enumerate() {
-        table.row([layer.to_string(), neurons.len().to_string(), listed(neurons)]);
+        table.row([
+            layer.to_string(),
+            neurons.len().to_string(),
+            listed(neurons),
+        ]);
     }
     let width = share(found.width);
     let mut text = format!(
@@ -109,12 +113,18 @@ fn listed(neurons: &[usize]) -> String {
 }
 
 fn place(found: &Placement) -> String {
-    let layers = found.clusters.first().map_or(0, |cluster| cluster.layers.len());
+    let layers = found
+        .clusters
+        .first()
+        .map_or(0, |cluster| cluster.layers.len());
     let mut align = vec![Align::Left, Align::Right, Align::Right, Align::Right];
     align.resize(4 + layers, Align::Right);
     let mut table = Table::new(align);
     let head = ["", "cluster", "inputs", "similarity"].map(str::to_owned);
-    table.row(head.into_iter().chain((0..layers).map(|layer| layer.to_string())));
+    table.row(
+        head.into_iter()
+            .chain((0..layers).map(|layer| layer.to_string())),
+    );
     for cluster in &found.clusters {
         let mark = match found.nearest == Some(cluster.cluster) {
             true => "*",
@@ -126,7 +136,11 @@ fn place(found: &Placement) -> String {
             grouped(cluster.members),
             share(cluster.similarity),
         ];
-        table.row(cells.into_iter().chain(cluster.layers.iter().map(|&s| share(s))));
+        table.row(
+            cells
+                .into_iter()
+                .chain(cluster.layers.iter().map(|&s| share(s))),
+        );
     }
     let mut text = format!(
         "\nclusters of its class (* the nearest; then the similarity of each layer)\n{}",
@@ -138,7 +152,10 @@ fn place(found: &Placement) -> String {
             None => e.input.to_string(),
         };
         let exemplars: Vec<String> = found.exemplars.iter().map(exemplar).collect();
-        text += &format!("  typical training inputs of it: {}\n", exemplars.join(", "));
+        text += &format!(
+            "  typical training inputs of it: {}\n",
+            exemplars.join(", ")
+        );
     }
     let mut scores = Table::new([Align::Left, Align::Right, Align::Left]);
     let unknown = "far from what training showed of its class, 0 to 1";
@@ -147,7 +164,10 @@ fn place(found: &Placement) -> String {
         Some(other) => format!(
             "closer to class {}{} than to its own, above 0",
             other.class,
-            other.name.as_ref().map_or(String::new(), |name| format!(" ({name})"))
+            other
+                .name
+                .as_ref()
+                .map_or(String::new(), |name| format!(" ({name})"))
         ),
         None => String::new(),
     };

@@ -9,8 +9,8 @@ use npcov::data::Layout;
 use npcov::program::{Preset, Selector};
 
 pub(crate) use coverage::{
-    BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices,
-    StudyChoices, TuneArgs,
+    BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices, StudyChoices,
+    TuneArgs,
 };
 
 use crate::value::{
@@ -61,7 +61,8 @@ Settings can stand in `npcov.toml`, in the current folder; flags override it:
   clusters = 4
   beta = 0.8
   class.3 = { alpha = 0.9, clusters = 7 }
-  choices = { preset = \"tables\", snpc-buckets = 100 }";
+  choices.preset = \"tables\"
+  measure.snpc-buckets = 100";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

@@ -20,6 +20,11 @@ fn outputs_in_the_guide_to_explanations_are_real() {
     compare("guide-explain.md");
 }
 
+#[test]
+fn outputs_in_the_guide_to_coverage_are_real() {
+    compare("guide-coverage.md");
+}
+
 /// Runs the commands of a guide. With `NPCOV_UPDATE_DOCS` set, writes their outputs into it instead.
 fn compare(name: &str) {
     let guide = guide(name);

@@ -7,7 +7,10 @@ use crate::support::Project;
 #[test]
 fn help() {
     let project = Project::new();
-    for command in ["", "inspect", "predict", "explain", "compile"] {
+    for command in [
+        "", "demo", "init", "inspect", "predict", "explain", "tune", "build", "cover", "merge",
+        "compile",
+    ] {
         let name = |flag: &str| format!("help_{command}{flag}");
         assert_snapshot!(
             name("_long"),

@@ -2,13 +2,19 @@
 //!
 //! Snapshots are in `snapshots/`; `INSTA_UPDATE=always cargo test -p npcov-cli` writes them anew.
 
+mod build;
 mod compile;
 mod config;
+mod cover;
+mod demo;
 mod docs;
 mod errors;
 mod explain;
 mod help;
+mod init;
 mod inspect;
 mod onnx;
 mod predict;
+#[cfg(unix)]
+mod resume;
 mod support;

@@ -38,7 +38,9 @@ impl GraphFile {
         for class in &record.classes {
             // Whatever is counted of so many clusters is far from overflowing.
             if class.planned > MOST_CLUSTERS || class.clusters > class.planned {
-                return Err(wrong("a class has more clusters than it may have".to_owned()));
+                return Err(wrong(
+                    "a class has more clusters than it may have".to_owned(),
+                ));
             }
             let start = end;
             end = end.saturating_add(class.clusters);
@@ -114,8 +116,7 @@ impl GraphFile {
         tensors.extend(row_specs(layout, "path", inputs));
         tensors.extend(row_specs(layout, "abstract", abstract_paths.len()));
         let metadata = metadata(Kind::DecisionGraph, record)?;
-        let mut writer =
-            SafetensorsWriter::create_by_way_of(folder, path, &metadata, &tensors)?;
+        let mut writer = SafetensorsWriter::create_by_way_of(folder, path, &metadata, &tensors)?;
         writer.append("prediction", &training.predictions)?;
         writer.append("cluster", assignment)?;
         if let Some(labels) = &training.labels {

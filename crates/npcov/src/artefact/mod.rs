@@ -13,6 +13,7 @@ mod state_file;
 use std::path::Path;
 
 use npcov_data::safetensors::SafetensorsReader;
+use npcov_data::{DataError, ReadError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,13 @@ fn open<R: DeserializeOwned>(path: &Path, kind: Kind) -> Result<(SafetensorsRead
         file: path.display().to_string(),
         reason,
     };
-    let reader = SafetensorsReader::open(path)?;
+    let reader = SafetensorsReader::open(path).map_err(|error| match error {
+        DataError::Read {
+            source: ReadError::Malformed(reason),
+            ..
+        } => wrong(format!("it is not {}: {reason}", kind.words())),
+        error => error.into(),
+    })?;
     let none = || wrong("it was not written by npcov".to_owned());
     let text = reader.metadata().ok_or_else(none)?;
     let header: Header = serde_json::from_str(text).map_err(|_| none())?;

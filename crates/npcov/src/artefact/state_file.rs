@@ -191,9 +191,8 @@ impl CoverageState {
         let path = path.as_ref();
         let (reader, record) = open::<StateRecord>(path, Kind::CoverageState)?;
         // Whatever is counted of so many clusters is far from overflowing.
-        let too_many = |&(planned, clusters): &(usize, usize)| {
-            planned > MOST_CLUSTERS || clusters > planned
-        };
+        let too_many =
+            |&(planned, clusters): &(usize, usize)| planned > MOST_CLUSTERS || clusters > planned;
         if record.classes.iter().any(too_many) {
             return Err(Error::Artefact {
                 file: path.display().to_string(),

@@ -1,0 +1,759 @@
+//! Coverage of real models, held against its definition: sets of neurons, fractions and inequalities.
+//!
+//! What the fast version computes with bits and shards is computed here once more from relevances and
+//! activations alone. Only the clusters are taken from the graph: k-means has many right answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use npcov::data::safetensors::SafetensorsReader;
+use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::decision::choices::Buckets;
+use npcov::decision::{Choices, Clusters, Coverage, NO_CLUSTER, Preset};
+use npcov::program::Output;
+use npcov::{
+    AnpcUpper, BuildSettings, CoverageState, Error, ExplainSettings, Explainer, GraphFile,
+    GraphInspection, Method, Network, NetworkOptions, PathBatch, PerClass, Ruler, Source, Suite,
+    SuiteSource,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures")
+        .join(name)
+}
+
+/// A model with the data of the fixtures.
+struct Case {
+    folder: TempDir,
+    model: PathBuf,
+    options: NetworkOptions,
+    network: Network,
+    loader: Loader,
+    preprocessing: Preprocessing,
+    method: Method,
+}
+
+impl Case {
+    fn new(model: &str) -> Case {
+        let model = fixture(model);
+        let options = NetworkOptions::default();
+        let network = Network::open(&model, &options).unwrap();
+        let preprocessing = Preprocessing {
+            divide: Some(255.0),
+            ..Preprocessing::default()
+        };
+        let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+        Case {
+            folder: TempDir::new().unwrap(),
+            loader: Loader::new(data, network.sample_shape(), &preprocessing).unwrap(),
+            method: Method::default(),
+            model,
+            options,
+            network,
+            preprocessing,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn build(&self, settings: &BuildSettings, inputs: usize) -> Result<GraphFile, Error> {
+        let source = Source {
+            file: &self.model,
+            options: &self.options,
+            network: &self.network,
+            preprocessing: &self.preprocessing,
+            method: &self.method,
+        };
+        let output = self.path("graph.npcov");
+        let range = 0..inputs;
+        npcov::build(
+            &source,
+            &self.loader,
+            range,
+            settings,
+            &output,
+            2,
+            &mut |_| {},
+        )
+    }
+
+    fn suite(&self, name: &str, range: std::ops::Range<usize>) -> SuiteSource<'_> {
+        SuiteSource {
+            name: name.to_owned(),
+            data: &self.loader,
+            range,
+        }
+    }
+
+    fn cover(&self, ruler: &Ruler, range: std::ops::Range<usize>) -> Suite {
+        let suites = [self.suite("suite", range)];
+        let output = self.path("state.npcov");
+        let state = npcov::cover(ruler, &suites, ruler.state(), &output, 2, &mut |_| {}).unwrap();
+        state.suites()[0].clone()
+    }
+
+    /// Everything that the definitions speak of, for each input.
+    fn inputs(&self, rule: Rule, alpha: &PerClass<f64>, count: usize) -> Vec<Input> {
+        let settings = ExplainSettings {
+            method: self.method.clone(),
+            activations: true,
+            ..ExplainSettings::default()
+        };
+        let explainer = Explainer::new(&self.network, &settings).unwrap();
+        let outputs = explainer.tracer().outputs().to_vec();
+        let lens = explainer.tracer().output_lens();
+        let mut inputs = Vec::new();
+        let on_batch = |batch: &npcov::Batch, classes: &[usize]| -> Result<(), Error> {
+            for (place, (row, &class)) in batch.rows.clone().zip(classes).enumerate() {
+                let mut logit = 0.0;
+                let mut relevances = Vec::new();
+                let mut activations = Vec::new();
+                for ((output, values), len) in outputs.iter().zip(&batch.outputs).zip(&lens) {
+                    let values = values[place * len..(place + 1) * len].to_vec();
+                    match output {
+                        Output::Logits => logit = f64::from(values[class]),
+                        Output::Relevance(_) => relevances.push(values),
+                        Output::Tap(_) => activations.push(values),
+                        _ => {}
+                    }
+                }
+                let labels = self.loader.labels().unwrap();
+                let cuts = self.network.layers().iter().map(|layer| layer.cut);
+                inputs.push(Input {
+                    class,
+                    correct: labels[row] == class as i64,
+                    path: relevances
+                        .iter()
+                        .zip(cuts)
+                        .map(|(r, cut)| rule.critical(r, logit, cut, alpha.of(class)))
+                        .collect(),
+                    activations,
+                });
+            }
+            Ok(())
+        };
+        explainer
+            .all(&self.loader, 0..count, 2, 1, on_batch)
+            .unwrap();
+        inputs
+    }
+}
+
+/// What the definitions know of an input.
+struct Input {
+    class: usize,
+    correct: bool,
+    /// By layer: the critical neurons, the most relevant first.
+    path: Vec<Vec<usize>>,
+    /// By layer and neuron.
+    activations: Vec<Vec<f32>>,
+}
+
+/// Two ways to define everything.
+#[derive(Clone, Copy, PartialEq)]
+enum Rule {
+    /// As the paper does.
+    Paper,
+    /// As the authors' code does.
+    Reference,
+}
+
+impl Rule {
+    fn preset(self) -> Preset {
+        match self {
+            Rule::Paper => Preset::Paper,
+            Rule::Reference => Preset::Reference,
+        }
+    }
+
+    /// Section 2. The relevances are those of the seed `logit`, or 1 when that is not positive.
+    fn critical(self, relevances: &[f32], logit: f64, cut: bool, alpha: f64) -> Vec<usize> {
+        let (factor, seed) = match (logit > 0.0, self) {
+            (true, _) => (1.0, logit),
+            (false, Rule::Paper) => (1.0, 1.0),
+            // Relevance is proportional to its seed.
+            (false, Rule::Reference) => (logit, logit),
+        };
+        let r: Vec<f64> = relevances.iter().map(|&r| f64::from(r) * factor).collect();
+        let mut order: Vec<usize> = (0..r.len()).collect();
+        order.sort_by(|&a, &b| r[b].total_cmp(&r[a]).then(a.cmp(&b)));
+        let mass: f64 = order.iter().map(|&i| r[i]).filter(|&r| r > 0.0).sum();
+        match self {
+            Rule::Paper => {
+                let target = alpha * if cut { seed } else { mass };
+                let mut sum = 0.0;
+                let mut set = Vec::new();
+                for i in order {
+                    if sum > target || r[i] <= 0.0 {
+                        break;
+                    }
+                    sum += r[i];
+                    set.push(i);
+                }
+                set
+            }
+            Rule::Reference => {
+                let mut sum = 0.0;
+                let mut set = Vec::new();
+                for i in order {
+                    sum += r[i];
+                    set.push(i);
+                    if sum >= alpha * mass || r[i] <= 0.0 {
+                        break;
+                    }
+                }
+                set
+            }
+        }
+    }
+
+    /// Section 3: the abstract set of a layer with `neurons` neurons.
+    fn merge(self, members: &[&Input], layer: usize, neurons: usize, beta: f64) -> BTreeSet<usize> {
+        let with = |t: usize| members.iter().filter(move |m| m.path[layer].contains(&t));
+        let counts: Vec<usize> = (0..neurons).map(|t| with(t).count()).collect();
+        match self {
+            Rule::Paper => {
+                let above = |&t: &usize| counts[t] as f64 / members.len() as f64 > beta;
+                (0..neurons).filter(above).collect()
+            }
+            Rule::Reference => {
+                let threshold = (members.len() as f64 * beta).round_ties_even() as usize;
+                // Of equally frequent neurons, those of earlier members come first. The reference
+                // goes by relevance within a member, which a path of bits does not keep.
+                let first = |t: usize| members.iter().position(|m| m.path[layer].contains(&t));
+                let mut order: Vec<usize> = (0..neurons).collect();
+                order.sort_by_cached_key(|&t| {
+                    let first = first(t).unwrap_or(usize::MAX);
+                    (std::cmp::Reverse(counts[t]), first, t)
+                });
+                let mut set = BTreeSet::new();
+                for t in order {
+                    set.insert(t);
+                    // The first one below the threshold is still taken.
+                    if counts[t] + 1 < threshold {
+                        break;
+                    }
+                }
+                set
+            }
+        }
+    }
+
+    /// Section 4: the bucket of the similarity `shared / united`.
+    fn similarity_bucket(self, (shared, united): (u128, u128), m: u16) -> Option<u16> {
+        match self {
+            Rule::Paper => (1..=m).find(|&i| {
+                let (i, m) = (u128::from(i), u128::from(m));
+                (i - 1) * united < shared * m && shared * m <= i * united
+            }),
+            Rule::Reference => {
+                let j = shared as f64 / united as f64;
+                Some((j / (1.0 / f64::from(m))).ceil() as u16)
+            }
+        }
+    }
+
+    /// Section 5: the bucket of a distance.
+    fn distance_bucket(self, d: f64, upper: f64, m: u16) -> Option<u16> {
+        match self {
+            Rule::Paper => {
+                let edge = |i: u16| upper * f64::from(i) / f64::from(m);
+                (1..=m).find(|&i| edge(i - 1) < d && d <= edge(i))
+            }
+            Rule::Reference => {
+                // m edges from 0 to the bound: the bucket is the number of those not above.
+                let edge = |i: u16| f64::from(i) * (upper / f64::from(m - 1));
+                let inner = (0..m - 1).filter(|&i| edge(i) <= d).count() as u16;
+                Some(inner + u16::from(upper <= d))
+            }
+        }
+    }
+}
+
+/// Neurons in both of two sets and in either, as a fraction; 1 for two empty sets.
+fn jaccard(a: &BTreeSet<usize>, b: &BTreeSet<usize>) -> (u128, u128) {
+    match a.union(b).count() {
+        0 => (1, 1),
+        united => (a.intersection(b).count() as u128, united as u128),
+    }
+}
+
+/// The sum of the layers' Jaccard similarities, as a fraction without rounding.
+fn sum_of_layers(a: &[BTreeSet<usize>], b: &[BTreeSet<usize>]) -> (u128, u128) {
+    let layers = a.iter().zip(b).map(|(a, b)| jaccard(a, b));
+    layers.fold((0, 1), |(n, d), (shared, united)| {
+        (n * united + shared * d, d * united)
+    })
+}
+
+/// The first of those with the largest fraction.
+fn first_largest<T>(scored: impl Iterator<Item = (T, (u128, u128))>) -> Option<(T, (u128, u128))> {
+    scored.reduce(
+        |best, next| match next.1.0 * best.1.1 > best.1.0 * next.1.1 {
+            true => next,
+            false => best,
+        },
+    )
+}
+
+fn distance(a: &[f32], b: &[f32], neurons: &BTreeSet<usize>) -> f64 {
+    let squares = neurons.iter().map(|&i| {
+        let difference = f64::from(a[i]) - f64::from(b[i]);
+        difference * difference
+    });
+    squares.sum::<f64>().sqrt()
+}
+
+fn set_path(path: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
+    let set = |layer: &Vec<usize>| layer.iter().copied().collect();
+    path.iter().map(set).collect()
+}
+
+/// The numbers that a decision graph and its coverage depend on.
+struct Parameters {
+    training: usize,
+    clusters: usize,
+    alpha: f64,
+    beta: f64,
+    upper: f64,
+}
+
+/// Builds a graph from the first `training` inputs, measures the ones behind them, and holds
+/// everything against the definition.
+fn twin(model: &str, rule: Rule, parameters: Parameters) {
+    let Parameters {
+        training,
+        clusters,
+        alpha,
+        beta,
+        upper,
+    } = parameters;
+    let case = Case::new(model);
+    let settings = BuildSettings {
+        alpha: PerClass::all(alpha),
+        beta: PerClass::all(beta),
+        clusters: PerClass::all(Clusters::Fixed(clusters)),
+        choices: rule.preset().choices(),
+        anpc_upper: AnpcUpper::Fixed(vec![upper]),
+        ..BuildSettings::default()
+    };
+    let graph = case.build(&settings, training).unwrap();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let end = training + 120;
+    let suite = case.cover(&ruler, training..end);
+
+    let inputs = case.inputs(rule, &settings.alpha, end);
+    let paths: Vec<Vec<BTreeSet<usize>>> = inputs.iter().map(|i| set_path(&i.path)).collect();
+    let (classes, layers) = (case.network.classes(), case.network.layers().len());
+
+    let file = SafetensorsReader::open(graph.path()).unwrap();
+    let assigned: Vec<u32> = file.read("cluster").unwrap();
+    let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (i, &cluster) in assigned.iter().enumerate() {
+        let takes_part = rule == Rule::Paper || inputs[i].correct;
+        assert_eq!(cluster != NO_CLUSTER, takes_part, "input {i}");
+        if takes_part {
+            members.entry(cluster).or_default().push(i);
+        }
+    }
+    // A cluster's class is that of any member; clusters of one class are at most those planned.
+    let class_of = |cluster: u32| inputs[members[&cluster][0]].class;
+    for (cluster, list) in &members {
+        assert!(list.iter().all(|&i| inputs[i].class == class_of(*cluster)));
+    }
+    let abstract_paths: BTreeMap<u32, Vec<BTreeSet<usize>>> = members
+        .iter()
+        .map(|(&cluster, list)| {
+            let list: Vec<&Input> = list.iter().map(|&i| &inputs[i]).collect();
+            let merged = (0..layers).map(|layer| {
+                let neurons = case.network.layers()[layer].neurons;
+                rule.merge(&list, layer, neurons, beta)
+            });
+            (cluster, merged.collect())
+        })
+        .collect();
+    for class in GraphInspection::of(&graph).classes {
+        for cluster in class.clusters {
+            for layer in cluster.layers {
+                let twin = &abstract_paths[&(cluster.cluster as u32)][layer.layer];
+                let found: BTreeSet<usize> = layer.neurons.iter().copied().collect();
+                assert_eq!(
+                    &found, twin,
+                    "cluster {} layer {}",
+                    cluster.cluster, layer.layer
+                );
+            }
+        }
+    }
+
+    let (snpc_buckets, anpc_buckets): (u16, u16) = match rule {
+        Rule::Paper => (200, 200),
+        Rule::Reference => (100, 200),
+    };
+    let mut snpc = BTreeSet::new();
+    let mut anpc = BTreeSet::new();
+    for (place, i) in (training..end).enumerate() {
+        let (input, path) = (&inputs[i], &paths[i]);
+        let scored = |own: bool| {
+            let chosen = members
+                .keys()
+                .filter(move |&&cluster| (class_of(cluster) == input.class) == own);
+            first_largest(chosen.map(|&c| (c, sum_of_layers(path, &abstract_paths[&c]))))
+        };
+        let record = suite.inputs[place];
+        assert_eq!(record.prediction as usize, input.class);
+        for (found, similarity, twin) in [
+            (record.nearest, record.similarity, scored(true)),
+            (record.other, record.other_similarity, scored(false)),
+        ] {
+            assert_eq!(
+                found,
+                twin.map_or(NO_CLUSTER, |(cluster, _)| cluster),
+                "input {i}"
+            );
+            let value = twin.map_or(0.0, |(_, (n, d))| n as f64 / d as f64 / layers as f64);
+            assert!(
+                (similarity - value).abs() < 1e-12,
+                "input {i}: {similarity}, not {value}"
+            );
+        }
+        for (&cluster, list) in members.iter().filter(|(c, _)| class_of(**c) == input.class) {
+            let abstract_path = &abstract_paths[&cluster];
+            for layer in 0..layers {
+                let similarity = jaccard(&path[layer], &abstract_path[layer]);
+                let bucket = rule.similarity_bucket(similarity, snpc_buckets);
+                snpc.extend(bucket.map(|bucket| (cluster, layer, bucket)));
+            }
+            let to = |member: usize, layer: usize| {
+                let (a, b) = (
+                    &input.activations[layer],
+                    &inputs[member].activations[layer],
+                );
+                distance(a, b, &abstract_path[layer])
+            };
+            let distances: Vec<f64> = match rule {
+                Rule::Paper => {
+                    let scored = list.iter().map(|&m| (m, sum_of_layers(path, &paths[m])));
+                    let (nearest, _) = first_largest(scored).unwrap();
+                    (0..layers).map(|layer| to(nearest, layer)).collect()
+                }
+                Rule::Reference if record.nearest != cluster => continue,
+                Rule::Reference => {
+                    let smallest = |layer| list.iter().map(move |&m| to(m, layer));
+                    let smallest = |layer| smallest(layer).fold(f64::INFINITY, f64::min);
+                    (0..layers).map(smallest).collect()
+                }
+            };
+            for (layer, d) in distances.into_iter().enumerate() {
+                if rule == Rule::Paper || layer + 1 == layers {
+                    let bucket = rule.distance_bucket(d, upper, anpc_buckets);
+                    anpc.extend(bucket.map(|bucket| (cluster, layer, bucket)));
+                }
+            }
+        }
+    }
+    for (name, found, twin, buckets) in [
+        ("SNPC", &suite.snpc, snpc, snpc_buckets),
+        ("ANPC", &suite.anpc, anpc, anpc_buckets),
+    ] {
+        let mut covered = Coverage::new(found.space());
+        for &(cluster, layer, bucket) in &twin {
+            covered.cover(cluster as usize, layer, bucket);
+        }
+        assert!(*found == covered, "{name}: other buckets");
+        let all = classes * clusters * layers * usize::from(buckets);
+        assert_eq!(found.value(), twin.len() as f64 / all as f64, "{name}");
+        assert!(
+            twin.len() > 100,
+            "{name}: only {} buckets, too few to tell",
+            twin.len()
+        );
+    }
+}
+
+const PLAIN: Parameters = Parameters {
+    training: 400,
+    clusters: 3,
+    alpha: 0.8,
+    beta: 0.6,
+    upper: 8.0,
+};
+
+const RESIDUAL: Parameters = Parameters {
+    training: 200,
+    clusters: 2,
+    alpha: 0.7,
+    beta: 0.7,
+    upper: 2.0,
+};
+
+#[test]
+fn a_plain_network_is_covered_as_the_paper_says() {
+    twin("lenet.onnx", Rule::Paper, PLAIN);
+}
+
+#[test]
+fn a_plain_network_is_covered_as_the_reference_does() {
+    twin("lenet.onnx", Rule::Reference, PLAIN);
+}
+
+#[test]
+fn a_residual_network_is_covered_as_the_paper_says() {
+    twin("resnet8.onnx", Rule::Paper, RESIDUAL);
+}
+
+#[test]
+fn a_residual_network_is_covered_as_the_reference_does() {
+    twin("resnet8.onnx", Rule::Reference, RESIDUAL);
+}
+
+/// A small decision graph.
+fn small() -> (Case, GraphFile) {
+    let case = Case::new("mlp-matlab.onnx");
+    let settings = BuildSettings {
+        clusters: PerClass::all(Clusters::Fixed(2)),
+        choices: Choices {
+            snpc_buckets: Buckets::new(20).unwrap(),
+            anpc_buckets: Buckets::new(20).unwrap(),
+            ..Choices::default()
+        },
+        ..BuildSettings::default()
+    };
+    let graph = case.build(&settings, 60).unwrap();
+    (case, graph)
+}
+
+#[test]
+fn a_suite_covers_what_its_parts_cover() {
+    let (case, graph) = small();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let all = case.cover(&ruler, 100..700);
+    for middle in [101, 199, 450, 612, 699] {
+        let (first, second) = (
+            case.cover(&ruler, 100..middle),
+            case.cover(&ruler, middle..700),
+        );
+        for (all, first, second) in [
+            (&all.snpc, &first.snpc, &second.snpc),
+            (&all.anpc, &first.anpc, &second.anpc),
+        ] {
+            let mut both = first.clone();
+            both.merge(second);
+            assert_eq!(&both, all);
+            assert!(all.value() >= first.value().max(second.value()));
+            assert!(all.covered() <= first.covered() + second.covered());
+        }
+        let counts = first.distances.iter().zip(&second.distances);
+        let counts: Vec<u64> = counts.map(|(a, b)| a + b).collect();
+        assert_eq!(counts, all.distances);
+        assert_eq!([first.inputs, second.inputs].concat(), all.inputs);
+    }
+}
+
+#[test]
+fn a_longer_suite_covers_no_less() {
+    let (case, graph) = small();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let mut before = (0, 0);
+    for end in [61, 70, 100, 200, 500, 1000] {
+        let suite = case.cover(&ruler, 60..end);
+        let covered = (suite.snpc.covered(), suite.anpc.covered());
+        assert!(
+            covered.0 >= before.0 && covered.1 >= before.1,
+            "{end}: {covered:?}"
+        );
+        before = covered;
+    }
+    assert!(before.0 > 50 && before.1 > 50, "{before:?}");
+}
+
+#[test]
+fn an_input_that_the_graph_was_learnt_from_has_distance_zero_to_itself() {
+    let (case, graph) = small();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    for index in [0, 17, 59] {
+        let mut found = None;
+        let extractor = ruler.extractor().unwrap();
+        let observe = |batch: &PathBatch| -> Result<(), Error> {
+            found = Some(ruler.observe(batch, 0)?);
+            Ok(())
+        };
+        let range = index..index + 1;
+        extractor.run(&case.loader, range, 1, observe).unwrap();
+        let observation = found.unwrap();
+        let own = graph.graph().parts().assignment[index] as usize;
+        let view = observation.clusters.iter().find(|view| view.cluster == own);
+        let view = view.unwrap();
+        // The nearest member has the same path; it may be an earlier one.
+        let nearest = view.neighbour.unwrap();
+        assert_eq!(
+            graph.graph().path(nearest),
+            graph.graph().path(index as u32)
+        );
+        assert!(nearest as usize <= index);
+        if nearest as usize == index {
+            assert!(
+                view.distances
+                    .iter()
+                    .all(|&(d, bucket)| d == 0.0 && bucket.is_none())
+            );
+        }
+    }
+}
+
+/// The bytes of an artefact with another record.
+fn with_record(bytes: &[u8], edit: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
+    let record = &mut header["__metadata__"]["npcov"];
+    let mut value: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
+    edit(&mut value);
+    *record = value.to_string().into();
+    let mut text = header.to_string().into_bytes();
+    text.resize(text.len().next_multiple_of(8), b' ');
+    [
+        &(text.len() as u64).to_le_bytes()[..],
+        &text,
+        &bytes[8 + len..],
+    ]
+    .concat()
+}
+
+/// Uses a file as a decision graph for all that it is good for.
+fn use_graph(case: &Case, file: &PathBuf) -> Result<(), Error> {
+    let graph = GraphFile::open(file)?;
+    GraphInspection::of(&graph);
+    let ruler = Ruler::open(file, Some(&case.model))?;
+    let output = case.path("used.npcov");
+    let suites = [case.suite("suite", 0..3)];
+    let state = npcov::cover(&ruler, &suites, ruler.state(), &output, 1, &mut |_| {})?;
+    state.report();
+    Ok(())
+}
+
+fn use_state(file: &PathBuf) -> Result<(), Error> {
+    let state = CoverageState::read(file)?;
+    state.report();
+    state.together();
+    npcov::merge(std::slice::from_ref(file), Some("all"))?;
+    Ok(())
+}
+
+/// Places all over a file, the header more densely than the numbers, each with a bit to turn.
+fn damages(bytes: &[u8], header: usize, data: usize) -> impl Iterator<Item = (usize, u8)> {
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = move |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    let len = bytes.len();
+    (0..header + data).map(move |i| {
+        let place = match i < header {
+            true => next(start),
+            false => start + next(len - start),
+        };
+        (place, 1 << next(8))
+    })
+}
+
+#[test]
+fn damaged_files_are_refused_or_used_but_never_a_panic() {
+    let (case, graph) = small();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    case.cover(&ruler, 60..90);
+    let file = case.path("damaged.npcov");
+    let mut refused = 0;
+    let graph_bytes = std::fs::read(graph.path()).unwrap();
+    for (place, bit) in damages(&graph_bytes, 700, 100) {
+        let mut bytes = graph_bytes.clone();
+        bytes[place] ^= bit;
+        std::fs::write(&file, bytes).unwrap();
+        refused += usize::from(use_graph(&case, &file).is_err());
+    }
+    let state_bytes = std::fs::read(case.path("state.npcov")).unwrap();
+    for (place, bit) in damages(&state_bytes, 700, 300) {
+        let mut bytes = state_bytes.clone();
+        bytes[place] ^= bit;
+        std::fs::write(&file, bytes).unwrap();
+        refused += usize::from(use_state(&file).is_err());
+    }
+    assert!(refused > 500, "only {refused} of 1,800");
+    for bytes in [&graph_bytes, &state_bytes] {
+        for cut in (0..200).map(|i| i * bytes.len() / 200) {
+            std::fs::write(&file, &bytes[..cut]).unwrap();
+            assert!(
+                use_graph(&case, &file).is_err() && use_state(&file).is_err(),
+                "{cut}"
+            );
+        }
+    }
+}
+
+#[test]
+fn records_that_promise_too_much_are_refused() {
+    const HUGE: u64 = u64::MAX;
+    let (case, graph) = small();
+    let ruler = Ruler::open(graph.path(), None).unwrap();
+    case.cover(&ruler, 60..90);
+    let file = case.path("hostile.npcov");
+    let bytes = std::fs::read(graph.path()).unwrap();
+    std::fs::write(&file, with_record(&bytes, |_| {})).unwrap();
+    use_graph(&case, &file).unwrap();
+    let edits: [(&str, Value); 11] = [
+        ("/classes/0/planned", HUGE.into()),
+        ("/classes/0/clusters", HUGE.into()),
+        (
+            "/classes/0",
+            json!({"name": null, "planned": HUGE, "clusters": HUGE, "beta": 0.8}),
+        ),
+        ("/training/end", HUGE.into()),
+        ("/extraction/layers/0/neurons", HUGE.into()),
+        ("/extraction/layers", json!([])),
+        ("/extraction/alpha/0", 2.into()),
+        ("/anpc/layers/0/layer", 7.into()),
+        ("/choices/snpc-buckets", 65_536.into()),
+        ("/choices/members", "all".into()),
+        ("/kind", "coverage-state".into()),
+    ];
+    for (place, value) in edits {
+        let edit = |record: &mut Value| *record.pointer_mut(place).unwrap() = value;
+        std::fs::write(&file, with_record(&bytes, edit)).unwrap();
+        assert!(use_graph(&case, &file).is_err(), "{place}");
+    }
+    // Without layers, nothing but the record says how many clusters there are.
+    let edit = |record: &mut Value| {
+        record["extraction"]["layers"] = json!([]);
+        record["anpc"]["layers"] = json!([]);
+        record["classes"][0]["planned"] = HUGE.into();
+        record["classes"][0]["clusters"] = HUGE.into();
+    };
+    std::fs::write(&file, with_record(&bytes, edit)).unwrap();
+    assert!(use_graph(&case, &file).is_err());
+
+    let bytes = std::fs::read(case.path("state.npcov")).unwrap();
+    std::fs::write(&file, with_record(&bytes, |_| {})).unwrap();
+    use_state(&file).unwrap();
+    let edits: [(&str, Value); 8] = [
+        ("/classes/0", json!([HUGE, 2])),
+        ("/classes/0", json!([HUGE, HUGE])),
+        ("/classes/0", json!([2, 0])),
+        ("/suites/0/shards/0/end", HUGE.into()),
+        ("/suites/0/shards", json!([])),
+        ("/layers", json!([])),
+        ("/anpc/layers", json!([])),
+        ("/choices/anpc-buckets", 0.into()),
+    ];
+    for (place, value) in edits {
+        let edit = |record: &mut Value| *record.pointer_mut(place).unwrap() = value;
+        std::fs::write(&file, with_record(&bytes, edit)).unwrap();
+        assert!(use_state(&file).is_err(), "{place}");
+    }
+}

@@ -6,7 +6,8 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
-        fixtures data demo-data agreement-full bench-peers fuzz clean
+        fixtures data demo-data agreement-full bench-peers bench-kmeans \
+        bench-coverage fuzz clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -60,6 +61,15 @@ agreement-full: data ## Larger models (MODELS=folder) and other people's, agains
 bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
 	.venv-fixtures/bin/python benches/peers/run.py
 
+bench-kmeans: ## K-means beside scikit-learn's, on PATHS="file.npz ..." or made-up bits
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-kmeans benches/kmeans/requirements.txt
+	.venv-kmeans/bin/python benches/kmeans/run.py $(PATHS)
+
+bench-coverage: data ## Costs of graphs and coverage, for MODEL=file.onnx (CIFAR-10)
+	cargo build --release --quiet
+	$(VENV)/bin/python benches/coverage/run.py --model $(MODEL) \
+	    --train data/cifar-10:train --suite data/cifar-10:test
+
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh
 	for target in onnx npy npz idx safetensors; do \
@@ -67,4 +77,4 @@ fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo
 	done
 
 clean: ## Removes everything that was built or installed
-	rm -rf target .venv-test .venv-fixtures benches/peers/target fuzz/target
+	rm -rf target .venv-test .venv-fixtures .venv-kmeans benches/peers/target fuzz/target

@@ -64,6 +64,20 @@ fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
         npcov::Error::NoSuchOutput { .. } => {
             "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one"
         }
+        npcov::Error::ModelMoved { .. } => {
+            "a graph names its model by the way from its own folder; `cover --model FILE` names \
+             another place"
+        }
+        npcov::Error::AnotherModel { .. } => {
+            "a retrained model has other neurons: build a graph for it with `npcov build`"
+        }
+        npcov::Error::NoLabels(_) => {
+            "name the labels as `--data file.npz:SAMPLES,LABELS`, or choose `--members predicted` \
+             and `--population all`"
+        }
+        npcov::Error::Overlap { .. } => {
+            "measure parts with `--shard 1/4`, `2/4`, ...; without `--append` a state is written anew"
+        }
         npcov::Error::Batch { .. } => {
             "leave `--batch` out, or export the model with an open batch axis"
         }

@@ -39,6 +39,12 @@ impl Ruler {
             file: file.path().display().to_string(),
             differences,
         };
+        if model.is_none() && !path.exists() {
+            return Err(Error::ModelMoved {
+                graph: file.path().display().to_string(),
+                model: path.display().to_string(),
+            });
+        }
         let sha256 = model_digest(&path)?;
         if sha256 != record.model.sha256 {
             return Err(Error::AnotherModel {

@@ -126,6 +126,14 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// A decision graph's model is not where it was.
+    #[error("`{graph}` was learnt from `{model}`, which is not there")]
+    ModelMoved {
+        /// The decision graph.
+        graph: String,
+        /// Where the model should be.
+        model: String,
+    },
     /// A model is not the one that a decision graph was learnt from.
     #[error(
         "`{graph}` was learnt from another model than `{model}`: SHA-256 {found}, not {expected}"

@@ -4,6 +4,7 @@
     benches/coverage/run.py --npcov target/release/npcov --model vgg16.onnx \
         --train data/cifar-10:train --suite data/cifar-10:test \
         [--sizes 1000 10000 50000] [--measured 1000] [--options "--alpha 0.9 ..."]
+        [--keep graphs]
 
 Builds a graph from each number of training inputs and prints time and peak
 memory, and how much of the time relevances took: until the last shard was
@@ -30,6 +31,7 @@ def main():
     parser.add_argument("--train", required=True)
     parser.add_argument("--suite", required=True)
     parser.add_argument("--graph", help="measure with this graph instead of building any")
+    parser.add_argument("--keep", type=Path, help="a folder for the graphs, which then stay")
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 10000, 50000])
     parser.add_argument("--measured", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -41,7 +43,7 @@ def main():
             print("| inputs | seconds | relevances | peak memory | graph |")
             print("|---|---|---|---|---|")
             for size in options.sizes:
-                graph = Path(folder) / f"graph-{size}.npcov"
+                graph = (options.keep or Path(folder)) / f"graph-{size}.npcov"
                 print(build(options, size, graph), flush=True)
             print()
         compare(options, graph, folder)

@@ -1,0 +1,199 @@
+//! The trait that all criteria share.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::batch::Batch;
+use crate::error::CriterionError;
+use crate::fit::Fit;
+use crate::state::{Part, State};
+use crate::subject::Tap;
+use crate::training::Training;
+
+/// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
+///
+/// A criterion is made from its [`Spec`](crate::Spec) and the [`Subject`](crate::Subject). To
+/// measure, it is [fitted](Criterion::fit) once, or what was fitted is
+/// [restored](Criterion::restore); to read [values](Criterion::values) from a state it needs
+/// neither.
+pub trait Criterion: Send + Sync {
+    /// What it needs of each input, besides the prediction and the logits.
+    fn taps(&self) -> Vec<Tap> {
+        Vec::new()
+    }
+
+    /// Whether it needs the places of inputs in the decision graph.
+    fn needs_paths(&self) -> bool {
+        false
+    }
+
+    /// The layer whose neurons' importance it is fitted with.
+    fn needs_importance(&self) -> Option<usize> {
+        None
+    }
+
+    /// The options that the fit depends on, as text: where those are the same, a fit can be used.
+    fn fitted_options(&self) -> String {
+        String::new()
+    }
+
+    /// Learns from the training data.
+    fn fit(&self, _training: &dyn Training) -> Result<Fit, CriterionError> {
+        Ok(Fit::default())
+    }
+
+    /// Takes over what was learnt.
+    fn restore(&mut self, _fit: Fit) -> Result<(), CriterionError> {
+        Ok(())
+    }
+
+    /// Whether a suite must be observed from its first input to its last, in one state.
+    fn ordered(&self) -> bool {
+        false
+    }
+
+    /// What it keeps of a suite without inputs.
+    fn state(&self) -> State;
+
+    /// Adds inputs. Unless the criterion is [ordered](Criterion::ordered), inputs may be added to
+    /// several states in any grouping, which [merged](State::merge) are the same as one.
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError>;
+
+    /// What the suite is worth: usually one value of the criterion's name.
+    fn values(&self, state: &State) -> Vec<Value>;
+
+    /// What the suite is worth by layer, for each of [`values`](Criterion::values); empty where
+    /// layers have no part in it.
+    fn by_layer(&self, _state: &State) -> Vec<LayerValues> {
+        Vec::new()
+    }
+
+    /// What the suite is worth by cluster of the decision graph; empty where clusters have no part
+    /// in it.
+    fn by_cluster(&self, _state: &State) -> Vec<Amount> {
+        Vec::new()
+    }
+
+    /// What the suite is worth by class; empty where classes have no part in it.
+    fn by_class(&self, _state: &State) -> Vec<Amount> {
+        Vec::new()
+    }
+
+    /// What a suite covers, thing by thing: the more things, the higher the coverage. Empty where
+    /// a criterion does not count things.
+    fn slots(&self, state: &State) -> BTreeSet<Slot> {
+        let mut slots = BTreeSet::new();
+        for (_, part) in state.parts() {
+            match part {
+                Part::Set(set) => slots.extend(set.iter().map(|i| Slot::Number(i as u64))),
+                Part::Patterns(patterns) => {
+                    slots.extend(patterns.rows().map(|row| Slot::Pattern(row.into())));
+                }
+                _ => {}
+            }
+        }
+        slots
+    }
+
+    /// For each input of a batch, the things that it covers.
+    fn slots_of_each(
+        &self,
+        batch: &Batch<'_>,
+        training: &dyn Training,
+    ) -> Result<Vec<BTreeSet<Slot>>, CriterionError> {
+        let one = |input| {
+            let mut state = self.state();
+            self.observe(&batch.slice(input..input + 1), training, &mut state)?;
+            Ok(self.slots(&state))
+        };
+        (0..batch.len()).map(one).collect()
+    }
+}
+
+/// Something that an input can cover.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slot {
+    /// One of a known number of things.
+    Number(u64),
+    /// One of the rows that can be seen.
+    Pattern(Box<[u32]>),
+}
+
+/// What a suite is worth by one measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// The measure: the criterion, and what tells its measures apart.
+    pub name: String,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// A measure by layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerValues {
+    /// The measure.
+    pub name: String,
+    /// For each path layer.
+    pub layers: Vec<Amount>,
+}
+
+/// How much a suite is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// Things that are covered, of all there are.
+    Share {
+        /// Those that are covered.
+        covered: u64,
+        /// All of them.
+        total: u64,
+    },
+    /// Things that were counted, without a limit.
+    Count(u64),
+    /// A number that is neither.
+    Number(f64),
+}
+
+impl Amount {
+    /// As one number; a share of nothing is 0.
+    pub fn value(self) -> f64 {
+        match self {
+            Amount::Share { total: 0, .. } => 0.0,
+            Amount::Share { covered, total } => covered as f64 / total as f64,
+            Amount::Count(count) => count as f64,
+            Amount::Number(number) => number,
+        }
+    }
+}
+
+impl Value {
+    /// A share of what there is.
+    pub fn share(name: impl Into<String>, covered: u64, total: u64) -> Value {
+        Value {
+            name: name.into(),
+            amount: Amount::Share { covered, total },
+        }
+    }
+
+    /// A count.
+    pub fn count(name: impl Into<String>, count: u64) -> Value {
+        Value {
+            name: name.into(),
+            amount: Amount::Count(count),
+        }
+    }
+
+    /// A number.
+    pub fn number(name: impl Into<String>, number: f64) -> Value {
+        Value {
+            name: name.into(),
+            amount: Amount::Number(number),
+        }
+    }
+}

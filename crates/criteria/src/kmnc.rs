@@ -1,0 +1,159 @@
+//! KMNC: k-multisection neuron coverage (DeepGauge).
+//!
+//! The range that training gave each neuron is cut into equal sections; a section is covered when
+//! an input's activation lies in it. Options: `sections` (1000), and `edges`, which says where
+//! values on the edges of sections belong:
+//! `closed` (the default: a section begins with its lower edge, the last one has its upper edge
+//! too), `lower-open` (a section ends with its upper edge; the lowest value lies in none) or
+//! `upper-open` (the highest value lies in none).
+
+use crate::batch::Batch;
+use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::error::CriterionError;
+use crate::fit::Fit;
+use crate::profile::Profile;
+use crate::spec::{Options, Spec};
+use crate::state::{BitSet, Part, State};
+use crate::subject::{Subject, Tap};
+use crate::training::Training;
+
+/// The criterion.
+pub(crate) struct Kmnc {
+    subject: Subject,
+    sections: usize,
+    edges: Edges,
+    profile: Profile,
+}
+
+/// Where values on the edges of sections belong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edges {
+    Closed,
+    LowerOpen,
+    UpperOpen,
+}
+
+impl Kmnc {
+    /// As the options say.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let mut options = Options::of(spec);
+        let criterion = Kmnc {
+            subject: subject.clone(),
+            sections: options.whole("sections", 1000, 1..=1_000_000)?,
+            edges: options.word(
+                "edges",
+                &[
+                    ("closed", Edges::Closed),
+                    ("lower-open", Edges::LowerOpen),
+                    ("upper-open", Edges::UpperOpen),
+                ],
+            )?,
+            profile: Profile::default(),
+        };
+        options.end()?;
+        Ok(Box::new(criterion))
+    }
+}
+
+/// The section of `low..high` that a value lies in, from 0; `None` outside, and where the range is
+/// empty.
+fn section(x: f32, low: f32, high: f32, sections: usize, edges: Edges) -> Option<usize> {
+    if !(low < high && x >= low && x <= high) {
+        return None;
+    }
+    let (x, low, high) = (f64::from(x), f64::from(low), f64::from(high));
+    let place = (x - low) / (high - low) * sections as f64;
+    match edges {
+        Edges::Closed => Some((place as usize).min(sections - 1)),
+        Edges::LowerOpen => (place.ceil() as usize).checked_sub(1),
+        Edges::UpperOpen => Some(place as usize).filter(|&section| section < sections),
+    }
+}
+
+impl Criterion for Kmnc {
+    fn taps(&self) -> Vec<Tap> {
+        (0..self.subject.layers.len())
+            .map(Tap::activation)
+            .collect()
+    }
+
+    fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
+        Ok(Profile::fit(training, self.subject.neurons())?.store())
+    }
+
+    fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
+        self.profile = Profile::restore(&fit, "kmnc", self.subject.neurons())?;
+        Ok(())
+    }
+
+    fn state(&self) -> State {
+        let slots = self.subject.neurons() * self.sections;
+        State::new([("sections", Part::Set(BitSet::new(slots)))])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let covered = state.set_mut("sections");
+        let mut first = 0;
+        for (layer, shape) in self.subject.layers.iter().enumerate() {
+            let activations = batch.activations(layer);
+            for input in 0..batch.len() {
+                for (i, &x) in activations.row(input).iter().enumerate() {
+                    let neuron = first + i;
+                    let (low, high) = (self.profile.low[neuron], self.profile.high[neuron]);
+                    if let Some(section) = section(x, low, high, self.sections, self.edges) {
+                        covered.insert(neuron * self.sections + section);
+                    }
+                }
+            }
+            first += shape.neurons;
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        let covered = state.set("sections");
+        let total = self.subject.neurons() * self.sections;
+        vec![Value::share("kmnc", covered.count(), total as u64)]
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        let covered = state.set("sections");
+        let layer = |layer| {
+            let first = self.subject.first_neuron(layer) * self.sections;
+            let total = self.subject.layers[layer].neurons * self.sections;
+            Amount::Share {
+                covered: covered.count_in(first..first + total),
+                total: total as u64,
+            }
+        };
+        vec![LayerValues {
+            name: "kmnc".to_owned(),
+            layers: (0..self.subject.layers.len()).map(layer).collect(),
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_case() {
+        // Case 12: low 0, high 1, four sections, counted from 1.
+        let of = |x, edges| section(x, 0.0, 1.0, 4, edges).map(|s| s + 1);
+        let all = |x| [Edges::Closed, Edges::LowerOpen, Edges::UpperOpen].map(|e| of(x, e));
+        assert_eq!(all(0.0), [Some(1), None, Some(1)]);
+        assert_eq!(all(0.25), [Some(2), Some(1), Some(2)]);
+        assert_eq!(all(1.0), [Some(4), Some(4), None]);
+        assert_eq!(all(1.2), [None; 3]);
+        assert_eq!(section(1.0, 1.0, 1.0, 4, Edges::Closed), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! Test criteria for neural networks, behind one trait.
+//!
+//! A [`Criterion`] says what it needs of each input ([`Tap`]s), learns from the training data
+//! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth ([`Value`]).
+//! States are made of a few kinds of parts, so that merging, writing and reading them is written
+//! once. [`create`] makes a criterion from its name and options; [`CRITERIA`] lists those there
+//! are.
+//!
+//! ```
+//! use npcov_criteria::{Batch, Column, Subject, SubjectLayer, Tap, TrainingTable, create};
+//!
+//! // One layer of two neurons; training inputs gave them the ranges 0..1 and 0..10.
+//! let layer = SubjectLayer { neurons: 2, units: 2 };
+//! let subject = Subject { layers: vec![layer], classes: 2, logits: 2, graph: None };
+//! let training = TrainingTable {
+//!     predictions: vec![0, 1],
+//!     neurons: 2,
+//!     activations: vec![0.0, 10.0, 1.0, 0.0],
+//!     ..TrainingTable::default()
+//! };
+//! let mut kmnc = create(&"kmnc:sections=4".parse()?, &subject)?;
+//! kmnc.restore(kmnc.fit(&training)?)?;
+//!
+//! let mut state = kmnc.state();
+//! let batch = Batch {
+//!     predictions: &[0],
+//!     logits: Column::of(&[1.0, 0.0], 2),
+//!     taps: vec![(Tap::activation(0), Column::of(&[0.3, 20.0], 2))],
+//!     observations: &[],
+//!     training: None,
+//! };
+//! kmnc.observe(&batch, &training, &mut state)?;
+//! // One of eight sections: the second neuron is beyond its range.
+//! assert_eq!(kmnc.values(&state)[0].amount.value(), 0.125);
+//! # Ok::<(), npcov_criteria::CriterionError>(())
+//! ```
+//!
+//! The crate knows neither models nor files: `npcov` runs the network, stores fits with the
+//! decision graph and states in files of their own. Paths, decision graphs and what an input
+//! exercises of them are `npcov-paths`' business.
+
+mod batch;
+mod criterion;
+mod error;
+pub mod exact;
+mod fit;
+mod kmnc;
+mod npc;
+mod profile;
+mod registry;
+mod spec;
+mod state;
+mod subject;
+mod training;
+
+pub use batch::{Batch, Column};
+pub use criterion::{Amount, Criterion, LayerValues, Slot, Value};
+pub use error::CriterionError;
+pub use fit::{Array, Fit, Numbers};
+pub use registry::{CRITERIA, Entry, create, names};
+pub use spec::Spec;
+pub use state::{BitSet, Kept, Part, Patterns, Run, State};
+pub use subject::{Reduction, Side, Subject, SubjectGraph, SubjectLayer, Tap};
+pub use training::{Training, TrainingError, TrainingTable};

@@ -1,0 +1,308 @@
+//! SNPC and ANPC: neuron path coverage.
+//!
+//! Both count buckets of what [`Observation`](npcov_paths::Observation)s tell of an input's place
+//! in the decision graph. Their choices are those of the graph and the measurement.
+
+use npcov_paths::choices::AnpcCounted;
+
+use crate::batch::Batch;
+use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::error::CriterionError;
+use crate::spec::{Options, Spec};
+use crate::state::{BitSet, Part, State};
+use crate::subject::{Subject, SubjectGraph};
+use crate::training::Training;
+
+/// Structure-based: degrees of similarity to abstract paths.
+pub(crate) struct Snpc {
+    space: Space,
+}
+
+/// Activation-based: distances to the activations of training inputs.
+pub(crate) struct Anpc {
+    space: Space,
+    graph: SubjectGraph,
+    /// Where each layer that takes part is among the path layers.
+    all_layers: usize,
+}
+
+/// Buckets for each cluster and layer, and one below the first, which some choices count too.
+struct Space {
+    graph: SubjectGraph,
+    layers: usize,
+    buckets: usize,
+}
+
+impl Space {
+    fn slot(&self, cluster: usize, layer: usize, bucket: u16) -> usize {
+        (cluster * self.layers + layer) * (self.buckets + 1) + usize::from(bucket)
+    }
+
+    fn set(&self) -> Part {
+        Part::Set(BitSet::new(self.slot(self.graph.clusters(), 0, 0)))
+    }
+
+    fn value(&self, name: &str, covered: &BitSet) -> Value {
+        let total = self.graph.planned() * self.layers * self.buckets;
+        Value::share(name, covered.count(), total as u64)
+    }
+
+    fn by_layer(&self, covered: &BitSet, layer: usize) -> Amount {
+        let at = |cluster| {
+            let first = self.slot(cluster, layer, 0);
+            covered.count_in(first..first + self.buckets + 1)
+        };
+        Amount::Share {
+            covered: (0..self.graph.clusters()).map(at).sum(),
+            total: (self.graph.planned() * self.buckets) as u64,
+        }
+    }
+
+    fn by_cluster(&self, covered: &BitSet) -> Vec<Amount> {
+        let cluster = |cluster| Amount::Share {
+            covered: covered.count_in(self.slot(cluster, 0, 0)..self.slot(cluster + 1, 0, 0)),
+            total: (self.layers * self.buckets) as u64,
+        };
+        (0..self.graph.clusters()).map(cluster).collect()
+    }
+
+    fn by_class(&self, covered: &BitSet) -> Vec<Amount> {
+        let mut start = 0;
+        let class = |&(planned, clusters): &(usize, usize)| {
+            let slots = self.slot(start, 0, 0)..self.slot(start + clusters, 0, 0);
+            start += clusters;
+            Amount::Share {
+                covered: covered.count_in(slots),
+                total: (planned * self.layers * self.buckets) as u64,
+            }
+        };
+        self.graph.classes.iter().map(class).collect()
+    }
+}
+
+/// The graph that paths are measured against.
+fn graph<'a>(spec: &Spec, subject: &'a Subject) -> Result<&'a SubjectGraph, CriterionError> {
+    // Its options are the choices of the measurement.
+    Options::of(spec).end()?;
+    subject.graph.as_ref().ok_or_else(|| CriterionError::Fit {
+        criterion: spec.name.clone(),
+        reason: "it needs a decision graph".to_owned(),
+    })
+}
+
+impl Snpc {
+    /// Of the subject's graph.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let graph = graph(spec, subject)?;
+        let space = Space {
+            graph: graph.clone(),
+            layers: subject.layers.len(),
+            buckets: usize::from(graph.choices.snpc_buckets.get()),
+        };
+        Ok(Box::new(Snpc { space }))
+    }
+}
+
+impl Criterion for Snpc {
+    fn needs_paths(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> State {
+        State::new([("buckets", self.space.set())])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let covered = state.set_mut("buckets");
+        for view in batch.observations.iter().flat_map(|o| &o.clusters) {
+            for (layer, (_, bucket)) in view.layers.iter().enumerate() {
+                if let Some(bucket) = bucket {
+                    covered.insert(self.space.slot(view.cluster, layer, *bucket));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        vec![self.space.value("snpc", state.set("buckets"))]
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        let layer = |layer| self.space.by_layer(state.set("buckets"), layer);
+        vec![LayerValues {
+            name: "snpc".to_owned(),
+            layers: (0..self.space.layers).map(layer).collect(),
+        }]
+    }
+
+    fn by_cluster(&self, state: &State) -> Vec<Amount> {
+        self.space.by_cluster(state.set("buckets"))
+    }
+
+    fn by_class(&self, state: &State) -> Vec<Amount> {
+        self.space.by_class(state.set("buckets"))
+    }
+}
+
+impl Anpc {
+    /// Of the subject's graph.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let graph = graph(spec, subject)?;
+        let space = Space {
+            graph: graph.clone(),
+            layers: graph.anpc.len(),
+            buckets: usize::from(graph.choices.anpc_buckets.get()),
+        };
+        Ok(Box::new(Anpc {
+            space,
+            graph: graph.clone(),
+            all_layers: subject.layers.len(),
+        }))
+    }
+}
+
+impl Criterion for Anpc {
+    fn needs_paths(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> State {
+        let layers = self.graph.anpc.len();
+        State::new([
+            ("buckets", self.space.set()),
+            // By layer: distances that were measured, and those beyond the bound.
+            ("distances", Part::Sums(vec![0; layers])),
+            ("beyond", Part::Sums(vec![0; layers])),
+        ])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let first = match self.graph.choices.anpc_counted {
+            AnpcCounted::AllLayers => 0,
+            AnpcCounted::LastLayer => self.graph.anpc.len().saturating_sub(1),
+        };
+        for view in batch.observations.iter().flat_map(|o| &o.clusters) {
+            for (layer, (distance, bucket)) in view.distances.iter().enumerate() {
+                state.sums_mut("distances")[layer] += 1;
+                let beyond = *distance > self.graph.anpc[layer].upper;
+                state.sums_mut("beyond")[layer] += i128::from(beyond);
+                if let Some(bucket) = bucket.filter(|_| layer >= first) {
+                    let slot = self.space.slot(view.cluster, layer, bucket);
+                    state.set_mut("buckets").insert(slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        vec![self.space.value("anpc", state.set("buckets"))]
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        // A layer that takes no part has nothing to cover.
+        let nothing = Amount::Share {
+            covered: 0,
+            total: 0,
+        };
+        let mut layers = vec![nothing; self.all_layers];
+        for (i, anpc) in self.graph.anpc.iter().enumerate() {
+            layers[anpc.layer] = self.space.by_layer(state.set("buckets"), i);
+        }
+        vec![LayerValues {
+            name: "anpc".to_owned(),
+            layers,
+        }]
+    }
+
+    fn by_cluster(&self, state: &State) -> Vec<Amount> {
+        self.space.by_cluster(state.set("buckets"))
+    }
+
+    fn by_class(&self, state: &State) -> Vec<Amount> {
+        self.space.by_class(state.set("buckets"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::create;
+    use crate::subject::SubjectLayer;
+    use crate::training::TrainingTable;
+    use npcov_paths::choices::Buckets;
+    use npcov_paths::{Choices, ClusterView, Jaccard, Observation};
+
+    fn view(cluster: usize, buckets: [u16; 2]) -> Observation {
+        let layers = buckets.map(|b| (Jaccard::of(&[1], &[1]), Some(b))).to_vec();
+        Observation {
+            clusters: vec![ClusterView {
+                cluster,
+                similarity: 1.0,
+                layers,
+                neighbour: None,
+                distances: Vec::new(),
+            }],
+            nearest: None,
+            nearest_other: None,
+        }
+    }
+
+    #[test]
+    fn worked_case() {
+        // Case 9: two classes with a cluster each, two layers, four buckets.
+        let layer = SubjectLayer {
+            neurons: 3,
+            units: 3,
+        };
+        let subject = Subject {
+            layers: vec![layer; 2],
+            classes: 2,
+            logits: 2,
+            graph: Some(SubjectGraph {
+                classes: vec![(1, 1), (1, 1)],
+                choices: Choices {
+                    snpc_buckets: Buckets::new(4).unwrap(),
+                    ..Choices::default()
+                },
+                anpc: Vec::new(),
+            }),
+        };
+        let snpc = create(&"snpc".parse().unwrap(), &subject).unwrap();
+        let mut state = snpc.state();
+        let mut value = |observations: &[Observation]| {
+            let batch = Batch {
+                predictions: &vec![0; observations.len()],
+                logits: crate::batch::Column::of(&[], 0),
+                taps: Vec::new(),
+                observations,
+                training: None,
+            };
+            let training = TrainingTable::default();
+            snpc.observe(&batch, &training, &mut state).unwrap();
+            (snpc.values(&state)[0].amount.value(), snpc.by_class(&state))
+        };
+        let share = |covered| Amount::Share { covered, total: 8 };
+        // Two inputs in the same buckets do not add; the same buckets of another class do.
+        let same = [view(0, [2, 4]), view(0, [2, 4])];
+        assert_eq!(value(&same), (0.125, vec![share(2), share(0)]));
+        assert_eq!(value(&[view(1, [2, 4])]).0, 0.25);
+    }
+}

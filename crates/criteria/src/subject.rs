@@ -1,0 +1,105 @@
+//! What criteria know of the network, and what they ask of it.
+
+use npcov_paths::{AnpcLayer, Choices};
+use serde::{Deserialize, Serialize};
+
+/// The network whose coverage is measured, as far as criteria care.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Subject {
+    /// The path layers, from input to output.
+    pub layers: Vec<SubjectLayer>,
+    /// Number of classes.
+    pub classes: usize,
+    /// Number of logits: one where a single one tells two classes apart.
+    pub logits: usize,
+    /// The decision graph; `None` where nothing is measured against one.
+    pub graph: Option<SubjectGraph>,
+}
+
+/// A path layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectLayer {
+    /// Its neurons: channels, or the units of dense layers.
+    pub neurons: usize,
+    /// Its elements: each position of a channel is one.
+    pub units: usize,
+}
+
+/// The decision graph that paths are held against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubjectGraph {
+    /// By class: clusters that were asked for, and clusters there are.
+    pub classes: Vec<(usize, usize)>,
+    /// How paths are measured.
+    pub choices: Choices,
+    /// The layers of ANPC and their bounds.
+    pub anpc: Vec<AnpcLayer>,
+}
+
+impl SubjectGraph {
+    /// Clusters of all classes that were asked for.
+    pub fn planned(&self) -> usize {
+        self.classes.iter().map(|class| class.0).sum()
+    }
+
+    /// Clusters of all classes.
+    pub fn clusters(&self) -> usize {
+        self.classes.iter().map(|class| class.1).sum()
+    }
+}
+
+impl Subject {
+    /// Neurons of all layers.
+    pub fn neurons(&self) -> usize {
+        self.layers.iter().map(|layer| layer.neurons).sum()
+    }
+
+    /// Where the neurons of a layer begin among those of all layers.
+    pub fn first_neuron(&self, layer: usize) -> usize {
+        self.layers[..layer].iter().map(|l| l.neurons).sum()
+    }
+}
+
+/// Which side of an activation function is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// What goes into it.
+    Before,
+    /// What comes out of it.
+    After,
+}
+
+/// What becomes of the elements that belong to one neuron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reduction {
+    /// Their mean.
+    Mean,
+    /// The largest one.
+    Max,
+    /// The smallest one.
+    Min,
+    /// All of them are kept.
+    Units,
+}
+
+/// Numbers that a criterion needs of a path layer for each input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tap {
+    /// The layer, as a position among the path layers.
+    pub layer: usize,
+    /// Before or after the activation function.
+    pub side: Side,
+    /// What is kept.
+    pub reduction: Reduction,
+}
+
+impl Tap {
+    /// One activation for each neuron of a layer: the mean of its elements. These are always there.
+    pub fn activation(layer: usize) -> Tap {
+        Tap {
+            layer,
+            side: Side::After,
+            reduction: Reduction::Mean,
+        }
+    }
+}

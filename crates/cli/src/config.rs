@@ -121,7 +121,7 @@ impl Config {
             method: self.method(&args.method)?,
             class: args.class,
             input: args.input_relevance,
-            activations: false,
+            ..ExplainSettings::default()
         })
     }
 

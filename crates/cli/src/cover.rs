@@ -28,7 +28,11 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     }
     let mut choices = ruler.choices().clone();
     args.choices.apply(&mut choices);
-    ruler.measure_with(choices);
+    ruler.measure_with(choices)?;
+    if let Some(criteria) = &args.criteria {
+        let usual = ruler.graph().record().specs();
+        ruler.measure(&criteria.specs(&usual))?;
+    }
 
     let mut loaders: Vec<Loader> = Vec::new();
     for data in &args.data {
@@ -80,7 +84,7 @@ pub(crate) fn print(
     format: Format,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let report = state.report();
+    let report = state.report()?;
     for warning in &report.warnings {
         printer.warning(warning);
     }

@@ -347,8 +347,12 @@ fn graph_section(found: &GraphInspection) -> String {
     )
 }
 
+fn criterion(suite: &SuiteReport, name: &str) -> f64 {
+    suite.criteria.get(name).unwrap_or_default()
+}
+
 fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<String> {
-    let report = state.report();
+    let report = state.report()?;
     let [random, two, errors] = &report.suites[..] else {
         bail!("{} suites were measured, not 3", report.suites.len());
     };
@@ -377,8 +381,8 @@ fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<S
             "  {:<11}  {about:<28}  {:>5}  {:>4.2}%  {:>5.2}%    {:.3}\n",
             suite.name,
             counts[1],
-            suite.criteria.snpc * 100.0,
-            suite.criteria.anpc * 100.0,
+            criterion(suite, "snpc") * 100.0,
+            criterion(suite, "anpc") * 100.0,
             suite.unknown.unwrap_or(0.0),
         );
     }
@@ -397,9 +401,9 @@ fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<S
   * `with-errors` differs from `random` by {:+.2} points of SNPC. Its mistakes are {:.3} unknown on
     average, its other images {:.3}.
 ",
-        share(|suite| suite.criteria.snpc),
-        share(|suite| suite.criteria.anpc),
-        (errors.criteria.snpc - random.criteria.snpc) * 100.0,
+        share(|suite| criterion(suite, "snpc")),
+        share(|suite| criterion(suite, "anpc")),
+        (criterion(errors, "snpc") - criterion(random, "snpc")) * 100.0,
         unknowns[1],
         unknowns[0],
     ))

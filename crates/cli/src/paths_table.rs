@@ -11,7 +11,7 @@ use npcov::{BuildSettings, PerClass};
 use serde::Deserialize;
 
 use crate::args::{BuildArgs, MeasureChoices, PathChoices, StudyChoices};
-use crate::value::{ClusterCount, Upper};
+use crate::value::{ClusterCount, Criteria, Upper};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -23,6 +23,7 @@ pub(crate) struct PathsTable {
     seed: Option<u64>,
     anpc_upper: Option<Upper>,
     anpc_layers: Option<Vec<usize>>,
+    criteria: Option<Criteria>,
     /// Parameters of single classes, by their number.
     class: BTreeMap<String, ClassTable>,
     choices: ChoicesTable,
@@ -154,6 +155,8 @@ impl PathsTable {
                 .or(self.restarts)
                 .unwrap_or(defaults.restarts),
             seed: paths.seed.or(self.seed).unwrap_or(defaults.seed),
+            criteria: (args.criteria.as_ref().or(self.criteria.as_ref()))
+                .map(|criteria| criteria.specs(&npcov::default_criteria())),
         })
     }
 }

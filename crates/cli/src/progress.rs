@@ -40,6 +40,7 @@ impl Progress {
             }
             Event::Inputs(inputs) => self.advance(inputs),
             Event::Clustering => self.bar.set_message("finding clusters"),
+            Event::Fitting => self.bar.set_message("fitting criteria"),
         }
     }
 

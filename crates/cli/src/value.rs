@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
 use npcov::decision::Clusters;
 use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
@@ -384,6 +385,51 @@ impl TryFrom<String> for LayoutName {
 
     fn try_from(text: String) -> Result<LayoutName, String> {
         text.parse().map(LayoutName)
+    }
+}
+
+/// Criteria to measure: names with options, and `default` for the usual ones.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(crate) struct Criteria(Vec<Option<Spec>>);
+
+impl FromStr for Criteria {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Criteria, String> {
+        let criterion = |word: &str| match word.trim() {
+            "default" => Ok(None),
+            word => match word.parse() {
+                Ok(spec) => Ok(Some(spec)),
+                Err(error) => Err(CriterionError::to_string(&error)),
+            },
+        };
+        text.split(',')
+            .map(criterion)
+            .collect::<Result<_, _>>()
+            .map(Criteria)
+    }
+}
+
+impl TryFrom<Vec<String>> for Criteria {
+    type Error = String;
+
+    fn try_from(words: Vec<String>) -> Result<Criteria, String> {
+        words.join(",").parse()
+    }
+}
+
+impl Criteria {
+    /// The criteria, where these are the usual ones.
+    pub(crate) fn specs(&self, usual: &[Spec]) -> Vec<Spec> {
+        let mut specs = Vec::new();
+        for word in &self.0 {
+            match word {
+                Some(spec) => specs.push(spec.clone()),
+                None => specs.extend_from_slice(usual),
+            }
+        }
+        specs
     }
 }
 

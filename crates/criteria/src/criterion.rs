@@ -1,7 +1,5 @@
 //! The trait that all criteria share.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
@@ -85,10 +83,10 @@ pub trait Criterion: Send + Sync {
         Vec::new()
     }
 
-    /// What a suite covers, thing by thing: the more things, the higher the coverage. Empty where
-    /// a criterion does not count things.
-    fn slots(&self, state: &State) -> BTreeSet<Slot> {
-        let mut slots = BTreeSet::new();
+    /// What a suite covers, thing by thing, each once and in ascending order: the more things, the
+    /// higher the coverage. Empty where a criterion does not count things.
+    fn slots(&self, state: &State) -> Vec<Slot> {
+        let mut slots = Vec::new();
         for (_, part) in state.parts() {
             match part {
                 Part::Set(set) => slots.extend(set.iter().map(|i| Slot::Number(i as u64))),
@@ -106,13 +104,19 @@ pub trait Criterion: Send + Sync {
         &self,
         batch: &Batch<'_>,
         training: &dyn Training,
-    ) -> Result<Vec<BTreeSet<Slot>>, CriterionError> {
+    ) -> Result<Vec<Vec<Slot>>, CriterionError> {
         let one = |input| {
             let mut state = self.state();
             self.observe(&batch.slice(input..input + 1), training, &mut state)?;
             Ok(self.slots(&state))
         };
         (0..batch.len()).map(one).collect()
+    }
+
+    /// Whether measuring an input takes long beside extracting its activations: then only a sample
+    /// of the training inputs is measured for comparison.
+    fn is_costly(&self) -> bool {
+        false
     }
 }
 

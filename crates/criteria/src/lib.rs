@@ -40,18 +40,28 @@
 //! exercises of them are `npcov-paths`' business.
 
 mod batch;
+mod blackbox;
+mod cc;
 mod criterion;
 mod error;
 pub mod exact;
 mod fit;
+mod idc;
 mod kmnc;
+mod line;
+mod nbc;
+mod nc;
+mod nlc;
 mod npc;
 mod profile;
 mod registry;
 mod spec;
 mod state;
 mod subject;
+mod surprise;
+mod topk;
 mod training;
+mod yardstick;
 
 pub use batch::{Batch, Column};
 pub use criterion::{Amount, Criterion, LayerValues, Slot, Value};
@@ -62,3 +72,4 @@ pub use spec::Spec;
 pub use state::{BitSet, Kept, Part, Patterns, Run, State};
 pub use subject::{Reduction, Side, Subject, SubjectGraph, SubjectLayer, Tap};
 pub use training::{Training, TrainingError, TrainingTable};
+pub use yardstick::{Tally, Yardstick};

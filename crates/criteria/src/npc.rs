@@ -112,7 +112,11 @@ impl Criterion for Snpc {
     }
 
     fn state(&self) -> State {
-        State::new([("buckets", self.space.set())])
+        State::new([
+            ("buckets", self.space.set()),
+            // Those of each input, to tell what an input adds to its suite.
+            ("inputs", Part::Lists(Vec::new())),
+        ])
     }
 
     fn observe(
@@ -121,13 +125,18 @@ impl Criterion for Snpc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("buckets");
-        for view in batch.observations.iter().flat_map(|o| &o.clusters) {
-            for (layer, (_, bucket)) in view.layers.iter().enumerate() {
-                if let Some(bucket) = bucket {
-                    covered.insert(self.space.slot(view.cluster, layer, *bucket));
+        for observation in batch.observations {
+            let mut list = Vec::new();
+            for view in &observation.clusters {
+                for (layer, (_, bucket)) in view.layers.iter().enumerate() {
+                    if let Some(bucket) = bucket {
+                        let slot = self.space.slot(view.cluster, layer, *bucket);
+                        state.set_mut("buckets").insert(slot);
+                        list.push(slot as u32);
+                    }
                 }
             }
+            state.lists_mut("inputs").push(list.into());
         }
         Ok(())
     }
@@ -175,6 +184,11 @@ impl Anpc {
 
 impl Criterion for Anpc {
     fn needs_paths(&self) -> bool {
+        true
+    }
+
+    /// The nearest training path is looked for.
+    fn is_costly(&self) -> bool {
         true
     }
 
@@ -248,7 +262,7 @@ mod tests {
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
     use npcov_paths::choices::Buckets;
-    use npcov_paths::{Choices, ClusterView, Jaccard, Observation};
+    use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
 
     fn view(cluster: usize, buckets: [u16; 2]) -> Observation {
         let layers = buckets.map(|b| (Jaccard::of(&[1], &[1]), Some(b))).to_vec();
@@ -304,5 +318,53 @@ mod tests {
         let same = [view(0, [2, 4]), view(0, [2, 4])];
         assert_eq!(value(&same), (0.125, vec![share(2), share(0)]));
         assert_eq!(value(&[view(1, [2, 4])]).0, 0.25);
+    }
+
+    #[test]
+    fn only_the_last_layer_counts_where_that_was_chosen() {
+        let layer = SubjectLayer {
+            neurons: 1,
+            units: 1,
+        };
+        let covered = |anpc_counted| {
+            let bound = |layer| AnpcLayer { layer, upper: 2.0 };
+            let subject = Subject {
+                layers: vec![layer; 2],
+                classes: 2,
+                logits: 2,
+                graph: Some(SubjectGraph {
+                    classes: vec![(1, 1), (1, 1)],
+                    choices: Choices {
+                        anpc_counted,
+                        ..Choices::default()
+                    },
+                    anpc: vec![bound(0), bound(1)],
+                }),
+            };
+            let anpc = create(&"anpc".parse().unwrap(), &subject).unwrap();
+            let mut seen = view(0, [1, 1]);
+            seen.clusters[0].distances = vec![(0.5, Some(50)), (2.5, None)];
+            let mut last = seen.clone();
+            last.clusters[0].distances = vec![(0.5, Some(50)), (0.5, Some(50))];
+            let mut state = anpc.state();
+            let batch = Batch {
+                predictions: &[0, 0],
+                logits: crate::batch::Column::of(&[], 0),
+                taps: Vec::new(),
+                observations: &[seen, last],
+                training: None,
+            };
+            let training = TrainingTable::default();
+            anpc.observe(&batch, &training, &mut state).unwrap();
+            assert_eq!(state.sums("distances"), [2, 2]);
+            assert_eq!(state.sums("beyond"), [0, 1]);
+            anpc.values(&state)[0].amount
+        };
+        let share = |covered| Amount::Share {
+            covered,
+            total: 800,
+        };
+        assert_eq!(covered(AnpcCounted::AllLayers), share(2));
+        assert_eq!(covered(AnpcCounted::LastLayer), share(1));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A state is made of a few kinds of parts, and how parts are merged, written and read is the
 //! same for all criteria that use them. None depends on the order or grouping of inputs, but for
-//! [`Part::Scores`], which lie in the order of the inputs, and [`Part::Kept`], which cannot be
+//! [`Part::Scores`] and [`Part::Lists`], which lie in the order of the inputs, and [`Part::Kept`], which cannot be
 //! merged.
 
 use std::collections::BTreeSet;
@@ -30,6 +30,8 @@ pub enum Part {
     Patterns(Patterns),
     /// A number for each input, in their order.
     Scores(Vec<f64>),
+    /// A list of numbers for each input, in their order.
+    Lists(Vec<Box<[u32]>>),
     /// Vectors that were kept because of those before them.
     Kept(Kept),
     /// Numbers that belong to the criterion, and are the same for all suites.
@@ -182,6 +184,7 @@ impl State {
         for ((name, part), (_, next)) in self.parts.iter_mut().zip(&next.parts) {
             match (&mut *part, next) {
                 (Part::Scores(scores), Part::Scores(next)) => scores.extend_from_slice(next),
+                (Part::Lists(lists), Part::Lists(next)) => lists.extend_from_slice(next),
                 _ => part.unite(next, name)?,
             }
         }
@@ -193,12 +196,10 @@ impl State {
         for ((name, part), (_, other)) in self.parts.iter_mut().zip(&other.parts) {
             match (&mut *part, other) {
                 (Part::Scores(scores), Part::Scores(others)) => {
-                    let runs = order.iter().map(|run| match run.other {
-                        true => &others[run.inputs.clone()],
-                        false => &scores[run.inputs.clone()],
-                    });
-                    let merged: Vec<f64> = runs.flatten().copied().collect();
-                    *scores = merged;
+                    *scores = in_order(scores, others, order);
+                }
+                (Part::Lists(lists), Part::Lists(others)) => {
+                    *lists = in_order(lists, others, order);
                 }
                 _ => part.unite(other, name)?,
             }
@@ -270,6 +271,30 @@ impl State {
         }
     }
 
+    /// All scores with their names.
+    pub fn all_scores(&self) -> impl Iterator<Item = (&'static str, &[f64])> {
+        self.parts.iter().filter_map(|(name, part)| match part {
+            Part::Scores(scores) => Some((*name, &scores[..])),
+            _ => None,
+        })
+    }
+
+    /// Lists.
+    pub fn lists(&self, name: &str) -> &[Box<[u32]>] {
+        match self.part(name) {
+            Part::Lists(lists) => lists,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    /// Lists to add to.
+    pub fn lists_mut(&mut self, name: &str) -> &mut Vec<Box<[u32]>> {
+        match self.part_mut(name) {
+            Part::Lists(lists) => lists,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
     /// Kept vectors.
     pub fn kept(&self, name: &str) -> &Kept {
         match self.part(name) {
@@ -307,6 +332,15 @@ impl State {
             None => panic!("no part {name}"),
         }
     }
+}
+
+/// What belongs to the inputs of two states, in the order of the inputs.
+fn in_order<T: Clone>(own: &[T], others: &[T], order: &[Run]) -> Vec<T> {
+    let runs = order.iter().map(|run| match run.other {
+        true => &others[run.inputs.clone()],
+        false => &own[run.inputs.clone()],
+    });
+    runs.flatten().cloned().collect()
 }
 
 impl Part {

@@ -4,23 +4,29 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
+use npcov_criteria::{CriterionError, Spec};
 use npcov_data::{Digest, Loader, Preprocessing};
 use npcov_graph::Model;
 use npcov_paths::choices::Members;
 use npcov_paths::{
     AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
+    TrainingActivations,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::artefact::record::{
-    ClassRecord, DataRecord, ExtractionRecord, GraphRecord, ModelRecord, PreprocessingRecord,
+    ClassRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord, ModelRecord,
+    PreprocessingRecord,
 };
 use crate::artefact::{GraphFile, MOST_CLUSTERS, PartsFolder, graph_file};
 use crate::error::Error;
+use crate::fitting;
+use crate::measures::{self, Measures, default_criteria};
 use crate::method::Method;
 use crate::network::{Network, NetworkOptions};
-use crate::paths::PathExtractor;
-use crate::shards::{Event, TrainingShards, extract_shards};
+use crate::paths::{Extras, PathExtractor};
+use crate::probe::Probe;
+use crate::shards::{Event, ShardForm, ShardWriter, TrainingShards, extract_shards};
 
 /// A number for all classes, and others for some.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,6 +91,10 @@ pub struct BuildSettings {
     pub restarts: usize,
     /// Seed of the clustering.
     pub seed: u64,
+    /// The criteria that suites can be measured by. A criterion that cannot be fitted to the
+    /// training data is an error; without a list, the usual ones are fitted, and those that cannot
+    /// be are left out.
+    pub criteria: Option<Vec<Spec>>,
 }
 
 impl Default for BuildSettings {
@@ -99,6 +109,7 @@ impl Default for BuildSettings {
             anpc_upper: AnpcUpper::Fixed(vec![PAPER_UPPER]),
             restarts: kmeans.restarts,
             seed: kmeans.seed,
+            criteria: None,
         }
     }
 }
@@ -146,11 +157,6 @@ pub struct Source<'a> {
     pub method: &'a Method,
 }
 
-/// The digest of a model's file and its external data.
-pub(crate) fn model_digest(file: &Path) -> Result<String, Error> {
-    Ok(Digest::from(Model::read(file)?.digest()?).to_string())
-}
-
 /// Learns a decision graph from a range of a training set, and writes it to `output`.
 ///
 /// Finished shards are kept in a folder beside it until the file is whole: a run that is cut off
@@ -167,35 +173,83 @@ pub fn build(
     settings.check(source.network, data, &range)?;
     let classes = source.network.classes();
     let alpha = settings.alpha.list(classes);
-    let extractor = PathExtractor::new(source.network, source.method, &settings.choices, &alpha)?;
-    let sha256 = model_digest(source.file)?;
+    let subject = |classes, anpc: &AnpcRecord| {
+        let layers = LayerRecord::of(source.network);
+        let logits = source.network.logits();
+        measures::subject(&layers, logits, classes, &settings.choices, anpc)
+    };
+    let specs = settings.criteria.clone().unwrap_or_else(default_criteria);
+    // What criteria ask for is known before there are clusters.
+    let planned = Measures::new(
+        &specs,
+        subject(vec![(0, 0); classes], &AnpcRecord::default()),
+    )?;
+    let extras = Extras {
+        taps: Vec::new(),
+        importance: planned.importance()?,
+    };
+    let (network, method) = (source.network, source.method);
+    let extractor =
+        PathExtractor::with_extras(network, method, &settings.choices, &alpha, &extras)?;
+    let sha256 = Digest::from(Model::read(source.file)?.digest()?).to_string();
     let extraction = ExtractionRecord::new(
-        &extractor,
+        network,
+        method,
         ModelRecord::new(source.file, output, sha256, source.options),
         PreprocessingRecord::from(source.preprocessing),
         alpha,
     );
     let training = DataRecord::new(data, range.start, range.end)?;
-    let layout = extractor.layout();
+    let form = ShardForm {
+        layout: extractor.layout().clone(),
+        logits: network.logits(),
+        importance: extras.importance,
+    };
 
-    let plan = plan(&extraction, &training, &settings.choices)?;
+    let plan = plan(&extraction, &training, &settings.choices, &extras)?;
     let parts = PartsFolder::open(output, &plan)?;
     extract_shards(
-        &extractor,
+        &Probe::Paths(extractor),
         data,
         range.clone(),
         threads,
-        |i, rows| TrainingShards::is_done(&parts, layout, i, rows.len()),
+        |i, rows| form.is_done(&parts, i, rows.len()),
         on,
-        |i, shard| TrainingShards::write(&TrainingShards::file(&parts, i), layout, shard),
+        &mut ShardWriter {
+            form: &form,
+            parts: &parts,
+            labels: data.labels(),
+        },
     )?;
 
     on(Event::Clustering);
-    let shards = TrainingShards::open(&parts, layout, range.clone())?;
     let labels = data.labels().and_then(|labels| labels.get(range.clone()));
-    let paths = shards.paths(labels.map(<[i64]>::to_vec))?;
-    let graph = DecisionGraph::learn(paths, &settings.learning(classes, threads));
+    let shards = TrainingShards::open(&parts, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
+    let graph = DecisionGraph::learn(shards.paths()?, &settings.learning(classes, threads));
     let anpc = settings.anpc(&graph, &shards)?;
+    on(Event::Fitting);
+    let counts = graph.classes().iter();
+    let counts = counts.map(|class| (class.planned, class.clusters.len()));
+    let mut measures = Measures::new(&specs, subject(counts.collect(), &anpc))?;
+    let (fits, left_out) = fitting::fit(&mut measures, &shards)?;
+    if let (Some((spec, reason)), Some(_)) = (left_out.first(), &settings.criteria) {
+        return Err(Error::Criterion {
+            criterion: spec.to_string(),
+            source: CriterionError::Fit {
+                criterion: spec.name.clone(),
+                reason: reason.clone(),
+            },
+        });
+    }
+    let criteria = fitting::records(
+        &measures,
+        &fits,
+        &graph,
+        &settings.choices,
+        &anpc.layers(),
+        &shards,
+        threads,
+    )?;
     let names = data.dataset().class_names().unwrap_or_default();
     let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
         name: names.get(i).cloned(),
@@ -214,9 +268,14 @@ pub fn build(
         seed: settings.seed,
         choices: settings.choices.clone(),
         anpc,
+        criteria,
+        left_out: left_out
+            .into_iter()
+            .map(|(spec, reason)| format!("{spec}: {reason}"))
+            .collect(),
     };
     record.id = graph_file::identify(&record, &graph)?;
-    GraphFile::write(output, parts.folder(), &record, &graph, &shards)?;
+    GraphFile::write(output, parts.folder(), &record, &graph, &fits, &shards)?;
     drop(shards);
     parts.remove()?;
     GraphFile::open(output)
@@ -227,6 +286,7 @@ fn plan(
     extraction: &ExtractionRecord,
     training: &DataRecord,
     choices: &Choices,
+    extras: &Extras,
 ) -> Result<String, Error> {
     let choices = Choices {
         threshold: choices.threshold,
@@ -237,6 +297,7 @@ fn plan(
     let plan = serde_json::json!({
         "choices": choices,
         "extraction": extraction,
+        "importance": extras.importance,
         "training": training,
     });
     serde_json::to_string(&plan).map_err(Error::Json)
@@ -370,7 +431,6 @@ fn quantiles(
     layers: &[usize],
     quantile: f64,
 ) -> Result<Vec<f64>, Error> {
-    use npcov_paths::TrainingActivations;
     let unbounded = |&layer: &usize| AnpcLayer {
         layer,
         upper: f64::MAX,
@@ -384,7 +444,7 @@ fn quantiles(
     for i in 0..SAMPLE.min(inputs) {
         // Spread over all inputs, which may be sorted by class.
         let index = (i * inputs / SAMPLE.min(inputs)) as u32;
-        shards.read(index, &mut activations)?;
+        TrainingActivations::read(shards, index, &mut activations)?;
         let input = Input {
             class: training.predictions[index as usize] as usize,
             path: graph.path(index),

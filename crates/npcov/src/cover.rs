@@ -3,186 +3,17 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Dataset, Loader, Preprocessing};
-use npcov_paths::{Choices, Input, Meter, NO_CLUSTER, Observation, more_similar};
-use serde::{Deserialize, Serialize};
+use npcov_criteria::State;
+use npcov_data::Loader;
+use npcov_paths::{Meter, NO_CLUSTER, Observation};
 
-use crate::artefact::record::{DataRecord, ExtractionRecord, PreprocessingRecord, StateRecord};
-use crate::artefact::{CoverageState, GraphFile, InputRecord, PartsFolder, Suite, differences};
-use crate::build::model_digest;
+use crate::artefact::record::DataRecord;
+use crate::artefact::{CoverageState, InputRecord, NO_LABEL, PartsFolder, Suite};
 use crate::error::Error;
-use crate::method::Method;
-use crate::network::Network;
-use crate::paths::{PathBatch, PathExtractor};
-use crate::shards::{Event, extract_shards};
-
-/// A decision graph with the model it was learnt from, ready to measure suites.
-pub struct Ruler {
-    file: GraphFile,
-    network: Network,
-    method: Method,
-    choices: Choices,
-}
-
-impl Ruler {
-    /// Opens a decision graph and its model: the one beside it that it names, or `model`. Another
-    /// model than the graph was learnt from is refused.
-    pub fn open(graph: impl AsRef<Path>, model: Option<&Path>) -> Result<Ruler, Error> {
-        let file = GraphFile::open(graph)?;
-        let record = &file.record().extraction;
-        let path = match model {
-            Some(path) => path.to_owned(),
-            None => record.model.path(file.path()),
-        };
-        let refused = |differences| Error::Mismatch {
-            file: file.path().display().to_string(),
-            differences,
-        };
-        if model.is_none() && !path.exists() {
-            return Err(Error::ModelMoved {
-                graph: file.path().display().to_string(),
-                model: path.display().to_string(),
-            });
-        }
-        let sha256 = model_digest(&path)?;
-        if sha256 != record.model.sha256 {
-            return Err(Error::AnotherModel {
-                graph: file.path().display().to_string(),
-                model: path.display().to_string(),
-                expected: record.model.sha256.clone(),
-                found: sha256,
-            });
-        }
-        let (method, batch_norm) = Method::from_info(&record.method)
-            .map_err(|reason| refused(vec![format!("method: {reason}")]))?;
-        let network = Network::open(&path, &record.model.options(batch_norm))?;
-        let ruler = Ruler {
-            choices: file.record().choices.clone(),
-            network,
-            method,
-            file,
-        };
-        // The same model may have other layers for another version of npcov.
-        let extractor = ruler.extractor()?;
-        let record = &ruler.file.record().extraction;
-        let here = ExtractionRecord {
-            // Where vectors are of another width, sums are the same bits.
-            cpu: record.cpu.clone(),
-            ..ExtractionRecord::new(
-                &extractor,
-                record.model.clone(),
-                record.preprocessing.clone(),
-                record.alpha.clone(),
-            )
-        };
-        let found = differences(&here, record);
-        match found.is_empty() {
-            true => {
-                drop(extractor);
-                Ok(ruler)
-            }
-            false => Err(Error::Mismatch {
-                file: ruler.file.path().display().to_string(),
-                differences: found,
-            }),
-        }
-    }
-
-    /// Fails with what differs unless the graph was learnt with this preprocessing.
-    pub fn require_preprocessing(&self, given: &Preprocessing) -> Result<(), Error> {
-        let own = &self.file.record().extraction.preprocessing;
-        let found = differences(&PreprocessingRecord::from(given), own);
-        match found.is_empty() {
-            true => Ok(()),
-            false => Err(Error::Mismatch {
-                file: self.file.path().display().to_string(),
-                differences: found.iter().map(|d| format!("preprocessing.{d}")).collect(),
-            }),
-        }
-    }
-
-    /// The decision graph.
-    pub fn graph(&self) -> &GraphFile {
-        &self.file
-    }
-
-    /// The model.
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
-    /// How relevances are computed.
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// The choices that suites are measured with: those of the graph, unless they were set.
-    pub fn choices(&self) -> &Choices {
-        &self.choices
-    }
-
-    /// Measures with other choices. Those that make paths and the graph stay the graph's own.
-    pub fn measure_with(&mut self, choices: Choices) {
-        let own = self.file.record().choices.clone();
-        self.choices = Choices {
-            threshold: own.threshold,
-            empty_layer: own.empty_layer,
-            seed: own.seed,
-            members: own.members,
-            merge: own.merge,
-            ..choices
-        };
-    }
-
-    /// Extracts paths as the graph's own were.
-    pub fn extractor(&self) -> Result<PathExtractor<'_>, Error> {
-        let alpha = &self.file.record().extraction.alpha;
-        PathExtractor::new(&self.network, &self.method, &self.choices, alpha)
-    }
-
-    /// A dataset, preprocessed as the graph's own was.
-    pub fn loader(&self, spec: &str) -> Result<Loader, Error> {
-        let record = &self.file.record().extraction.preprocessing;
-        let preprocessing = record.preprocessing().map_err(DataError::Preprocessing)?;
-        Ok(Loader::new(
-            Dataset::open(spec)?,
-            self.network.sample_shape(),
-            &preprocessing,
-        )?)
-    }
-
-    /// A state without suites.
-    pub fn state(&self) -> CoverageState {
-        let record = self.file.record();
-        CoverageState::new(StateRecord {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            graph: record.id.clone(),
-            choices: self.choices.clone(),
-            anpc: record.anpc.clone(),
-            classes: record
-                .classes
-                .iter()
-                .map(|c| (c.planned, c.clusters))
-                .collect(),
-            class_names: record.classes.iter().map(|c| c.name.clone()).collect(),
-            layers: record
-                .extraction
-                .layers
-                .iter()
-                .map(|l| l.name.clone())
-                .collect(),
-            suites: Vec::new(),
-        })
-    }
-
-    /// Looks at one input of a batch.
-    pub fn observe(&self, batch: &PathBatch, place: usize) -> Result<Observation, Error> {
-        let anpc = self.file.record().anpc.layers();
-        let meter = Meter::new(self.file.graph(), &self.choices, &anpc);
-        meter.observe(input(batch, place), &self.file)
-    }
-}
+use crate::measures::{Measure, failed};
+use crate::paths::PathBatch;
+use crate::ruler::Ruler;
+use crate::shards::{Event, Sink, extract_shards};
 
 /// A suite that is to be measured.
 pub struct SuiteSource<'a> {
@@ -207,8 +38,8 @@ pub fn cover(
     on: &mut dyn FnMut(Event),
 ) -> Result<CoverageState, Error> {
     let empty = ruler.state();
-    state.require(empty.record(), ruler.file.path())?;
-    let extractor = ruler.extractor()?;
+    state.require(empty.record(), ruler.graph().path())?;
+    let probe = ruler.probe()?;
     let mut records = Vec::new();
     for suite in suites {
         records.push(DataRecord::new(
@@ -219,6 +50,11 @@ pub fn cover(
     }
     let plan = serde_json::json!({ "measured": empty.record(), "suites": records });
     let parts = PartsFolder::open(output, &serde_json::to_string(&plan).map_err(Error::Json)?)?;
+    let ordered = ruler
+        .measures()
+        .list()
+        .iter()
+        .any(|m| m.criterion.ordered());
     for (number, suite) in suites.iter().enumerate() {
         let file = |i: usize| -> PathBuf { parts.file(&format!("suite-{number:04}-{i:06}")) };
         let whole = &records[number];
@@ -227,33 +63,36 @@ pub fn cover(
             start: rows.start,
             end: rows.end,
         };
-        let is_done = |i: usize, rows: Range<usize>| {
+        let is_whole = |i: usize, rows: &Range<usize>| {
             let shards = |state: CoverageState| -> Option<Vec<DataRecord>> {
                 state.require(empty.record(), &file(i)).ok()?;
                 Some(state.suites().first()?.shards.clone())
             };
             let found = CoverageState::read(file(i)).ok().and_then(shards);
-            found == Some(vec![record(&rows)])
+            found == Some(vec![record(rows)])
         };
-        let mut written = 0;
+        let mut whole_shards: Vec<bool> = crate::artefact::parts::shards(suite.range.clone())
+            .map(|(i, rows)| is_whole(i, &rows))
+            .collect();
+        // Where the order of inputs matters, a shard goes on from the one before it.
+        if ordered && let Some(first) = whole_shards.iter().position(|whole| !whole) {
+            whole_shards[first..].fill(false);
+        }
         extract_shards(
-            &extractor,
+            &probe,
             suite.data,
             suite.range.clone(),
             threads,
-            is_done,
+            |i, _| whole_shards[i],
             on,
-            |i, shard| {
-                let mut part = ruler.state();
-                part.add(measure(
-                    ruler,
-                    &suite.name,
-                    record(&shard.rows),
-                    shard,
-                    threads,
-                )?)?;
-                written += 1;
-                part.write(file(i))
+            &mut Measuring {
+                ruler,
+                name: &suite.name,
+                labels: suite.data.labels(),
+                threads,
+                record: &record,
+                file: &file,
+                streamed: ruler.measures().states(),
             },
         )?;
         let mut measured: Option<Suite> = None;
@@ -261,7 +100,7 @@ pub fn cover(
             for part in CoverageState::read(file(i))?.into_suites() {
                 match &mut measured {
                     None => measured = Some(part),
-                    Some(suite) => suite.merge(&part)?,
+                    Some(suite) => suite.append(part, ruler.measures())?,
                 }
             }
         }
@@ -294,261 +133,129 @@ pub fn merge(files: &[PathBuf], name: Option<&str>) -> Result<CoverageState, Err
     merged.ok_or(Error::NothingToMerge)
 }
 
-/// What one shard of a suite covers.
-fn measure(
+/// Measures the shards of a suite.
+struct Measuring<'a> {
+    ruler: &'a Ruler,
+    name: &'a str,
+    labels: Option<&'a [i64]>,
+    threads: usize,
+    record: &'a dyn Fn(&Range<usize>) -> DataRecord,
+    file: &'a dyn Fn(usize) -> PathBuf,
+    /// What those criteria saw of the shard that look at inputs as soon as they are there.
+    streamed: Vec<State>,
+}
+
+impl Sink for Measuring<'_> {
+    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+        let measures = self.ruler.measures();
+        let batch = measures.batch(batch, &[]).slice(places);
+        let training = self.ruler.graph();
+        measures.observe(&batch, training, &mut self.streamed, Measure::is_streamed)
+    }
+
+    fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
+        let measures = self.ruler.measures();
+        let (observations, mut states) = observe(self.ruler, shard, self.threads)?;
+        let streamed = std::mem::replace(&mut self.streamed, measures.states());
+        for ((measure, state), streamed) in measures.list().iter().zip(&mut states).zip(streamed) {
+            if measure.is_streamed() {
+                *state = streamed;
+            } else if measure.criterion.ordered() {
+                if index > 0 {
+                    let before = CoverageState::read((self.file)(index - 1))?;
+                    let suite = before.into_suites().into_iter().next();
+                    let place = measures.list().iter().position(|m| m.spec == measure.spec);
+                    let found = suite.zip(place).map(|(mut s, i)| s.states.swap_remove(i));
+                    *state = found.unwrap_or_else(|| measure.criterion.state());
+                }
+                let batch = measures.batch(shard, &observations);
+                let observed = measure.criterion.observe(&batch, self.ruler.graph(), state);
+                observed.map_err(failed(&measure.spec))?;
+            }
+        }
+        let input = |(i, row): (usize, usize)| {
+            let place = |nearest: Option<(usize, f64)>| match nearest {
+                Some((cluster, similarity)) => (cluster as u32, similarity),
+                None => (NO_CLUSTER, 0.0),
+            };
+            let observation = observations.get(i);
+            let (nearest, similarity) = place(observation.and_then(|o| o.nearest));
+            let (other, other_similarity) = place(observation.and_then(|o| o.nearest_other));
+            let label = self.labels.and_then(|labels| labels.get(row));
+            InputRecord {
+                prediction: shard.predictions[i],
+                label: label.copied().unwrap_or(NO_LABEL),
+                nearest,
+                similarity,
+                other,
+                other_similarity,
+            }
+        };
+        let mut part = self.ruler.state();
+        part.add(Suite {
+            name: self.name.to_owned(),
+            shards: vec![(self.record)(&shard.rows)],
+            inputs: shard.rows.clone().enumerate().map(input).collect(),
+            states,
+        })?;
+        part.write((self.file)(index))
+    }
+}
+
+/// Where the inputs of a shard are in the decision graph, and what criteria keep of them, but for
+/// those that look at inputs at another time.
+fn observe(
     ruler: &Ruler,
-    name: &str,
-    record: DataRecord,
     shard: &PathBatch,
     threads: usize,
-) -> Result<Suite, Error> {
-    let file = &ruler.file;
+) -> Result<(Vec<Observation>, Vec<State>), Error> {
+    let file = ruler.graph();
+    let measures = ruler.measures();
     let anpc = file.record().anpc.layers();
-    let meter = Meter::new(file.graph(), &ruler.choices, &anpc);
-    let inputs = shard.rows.len();
-    let each = inputs.div_ceil(threads.max(1)).max(1);
-    let observed: Result<Vec<Vec<Observation>>, Error> = std::thread::scope(|scope| {
-        let starts = (0..inputs).step_by(each);
-        let handles: Vec<_> = starts
-            .map(|start| {
-                let meter = &meter;
-                let observe = move |i| meter.observe(input(shard, i), file);
-                let rows = start..(start + each).min(inputs);
-                scope.spawn(move || rows.map(observe).collect::<Result<Vec<_>, Error>>())
-            })
+    let meter = Meter::new(file.graph(), ruler.choices(), &anpc);
+    let paths = measures.need_paths();
+    let now = |measure: &Measure| !measure.is_streamed() && !measure.criterion.ordered();
+    let part = |inputs: Range<usize>| -> Result<(Vec<Observation>, Vec<State>), Error> {
+        let places = inputs.clone().filter(|_| paths);
+        let observations = places.map(|i| meter.observe(shard.input(i), file));
+        let observations: Vec<Observation> = observations.collect::<Result<_, Error>>()?;
+        let mut batch = measures.batch(shard, &[]).slice(inputs);
+        batch.observations = &observations;
+        let mut states = measures.states();
+        measures.observe(&batch, file, &mut states, now)?;
+        Ok((observations, states))
+    };
+    let mut observations = Vec::with_capacity(shard.rows.len());
+    let mut states = measures.states();
+    for result in in_parallel(shard.rows.len(), threads, part) {
+        let (observed, next) = result?;
+        observations.extend(observed);
+        for ((state, next), measure) in states.iter_mut().zip(&next).zip(measures.list()) {
+            if now(measure) {
+                state.append(next).map_err(failed(&measure.spec))?;
+            }
+        }
+    }
+    Ok((observations, states))
+}
+
+/// Splits so many things among threads, and gives their results in order.
+pub(crate) fn in_parallel<R: Send>(
+    count: usize,
+    threads: usize,
+    work: impl Fn(Range<usize>) -> R + Sync,
+) -> Vec<R> {
+    let each = count.div_ceil(threads.max(1)).max(1);
+    std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..count)
+            .step_by(each)
+            .map(|start| scope.spawn(move || work(start..(start + each).min(count))))
             .collect();
-        let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+        let join = |handle: std::thread::ScopedJoinHandle<'_, R>| match handle.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         };
         handles.into_iter().map(join).collect()
-    });
-    let mut suite = Suite {
-        name: name.to_owned(),
-        shards: vec![record],
-        snpc: meter.snpc(),
-        anpc: meter.anpc(),
-        distances: vec![0; anpc.len()],
-        beyond: vec![0; anpc.len()],
-        inputs: Vec::with_capacity(inputs),
-    };
-    for (i, observation) in observed?.iter().flatten().enumerate() {
-        meter.cover_snpc(&mut suite.snpc, observation);
-        meter.cover_anpc(&mut suite.anpc, observation);
-        for view in &observation.clusters {
-            for (layer, (distance, _)) in view.distances.iter().enumerate() {
-                suite.distances[layer] += 1;
-                suite.beyond[layer] += u64::from(*distance > anpc[layer].upper);
-            }
-        }
-        let place = |nearest: Option<(usize, f64)>| match nearest {
-            Some((cluster, similarity)) => (cluster as u32, similarity),
-            None => (NO_CLUSTER, 0.0),
-        };
-        let (nearest, similarity) = place(observation.nearest);
-        let (other, other_similarity) = place(observation.nearest_other);
-        suite.inputs.push(InputRecord {
-            prediction: shard.predictions[i],
-            nearest,
-            similarity,
-            other,
-            other_similarity,
-        });
-    }
-    Ok(suite)
-}
-
-/// An input of a batch, as it is measured.
-fn input(batch: &PathBatch, place: usize) -> Input<'_> {
-    let neurons = batch.activations.len() / batch.rows.len().max(1);
-    Input {
-        class: batch.predictions[place] as usize,
-        path: batch.paths.row(place),
-        activations: &batch.activations[place * neurons..(place + 1) * neurons],
-    }
-}
-
-/// The coverage of suites.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CoverageReport {
-    /// The suites.
-    pub suites: Vec<SuiteReport>,
-    /// What all suites cover together; `None` for a single one.
-    pub together: Option<Criteria>,
-    /// Number of buckets to cover.
-    pub buckets: Criteria<usize>,
-    /// What is probably not meant, though it was measured.
-    pub warnings: Vec<String>,
-}
-
-/// A number for each criterion.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Criteria<T = f64> {
-    /// Structure-based neuron path coverage.
-    pub snpc: T,
-    /// Activation-based neuron path coverage.
-    pub anpc: T,
-}
-
-/// What a suite covers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SuiteReport {
-    /// Its name.
-    pub name: String,
-    /// Number of inputs.
-    pub inputs: usize,
-    /// The share of buckets that it covers.
-    pub criteria: Criteria,
-    /// By class.
-    pub classes: Vec<ClassCoverage>,
-    /// By layer of ANPC: the share of distances beyond the bound; `None` without distances.
-    pub beyond: Vec<Option<f64>>,
-    /// The mean of how far inputs are from the clusters of their class; `None` without inputs.
-    pub unknown: Option<f64>,
-    /// How many inputs are more similar to the path of another class than to those of their own.
-    pub incorrect: usize,
-}
-
-/// What a suite covers of a class.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClassCoverage {
-    /// The class.
-    pub class: usize,
-    /// Its name, where the training data has names.
-    pub name: Option<String>,
-    /// Inputs that are classified as it.
-    pub inputs: usize,
-    /// The share of its buckets that are covered.
-    pub criteria: Criteria,
-}
-
-/// The share of distances beyond the bound above which there is a warning.
-const BEYOND: f64 = 0.2;
-
-impl CoverageState {
-    /// What the suites cover, in numbers.
-    pub fn report(&self) -> CoverageReport {
-        let record = self.record();
-        let mut warnings = Vec::new();
-        let mut suites = Vec::new();
-        for suite in self.suites() {
-            let shares = suite.beyond.iter().zip(&suite.distances);
-            let beyond: Vec<Option<f64>> = shares
-                .map(|(&beyond, &all)| (all > 0).then(|| beyond as f64 / all as f64))
-                .collect();
-            for (share, bound) in beyond.iter().zip(&record.anpc.layers) {
-                if let Some(share) = share.filter(|&share| share > BEYOND) {
-                    warnings.push(format!(
-                        "`{}`: {:.0} % of the distances in layer {} are beyond {}, and cover nothing",
-                        suite.name,
-                        share * 100.0,
-                        bound.layer,
-                        bound.upper
-                    ));
-                }
-            }
-            let unknown: f64 = suite.inputs.iter().map(InputRecord::unknown).sum();
-            suites.push(SuiteReport {
-                name: suite.name.clone(),
-                inputs: suite.inputs.len(),
-                criteria: Criteria {
-                    snpc: suite.snpc.value(),
-                    anpc: suite.anpc.value(),
-                },
-                classes: self.classes(suite),
-                beyond,
-                unknown: (!suite.inputs.is_empty()).then(|| unknown / suite.inputs.len() as f64),
-                incorrect: suite
-                    .inputs
-                    .iter()
-                    .filter(|input| more_similar(input.other_similarity, input.similarity))
-                    .count(),
-            });
-        }
-        let together = self.together().filter(|_| self.suites().len() > 1);
-        let first = self.suites().first();
-        CoverageReport {
-            suites,
-            together: together.map(|(snpc, anpc)| Criteria {
-                snpc: snpc.value(),
-                anpc: anpc.value(),
-            }),
-            buckets: Criteria {
-                snpc: first.map_or(0, |suite| suite.snpc.space().total()),
-                anpc: first.map_or(0, |suite| suite.anpc.space().total()),
-            },
-            warnings,
-        }
-    }
-
-    /// Writes where every input is in the decision graph, as arrays of an npz file: `suite`,
-    /// `prediction`, `nearest`, `similarity`, `unknown`, `other` and `incorrect`. Clusters are those
-    /// of the graph, -1 for none.
-    pub fn write_inputs(&self, path: impl Into<PathBuf>) -> Result<(), Error> {
-        let mut writer = NpzWriter::create(path, Compression::Stored)?;
-        let whole = ["suite", "prediction", "nearest", "other"];
-        let real = ["similarity", "unknown", "incorrect"];
-        let mut columns = Vec::new();
-        for name in whole {
-            columns.push(writer.array::<i64>(name, &[])?);
-        }
-        let mut numbers = Vec::new();
-        for name in real {
-            numbers.push(writer.array::<f64>(name, &[])?);
-        }
-        let cluster = |cluster: u32| match cluster {
-            NO_CLUSTER => -1,
-            cluster => i64::from(cluster),
-        };
-        for (number, suite) in self.suites().iter().enumerate() {
-            for input in &suite.inputs {
-                let values = [
-                    number as i64,
-                    i64::from(input.prediction),
-                    cluster(input.nearest),
-                    cluster(input.other),
-                ];
-                for (column, value) in columns.iter().zip(values) {
-                    writer.append(column, &[value])?;
-                }
-                let values = [input.similarity, input.unknown(), input.incorrect()];
-                for (column, value) in numbers.iter().zip(values) {
-                    writer.append(column, &[value])?;
-                }
-            }
-        }
-        Ok(writer.finish()?)
-    }
-
-    fn classes(&self, suite: &Suite) -> Vec<ClassCoverage> {
-        let mut start = 0;
-        let record = self.record();
-        let mut classes = Vec::new();
-        for (class, &(planned, clusters)) in record.classes.iter().enumerate() {
-            let value = |coverage: &npcov_paths::Coverage| {
-                let space = coverage.space();
-                let all = planned * space.layers * usize::from(space.buckets);
-                let pairs = (start..start + clusters)
-                    .flat_map(|cluster| (0..space.layers).map(move |layer| (cluster, layer)));
-                let covered: usize = pairs.map(|(c, l)| coverage.covered_at(c, l)).sum();
-                if all == 0 {
-                    0.0
-                } else {
-                    covered as f64 / all as f64
-                }
-            };
-            let of_class = |input: &&InputRecord| input.prediction as usize == class;
-            classes.push(ClassCoverage {
-                class,
-                name: record.class_names.get(class).cloned().flatten(),
-                inputs: suite.inputs.iter().filter(of_class).count(),
-                criteria: Criteria {
-                    snpc: value(&suite.snpc),
-                    anpc: value(&suite.anpc),
-                },
-            });
-            start += clusters;
-        }
-        classes
-    }
+    })
 }

@@ -1,5 +1,6 @@
 //! Why a verb cannot be carried out.
 
+use npcov_criteria::CriterionError;
 use npcov_data::DataError;
 use npcov_engine::EngineError;
 use npcov_graph::{GraphError, OpError};
@@ -165,6 +166,24 @@ pub enum Error {
         start: usize,
         /// The one behind the last.
         end: usize,
+    },
+    /// A criterion cannot be measured.
+    #[error("{criterion}: {source}")]
+    Criterion {
+        /// The criterion.
+        criterion: String,
+        /// Why not.
+        source: CriterionError,
+    },
+    /// A decision graph has nothing for a criterion that must be fitted to training data.
+    #[error("`{graph}` has nothing that `{criterion}` was fitted to; it has {has}")]
+    NotFitted {
+        /// The decision graph.
+        graph: String,
+        /// The criterion.
+        criterion: String,
+        /// The criteria that it has something for.
+        has: String,
     },
     /// No state is given.
     #[error("there is nothing to merge")]

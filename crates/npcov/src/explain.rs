@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use npcov_data::{Element, Loader};
-use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Target};
+use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Tap, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -150,6 +150,10 @@ pub struct ExplainSettings {
     pub input: bool,
     /// Whether the activations of the path layers are given as well.
     pub activations: bool,
+    /// What else is given of path layers.
+    pub taps: Vec<Tap>,
+    /// The path layer whose importance is given as well.
+    pub importance: Option<usize>,
 }
 
 /// A network that explains its logits.
@@ -325,16 +329,7 @@ impl<'a> Explainer<'a> {
     /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
     pub(crate) fn row<'b>(&self, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
         let place = index - batch.rows.start;
-        let mut row = Row {
-            logits: &[],
-            prediction: 0,
-            explained: 0,
-            seed: 0.0,
-            seed_is_one: false,
-            layers: Vec::new(),
-            activations: Vec::new(),
-            input: None,
-        };
+        let mut row = Row::default();
         let outputs = self.tracer.outputs().iter().zip(&batch.outputs);
         for ((output, values), len) in outputs.zip(self.tracer.output_lens()) {
             let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
@@ -350,7 +345,12 @@ impl<'a> Explainer<'a> {
                 }
                 Output::Relevance(_) => row.layers.push(values),
                 Output::Tap(_) if !is_finite => return Err(Error::NotFinite { row: index }),
-                Output::Tap(_) => row.activations.push(values),
+                Output::Tap(tap) if *tap == Tap::activation(tap.layer) => {
+                    row.activations.push(values);
+                }
+                Output::Tap(_) => row.taps.push(values),
+                // A z-rule divides by sums that may be zero: what is not finite counts for nothing.
+                Output::Importance(_) => row.importance = Some(values),
                 Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
                 Output::InputRelevance => row.input = Some(values),
                 _ => {}
@@ -372,6 +372,8 @@ impl ExplainSettings {
             target: self.class.map_or(Target::Predicted, Target::Class),
             activations: self.activations,
             input: self.input,
+            taps: self.taps.clone(),
+            importance: self.importance,
         }
     }
 }
@@ -392,6 +394,7 @@ impl Explained {
 }
 
 /// One input's results.
+#[derive(Default)]
 pub(crate) struct Row<'b> {
     pub(crate) logits: &'b [f32],
     pub(crate) prediction: usize,
@@ -402,6 +405,10 @@ pub(crate) struct Row<'b> {
     pub(crate) layers: Vec<&'b [f32]>,
     /// By path layer, one activation per neuron, when they are computed.
     pub(crate) activations: Vec<&'b [f32]>,
+    /// What else was asked for of path layers, in that order.
+    pub(crate) taps: Vec<&'b [f32]>,
+    /// The importances of a layer's neurons, when they are computed.
+    pub(crate) importance: Option<&'b [f32]>,
     input: Option<&'b [f32]>,
 }
 

@@ -35,34 +35,41 @@ mod artefact;
 mod build;
 mod compile;
 mod cover;
+mod coverage_report;
 mod error;
 mod explain;
+mod fitting;
 mod graph_inspection;
 mod heatmap;
 mod inspect;
 mod masked;
+mod measures;
 mod method;
 mod network;
 mod paths;
 mod placement;
 mod predict;
+mod probe;
+mod ruler;
 mod shards;
 mod trace_file;
 mod tracer;
 mod tune;
 
 pub use artefact::{
-    ClassRecord, CoverageState, DataRecord, ExtractionRecord, GraphFile, GraphRecord, InputRecord,
-    Kind, LayerRecord, ModelRecord, PreprocessingRecord, SelectorRecord, StateRecord, Suite,
-    SuiteRecord,
+    ClassRecord, CoverageState, CriterionRecord, DataRecord, ExtractionRecord, GraphFile,
+    GraphRecord, InputRecord, Kind, LayerRecord, ModelRecord, NO_LABEL, PreprocessingRecord,
+    SelectorRecord, StateRecord, Suite, SuiteRecord,
 };
 pub use build::{
     AUTO_QUANTILE, AnpcBound, AnpcRecord, AnpcUpper, BuildSettings, PAPER_UPPER, PerClass, Source,
     build,
 };
 pub use compile::{Compilation, ProgramKind, compile};
-pub use cover::{
-    ClassCoverage, CoverageReport, Criteria, Ruler, SuiteReport, SuiteSource, cover, merge,
+pub use cover::{SuiteSource, cover, merge};
+pub use coverage_report::{
+    ClassCoverage, ClusterCoverage, Contribution, CoverageReport, LayerCoverage, SuiteReport,
+    Values, Yardsticks,
 };
 pub use error::Error;
 pub use explain::{
@@ -75,11 +82,13 @@ pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
 };
 pub use masked::MaskedNetwork;
+pub use measures::default_criteria;
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions};
-pub use paths::{PathBatch, PathExtractor};
+pub use paths::{Extras, PathBatch, PathExtractor};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
 pub use predict::{ClassResult, Predictions, predict};
+pub use ruler::Ruler;
 pub use shards::Event;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};
@@ -88,6 +97,7 @@ pub use tune::{
     TuneSettings, Tuning, tune,
 };
 
+pub use npcov_criteria as criteria;
 pub use npcov_data as data;
 pub use npcov_engine as engine;
 pub use npcov_graph as graph;

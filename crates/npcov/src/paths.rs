@@ -5,7 +5,8 @@ use std::ops::Range;
 use npcov_data::Loader;
 use npcov_graph::Ending;
 use npcov_paths::choices::Seed;
-use npcov_paths::{BitRows, Choices, Layout, PathRule, bits};
+use npcov_paths::{BitRows, Choices, Input, Layout, PathRule, bits};
+use npcov_program::Tap;
 
 use crate::error::Error;
 use crate::explain::{ExplainSettings, Explainer, Row};
@@ -29,10 +30,63 @@ pub struct PathBatch {
     pub rows: Range<usize>,
     /// The predicted classes.
     pub predictions: Vec<u32>,
-    /// The critical decision paths.
+    /// The logits, inputs one after the other.
+    pub logits: Vec<f32>,
+    /// The critical decision paths; no rows where they are not extracted.
     pub paths: BitRows,
     /// One activation for each neuron of all layers, inputs one after the other.
     pub activations: Vec<f32>,
+    /// What [`Extras`] name, for each tap inputs one after the other.
+    pub taps: Vec<Vec<f32>>,
+    /// One importance for each neuron of the layer that [`Extras`] name, inputs one after the
+    /// other.
+    pub importance: Vec<f32>,
+}
+
+/// What is extracted besides paths and activations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extras {
+    /// Other numbers of path layers. Activations are there in any case.
+    pub taps: Vec<Tap>,
+    /// A layer whose neurons' importance is wanted.
+    pub importance: Option<usize>,
+}
+
+impl PathBatch {
+    /// An input, as it is held against a decision graph.
+    pub(crate) fn input(&self, place: usize) -> Input<'_> {
+        let neurons = self.activations.len() / self.rows.len().max(1);
+        Input {
+            class: self.predictions[place] as usize,
+            path: self.paths.row(place),
+            activations: &self.activations[place * neurons..(place + 1) * neurons],
+        }
+    }
+
+    /// Makes room for other inputs.
+    pub(crate) fn clear(&mut self, rows: Range<usize>) {
+        self.rows = rows;
+        self.predictions.clear();
+        self.logits.clear();
+        self.activations.clear();
+        self.taps.iter_mut().for_each(Vec::clear);
+        self.importance.clear();
+    }
+
+    /// Adds the next input, but for its path.
+    pub(crate) fn push(&mut self, row: &Row<'_>) {
+        self.predictions.push(row.prediction as u32);
+        self.logits.extend_from_slice(row.logits);
+        for activations in &row.activations {
+            self.activations.extend_from_slice(activations);
+        }
+        self.taps.resize_with(row.taps.len(), Vec::new);
+        for (tap, values) in self.taps.iter_mut().zip(&row.taps) {
+            tap.extend_from_slice(values);
+        }
+        self.importance
+            .extend_from_slice(row.importance.unwrap_or(&[]));
+    }
 }
 
 impl<'n> PathExtractor<'n> {
@@ -43,9 +97,22 @@ impl<'n> PathExtractor<'n> {
         choices: &Choices,
         alpha: &[f64],
     ) -> Result<PathExtractor<'n>, Error> {
+        PathExtractor::with_extras(network, method, choices, alpha, &Extras::default())
+    }
+
+    /// The same, with more than paths and activations.
+    pub fn with_extras(
+        network: &'n Network,
+        method: &Method,
+        choices: &Choices,
+        alpha: &[f64],
+        extras: &Extras,
+    ) -> Result<PathExtractor<'n>, Error> {
         let settings = ExplainSettings {
             method: method.clone(),
             activations: true,
+            taps: extras.taps.clone(),
+            importance: extras.importance,
             ..ExplainSettings::default()
         };
         PathExtractor::explaining(Explainer::new(network, &settings)?, choices, alpha)
@@ -126,16 +193,11 @@ impl<'n> PathExtractor<'n> {
 
     /// The paths of a batch of the [tracer](PathExtractor::tracer)'s results.
     pub fn extract(&self, batch: &Batch, out: &mut PathBatch) -> Result<(), Error> {
-        out.rows = batch.rows.clone();
-        out.predictions.clear();
-        out.activations.clear();
+        out.clear(batch.rows.clone());
         out.paths = BitRows::zeros(self.layout.width(), batch.rows.len());
         for (place, index) in batch.rows.clone().enumerate() {
             let row = self.explainer.row(batch, index)?;
-            out.predictions.push(row.prediction as u32);
-            for activations in &row.activations {
-                out.activations.extend_from_slice(activations);
-            }
+            out.push(&row);
             if let Some(rule) = self.rules.get(row.prediction) {
                 self.select(&row, rule, out.paths.row_mut(place));
             }

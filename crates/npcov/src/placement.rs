@@ -3,10 +3,10 @@
 use npcov_paths::{ClusterView, Observation, bits};
 use serde::{Deserialize, Serialize};
 
-use crate::cover::Ruler;
 use crate::error::Error;
 use crate::explain::Explanation;
 use crate::paths::{PathBatch, PathExtractor};
+use crate::ruler::Ruler;
 
 /// The critical decision path of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

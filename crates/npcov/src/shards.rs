@@ -1,8 +1,9 @@
 //! Extracting paths shard by shard, so that nothing finished is ever done again.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use npcov_criteria::{Training, TrainingError};
 use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::{BitRows, Layout, TrainingActivations, TrainingPaths};
@@ -10,7 +11,8 @@ use npcov_paths::{BitRows, Layout, TrainingActivations, TrainingPaths};
 use crate::artefact::parts::{SHARD, shards};
 use crate::artefact::{Kind, PartsFolder, graph_file, metadata};
 use crate::error::Error;
-use crate::paths::{PathBatch, PathExtractor};
+use crate::paths::PathBatch;
+use crate::probe::Probe;
 
 /// What a long piece of work tells while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +23,30 @@ pub enum Event {
     Inputs(usize),
     /// The inputs are finished, and clusters are being found.
     Clustering,
+    /// Clusters are found, and criteria are being fitted to the training data.
+    Fitting,
 }
 
-/// Extracts the paths of a range and hands on those shards that `is_done` does not know yet.
+/// Takes what is extracted of inputs.
+pub(crate) trait Sink {
+    /// Some inputs of a shard, as soon as they are there: these are the places in the batch.
+    fn inputs(&mut self, _batch: &PathBatch, _places: Range<usize>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// A whole shard, without what [`PathBatch::taps`] hold.
+    fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error>;
+}
+
+/// Extracts what there is of a range and hands on those shards that `is_done` does not know yet.
 pub(crate) fn extract_shards(
-    extractor: &PathExtractor<'_>,
+    probe: &Probe<'_>,
     data: &Loader,
     range: Range<usize>,
     threads: usize,
     is_done: impl Fn(usize, Range<usize>) -> bool,
     on: &mut dyn FnMut(Event),
-    mut finish: impl FnMut(usize, &PathBatch) -> Result<(), Error>,
+    sink: &mut dyn Sink,
 ) -> Result<(), Error> {
     let (done, missing): (Vec<_>, Vec<_>) =
         shards(range.clone()).partition(|(i, rows)| is_done(*i, rows.clone()));
@@ -48,16 +63,20 @@ pub(crate) fn extract_shards(
         }
     }
     for run in runs {
-        let mut shard = PathBatch::empty(extractor.layout(), run.start);
-        extractor.run::<Error>(data, run.clone(), threads, |batch| {
+        let mut shard = PathBatch::empty(run.start);
+        probe.run::<Error>(data, run.clone(), threads, |batch| {
             on(Event::Inputs(batch.rows.len()));
-            shard.append(batch);
             // Micro-batches of models with a batch size of their own may reach into the next one.
-            while shard.rows.len() >= SHARD || (shard.rows.end == run.end && !shard.rows.is_empty())
-            {
-                let rest = shard.split_off(SHARD.min(shard.rows.len()));
-                finish((shard.rows.start - range.start) / SHARD, &shard)?;
-                shard = rest;
+            let mut place = 0;
+            while place < batch.rows.len() {
+                let end = batch.rows.len().min(place + SHARD - shard.rows.len());
+                sink.inputs(batch, place..end)?;
+                shard.append(batch, place..end);
+                place = end;
+                if shard.rows.len() == SHARD || shard.rows.end == run.end {
+                    sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
+                    shard = PathBatch::empty(shard.rows.end);
+                }
             }
             Ok(())
         })?;
@@ -66,104 +85,192 @@ pub(crate) fn extract_shards(
 }
 
 impl PathBatch {
-    fn empty(layout: &Layout, start: usize) -> PathBatch {
+    fn empty(start: usize) -> PathBatch {
         PathBatch {
             rows: start..start,
-            paths: BitRows::new(layout.width()),
             ..PathBatch::default()
         }
     }
 
-    fn append(&mut self, next: &PathBatch) {
-        self.rows.end = next.rows.end;
-        self.predictions.extend_from_slice(&next.predictions);
-        self.activations.extend_from_slice(&next.activations);
-        next.paths.rows().for_each(|row| self.paths.push(row));
-    }
-
-    /// Keeps the first `count` inputs, and gives the others.
-    fn split_off(&mut self, count: usize) -> PathBatch {
-        let neurons = self.activations.len() / self.rows.len().max(1);
-        let middle = self.rows.start + count;
-        let rows = |range: Range<usize>| -> Vec<u32> { range.map(|row| row as u32).collect() };
-        let rest = PathBatch {
-            rows: middle..self.rows.end,
-            predictions: self.predictions.split_off(count),
-            activations: self.activations.split_off(count * neurons),
-            paths: self.paths.gather(&rows(count..self.paths.len())),
+    /// Adds some inputs of a batch that follow, without their taps.
+    fn append(&mut self, next: &PathBatch, places: Range<usize>) {
+        if self.rows.is_empty() {
+            self.paths = BitRows::new(next.paths.width());
+        }
+        self.rows.end += places.len();
+        self.predictions
+            .extend_from_slice(&next.predictions[places.clone()]);
+        let inputs = next.rows.len().max(1);
+        let numbers = |numbers: &[f32]| {
+            let each = numbers.len() / inputs;
+            places.start * each..places.end * each
         };
-        self.paths = self.paths.gather(&rows(0..count));
-        self.rows.end = middle;
-        rest
+        self.logits
+            .extend_from_slice(&next.logits[numbers(&next.logits)]);
+        self.activations
+            .extend_from_slice(&next.activations[numbers(&next.activations)]);
+        self.importance
+            .extend_from_slice(&next.importance[numbers(&next.importance)]);
+        places.for_each(|place| self.paths.push(next.paths.row(place)));
     }
 }
 
 /// The shards of training inputs, in the folder of a decision graph's parts.
 pub(crate) struct TrainingShards {
-    layout: Layout,
-    range: Range<usize>,
+    form: ShardForm,
     readers: Vec<SafetensorsReader>,
+    predictions: Vec<u32>,
+    labels: Option<Vec<i64>>,
+    importance: Vec<f64>,
 }
 
-impl TrainingShards {
+/// What shards of training inputs hold.
+#[derive(Clone)]
+pub(crate) struct ShardForm {
+    pub(crate) layout: Layout,
+    /// Number of logits.
+    pub(crate) logits: usize,
+    /// The layer whose importance is summed up.
+    pub(crate) importance: Option<usize>,
+}
+
+impl ShardForm {
     /// The file of a shard.
-    pub(crate) fn file(parts: &PartsFolder, index: usize) -> PathBuf {
+    fn file(parts: &PartsFolder, index: usize) -> PathBuf {
         parts.file(&format!("paths-{index:06}"))
     }
 
     /// Whether a shard is there and whole.
-    pub(crate) fn is_done(parts: &PartsFolder, layout: &Layout, i: usize, inputs: usize) -> bool {
-        let Ok(reader) = SafetensorsReader::open(TrainingShards::file(parts, i)) else {
+    pub(crate) fn is_done(&self, parts: &PartsFolder, i: usize, inputs: usize) -> bool {
+        let Ok(reader) = SafetensorsReader::open(ShardForm::file(parts, i)) else {
             return false;
         };
-        specs(layout, inputs)
+        self.specs(inputs)
             .iter()
             .all(|spec| reader.tensor(&spec.name) == Some(spec))
     }
 
-    /// Writes a shard.
-    pub(crate) fn write(file: &Path, layout: &Layout, shard: &PathBatch) -> Result<(), Error> {
+    fn important(&self) -> usize {
+        self.importance
+            .map_or(0, |layer| self.layout.neurons(layer))
+    }
+
+    fn specs(&self, inputs: usize) -> Vec<TensorSpec> {
+        let mut specs = graph_file::row_specs(&self.layout, "path", inputs);
+        specs.push(TensorSpec::of::<u32>("prediction", &[inputs]));
+        let neurons = self.layout.total_neurons();
+        specs.push(TensorSpec::of::<f32>("activation", &[inputs, neurons]));
+        specs.push(TensorSpec::of::<f32>("logits", &[inputs, self.logits]));
+        specs.push(TensorSpec::of::<f64>("importance", &[self.important()]));
+        specs
+    }
+}
+
+/// Writes the shards of training inputs.
+pub(crate) struct ShardWriter<'a> {
+    pub(crate) form: &'a ShardForm,
+    pub(crate) parts: &'a PartsFolder,
+    /// By position in the dataset.
+    pub(crate) labels: Option<&'a [i64]>,
+}
+
+impl Sink for ShardWriter<'_> {
+    fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
         let range = [shard.rows.start, shard.rows.end];
         let metadata = metadata(Kind::TrainingShard, &serde_json::json!({ "range": range }))?;
-        let specs = specs(layout, shard.rows.len());
+        let specs = self.form.specs(shard.rows.len());
+        let file = ShardForm::file(self.parts, index);
         let mut writer = SafetensorsWriter::create(file, &metadata, &specs)?;
         writer.append("prediction", &shard.predictions)?;
         writer.append("activation", &shard.activations)?;
-        graph_file::append_rows(&mut writer, layout, "path", &shard.paths)?;
+        writer.append("logits", &shard.logits)?;
+        graph_file::append_rows(&mut writer, &self.form.layout, "path", &shard.paths)?;
+        let mut sums = vec![0.0; self.form.important()];
+        let rows = shard.importance.chunks_exact(sums.len().max(1));
+        for ((row, &prediction), importance) in shard.rows.clone().zip(&shard.predictions).zip(rows)
+        {
+            let label = self.labels.and_then(|labels| labels.get(row));
+            let is_correct = label.is_none_or(|&label| label == i64::from(prediction));
+            for (sum, &x) in sums.iter_mut().zip(importance) {
+                if is_correct && x.is_finite() {
+                    *sum += f64::from(x);
+                }
+            }
+        }
+        writer.append("importance", &sums)?;
         Ok(writer.finish()?)
     }
+}
 
+impl TrainingShards {
     /// Opens all shards of a range.
     pub(crate) fn open(
         parts: &PartsFolder,
-        layout: &Layout,
+        form: &ShardForm,
         range: Range<usize>,
+        labels: Option<Vec<i64>>,
     ) -> Result<TrainingShards, Error> {
-        let readers = shards(range.clone())
-            .map(|(i, _)| SafetensorsReader::open(TrainingShards::file(parts, i)));
-        Ok(TrainingShards {
-            readers: readers.collect::<Result<_, _>>()?,
-            layout: layout.clone(),
-            range,
-        })
-    }
-
-    /// All paths, with the labels of their inputs.
-    pub(crate) fn paths(&self, labels: Option<Vec<i64>>) -> Result<TrainingPaths, Error> {
-        let mut training = TrainingPaths {
-            layout: self.layout.clone(),
-            paths: BitRows::new(self.layout.width()),
+        let mut training = TrainingShards {
+            form: form.clone(),
+            readers: Vec::new(),
             predictions: Vec::new(),
             labels,
+            importance: vec![0.0; form.important()],
         };
-        for (reader, (_, rows)) in self.readers.iter().zip(shards(self.range.clone())) {
+        for (i, _) in shards(range) {
+            let reader = SafetensorsReader::open(ShardForm::file(parts, i))?;
             training
                 .predictions
                 .extend(reader.read::<u32>("prediction")?);
-            let paths = graph_file::read_rows(reader, &self.layout, "path", rows.len())?;
+            let sums: Vec<f64> = reader.read("importance")?;
+            let totals = training.importance.iter_mut().zip(sums);
+            totals.for_each(|(total, sum)| *total += sum);
+            training.readers.push(reader);
+        }
+        Ok(training)
+    }
+
+    /// All paths, with the labels of their inputs.
+    pub(crate) fn paths(&self) -> Result<TrainingPaths, Error> {
+        let layout = &self.form.layout;
+        let mut training = TrainingPaths {
+            layout: layout.clone(),
+            paths: BitRows::new(layout.width()),
+            predictions: self.predictions.clone(),
+            labels: self.labels.clone(),
+        };
+        let starts = (0..self.predictions.len()).step_by(SHARD);
+        for (reader, start) in self.readers.iter().zip(starts) {
+            let inputs = SHARD.min(self.predictions.len() - start);
+            let paths = graph_file::read_rows(reader, layout, "path", inputs)?;
             paths.rows().for_each(|row| training.paths.push(row));
         }
         Ok(training)
+    }
+
+    /// The inputs of each shard.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        shards(0..self.predictions.len()).map(|(_, range)| range)
+    }
+
+    /// Some inputs of one shard as they were extracted; paths come from elsewhere.
+    pub(crate) fn batch(&self, inputs: Range<usize>, paths: BitRows) -> Result<PathBatch, Error> {
+        let mut activations = vec![0.0; inputs.len() * self.form.layout.total_neurons()];
+        let mut logits = vec![0.0; inputs.len() * self.form.logits];
+        if let Some(reader) = self.readers.get(inputs.start / SHARD) {
+            let start = inputs.start % SHARD;
+            let rows = start..start + inputs.len();
+            reader.read_rows("activation", rows.clone(), &mut activations)?;
+            reader.read_rows("logits", rows, &mut logits)?;
+        }
+        Ok(PathBatch {
+            predictions: self.predictions[inputs.clone()].to_vec(),
+            rows: inputs,
+            logits,
+            paths,
+            activations,
+            ..PathBatch::default()
+        })
     }
 }
 
@@ -179,12 +286,30 @@ impl TrainingActivations for TrainingShards {
     }
 }
 
-fn specs(layout: &Layout, inputs: usize) -> Vec<TensorSpec> {
-    let mut specs = graph_file::row_specs(layout, "path", inputs);
-    specs.push(TensorSpec::of::<u32>("prediction", &[inputs]));
-    specs.push(TensorSpec::of::<f32>(
-        "activation",
-        &[inputs, layout.total_neurons()],
-    ));
-    specs
+impl Training for TrainingShards {
+    fn predictions(&self) -> &[u32] {
+        &self.predictions
+    }
+
+    fn labels(&self) -> Option<&[i64]> {
+        self.labels.as_deref()
+    }
+
+    fn read(
+        &self,
+        inputs: Range<usize>,
+        neurons: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        for (input, row) in inputs.zip(out.chunks_exact_mut(neurons.len().max(1))) {
+            if let Some(reader) = self.readers.get(input / SHARD) {
+                reader.read_row_part("activation", input % SHARD, neurons.clone(), row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn importance(&self, layer: usize) -> Option<&[f64]> {
+        (self.form.importance == Some(layer)).then_some(&self.importance[..])
+    }
 }

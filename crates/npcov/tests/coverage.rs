@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::decision::choices::Buckets;
-use npcov::decision::{Choices, Clusters, Coverage, NO_CLUSTER, Preset};
+use npcov::decision::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::Output;
 use npcov::{
     AnpcUpper, BuildSettings, CoverageState, Error, ExplainSettings, Explainer, GraphFile,
@@ -18,6 +18,10 @@ use npcov::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// Where the states of these criteria are among those of all.
+const SNPC: usize = 0;
+const ANPC: usize = 1;
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -95,6 +99,13 @@ impl Case {
         let output = self.path("state.npcov");
         let state = npcov::cover(ruler, &suites, ruler.state(), &output, 2, &mut |_| {}).unwrap();
         state.suites()[0].clone()
+    }
+
+    /// What the suite that was measured last is worth by a criterion.
+    fn value(&self, name: &str) -> f64 {
+        let state = CoverageState::read(self.path("state.npcov")).unwrap();
+        let report = state.report().unwrap();
+        report.suites[0].criteria.get(name).unwrap()
     }
 
     /// Everything that the definitions speak of, for each input.
@@ -457,17 +468,24 @@ fn twin(model: &str, rule: Rule, parameters: Parameters) {
             }
         }
     }
-    for (name, found, twin, buckets) in [
-        ("SNPC", &suite.snpc, snpc, snpc_buckets),
-        ("ANPC", &suite.anpc, anpc, anpc_buckets),
+    for (name, place, twin, buckets) in [
+        ("SNPC", SNPC, snpc, snpc_buckets),
+        ("ANPC", ANPC, anpc, anpc_buckets),
     ] {
-        let mut covered = Coverage::new(found.space());
-        for &(cluster, layer, bucket) in &twin {
-            covered.cover(cluster as usize, layer, bucket);
-        }
-        assert!(*found == covered, "{name}: other buckets");
+        let found = suite.states[place].set("buckets");
+        // A slot below the first bucket is that of disjoint paths.
+        let slot = |&(cluster, layer, bucket): &(u32, usize, u16)| {
+            let slots = usize::from(buckets) + 1;
+            (cluster as usize * layers + layer) * slots + usize::from(bucket)
+        };
+        let covered: BTreeSet<usize> = twin.iter().map(slot).collect();
+        assert!(
+            found.iter().eq(covered.iter().copied()),
+            "{name}: other buckets"
+        );
         let all = classes * clusters * layers * usize::from(buckets);
-        assert_eq!(found.value(), twin.len() as f64 / all as f64, "{name}");
+        let value = twin.len() as f64 / all as f64;
+        assert_eq!(case.value(&name.to_lowercase()), value, "{name}");
         assert!(
             twin.len() > 100,
             "{name}: only {} buckets, too few to tell",
@@ -538,19 +556,18 @@ fn a_suite_covers_what_its_parts_cover() {
             case.cover(&ruler, 100..middle),
             case.cover(&ruler, middle..700),
         );
-        for (all, first, second) in [
-            (&all.snpc, &first.snpc, &second.snpc),
-            (&all.anpc, &first.anpc, &second.anpc),
-        ] {
-            let mut both = first.clone();
-            both.merge(second);
-            assert_eq!(&both, all);
-            assert!(all.value() >= first.value().max(second.value()));
-            assert!(all.covered() <= first.covered() + second.covered());
+        for place in [SNPC, ANPC] {
+            let covered = |suite: &Suite| suite.states[place].set("buckets").count();
+            let parts = [covered(&first), covered(&second)];
+            assert!(covered(&all) >= parts[0].max(parts[1]));
+            assert!(covered(&all) <= parts[0] + parts[1]);
         }
-        let counts = first.distances.iter().zip(&second.distances);
-        let counts: Vec<u64> = counts.map(|(a, b)| a + b).collect();
-        assert_eq!(counts, all.distances);
+        let pairs = first.states.iter().zip(&second.states).zip(&all.states);
+        for ((first, second), all) in pairs {
+            let mut both = first.clone();
+            both.append(second).unwrap();
+            assert_eq!(&both, all);
+        }
         assert_eq!([first.inputs, second.inputs].concat(), all.inputs);
     }
 }
@@ -559,17 +576,17 @@ fn a_suite_covers_what_its_parts_cover() {
 fn a_longer_suite_covers_no_less() {
     let (case, graph) = small();
     let ruler = Ruler::open(graph.path(), None).unwrap();
-    let mut before = (0, 0);
+    let mut before = [0, 0];
     for end in [61, 70, 100, 200, 500, 1000] {
         let suite = case.cover(&ruler, 60..end);
-        let covered = (suite.snpc.covered(), suite.anpc.covered());
+        let covered = [SNPC, ANPC].map(|i| suite.states[i].set("buckets").count());
         assert!(
-            covered.0 >= before.0 && covered.1 >= before.1,
+            covered[0] >= before[0] && covered[1] >= before[1],
             "{end}: {covered:?}"
         );
         before = covered;
     }
-    assert!(before.0 > 50 && before.1 > 50, "{before:?}");
+    assert!(before[0] > 50 && before[1] > 50, "{before:?}");
 }
 
 #[test]
@@ -632,14 +649,13 @@ fn use_graph(case: &Case, file: &PathBuf) -> Result<(), Error> {
     let output = case.path("used.npcov");
     let suites = [case.suite("suite", 0..3)];
     let state = npcov::cover(&ruler, &suites, ruler.state(), &output, 1, &mut |_| {})?;
-    state.report();
+    state.report()?;
     Ok(())
 }
 
 fn use_state(file: &PathBuf) -> Result<(), Error> {
     let state = CoverageState::read(file)?;
-    state.report();
-    state.together();
+    state.report()?;
     npcov::merge(std::slice::from_ref(file), Some("all"))?;
     Ok(())
 }

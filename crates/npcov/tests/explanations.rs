@@ -27,6 +27,8 @@ const WITH_INPUT: ExplainOptions = ExplainOptions {
     target: Target::Predicted,
     activations: false,
     input: true,
+    taps: Vec::new(),
+    importance: None,
 };
 
 /// The bits of all outputs for rows `range`, row by row.

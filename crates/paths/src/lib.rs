@@ -4,7 +4,7 @@
 //! of training inputs become a [`DecisionGraph`]: for each class clusters ([`kmeans`]), and for each
 //! cluster an abstract path, the neurons that its members share. A [`Meter`] holds an input against
 //! the graph and finds the buckets that it covers: of similarity to abstract paths (SNPC), and of
-//! distance to the activations of training inputs (ANPC). [`Coverage`] is a set of buckets.
+//! distance to the activations of training inputs (ANPC).
 //!
 //! ```
 //! use npcov_paths::{BitRows, Choices, DecisionGraph, Input, KMeans, Layout, Learning, Meter};
@@ -37,20 +37,18 @@
 //! let meter = Meter::new(&graph, &choices, &[]);
 //! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4] };
 //! let Ok(observation) = meter.observe(input, &NoActivations);
-//! let mut snpc = meter.snpc();
-//! meter.cover_snpc(&mut snpc, &observation);
-//! // The path shares one of three neurons: one of 200 buckets is covered.
-//! assert_eq!((observation.nearest, snpc.value()), (Some((0, 1.0 / 3.0)), 0.005));
+//! // The path shares one of three neurons: it lies in the 67th of 200 buckets.
+//! assert_eq!(observation.nearest, Some((0, 1.0 / 3.0)));
+//! assert_eq!(observation.clusters[0].layers[0].1, Some(67));
 //! ```
 //!
 //! The crate knows neither models nor files: `npcov` extracts relevances with an engine, keeps
-//! activations on disk, and stores graphs and coverage.
+//! activations on disk, and stores graphs. What a suite covers is counted by `npcov-criteria`.
 
 mod abstraction;
 pub mod bits;
 mod bucket;
 pub mod choices;
-mod coverage;
 mod critical;
 mod graph;
 pub mod kmeans;
@@ -61,7 +59,6 @@ mod similarity;
 pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
 pub use choices::{Choices, Preset};
-pub use coverage::{Coverage, Space};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassNode, ClassParameters, Clusters, DecisionGraph, InvalidGraph, Learning, NO_CLUSTER, Parts,

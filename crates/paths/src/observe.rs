@@ -2,8 +2,7 @@
 
 use crate::bits;
 use crate::bucket::{distance_bucket, similarity_bucket};
-use crate::choices::{AnpcClusters, AnpcCounted, Choices, Neighbour, Norm};
-use crate::coverage::{Coverage, Space};
+use crate::choices::{AnpcClusters, Choices, Neighbour, Norm};
 use crate::graph::DecisionGraph;
 use crate::layout::Layout;
 use crate::similarity::{Comparison, Jaccard, more_similar};
@@ -96,54 +95,6 @@ impl<'g> Meter<'g> {
             graph,
             choices,
             anpc,
-        }
-    }
-
-    /// Nothing is covered of SNPC.
-    pub fn snpc(&self) -> Coverage {
-        self.nothing(
-            self.graph.layout().layers(),
-            self.choices.snpc_buckets.get(),
-        )
-    }
-
-    /// Nothing is covered of ANPC.
-    pub fn anpc(&self) -> Coverage {
-        self.nothing(self.anpc.len(), self.choices.anpc_buckets.get())
-    }
-
-    fn nothing(&self, layers: usize, buckets: u16) -> Coverage {
-        Coverage::new(Space {
-            clusters: self.graph.clusters(),
-            planned: self.graph.planned_clusters(),
-            layers,
-            buckets,
-        })
-    }
-
-    /// Adds what an input exercises to a coverage of SNPC.
-    pub fn cover_snpc(&self, coverage: &mut Coverage, observation: &Observation) {
-        for view in &observation.clusters {
-            for (layer, (_, bucket)) in view.layers.iter().enumerate() {
-                if let Some(bucket) = bucket {
-                    coverage.cover(view.cluster, layer, *bucket);
-                }
-            }
-        }
-    }
-
-    /// Adds what an input exercises to a coverage of ANPC.
-    pub fn cover_anpc(&self, coverage: &mut Coverage, observation: &Observation) {
-        let first = match self.choices.anpc_counted {
-            AnpcCounted::AllLayers => 0,
-            AnpcCounted::LastLayer => self.anpc.len().saturating_sub(1),
-        };
-        for view in &observation.clusters {
-            for (layer, (_, bucket)) in view.distances.iter().enumerate().skip(first) {
-                if let Some(bucket) = bucket {
-                    coverage.cover(view.cluster, layer, *bucket);
-                }
-            }
         }
     }
 
@@ -376,30 +327,27 @@ mod tests {
                 activations: &[0.0; 6],
             };
             let Ok(observation) = meter.observe(input, &Rows(vec![]));
-            let mut coverage = meter.snpc();
-            meter.cover_snpc(&mut coverage, &observation);
-            (observation, coverage)
+            let layers = &observation.clusters[0].layers;
+            let buckets: Vec<_> = layers.iter().map(|layer| layer.1).collect();
+            (observation, buckets)
         };
-        let (observation, coverage) = observe(&four, 0, &[&[0, 1], &[2]]);
-        let buckets: Vec<_> = observation.clusters[0].layers.iter().map(|l| l.1).collect();
+        let (observation, buckets) = observe(&four, 0, &[&[0, 1], &[2]]);
         assert_eq!(buckets, [Some(2), Some(4)]);
-        assert_eq!(coverage.value(), 0.125);
         assert_eq!(observation.nearest, Some((0, (1.0 / 3.0 + 1.0) / 2.0)));
         // Of the other class's {0} and {0} it has one of two, and none of two.
         assert_eq!(observation.nearest_other, Some((1, 0.25)));
         assert_eq!(observation.incorrect(), 0.25 - (1.0 / 3.0 + 1.0) / 2.0);
         assert_eq!(observation.unknown(), 1.0 - (1.0 / 3.0 + 1.0) / 2.0);
-        // The same buckets in another class are others.
-        let (_, other) = observe(&four, 1, &[&[0, 1], &[2]]);
-        let mut both = coverage.clone();
-        both.merge(&other);
-        assert_eq!(both.covered(), coverage.covered() + 1);
+        // Seen from the other class, which shares nothing in the second layer.
+        let (other, buckets) = observe(&four, 1, &[&[0, 1], &[2]]);
+        assert_eq!(other.clusters[0].cluster, 1);
+        assert_eq!(buckets, [Some(2), None]);
         let reference = Choices {
             snpc_disjoint: Disjoint::BucketZero,
             ..four
         };
-        let (_, other) = observe(&reference, 1, &[&[0, 1], &[2]]);
-        assert_eq!(other.covered(), 2);
+        let (_, buckets) = observe(&reference, 1, &[&[0, 1], &[2]]);
+        assert_eq!(buckets, [Some(2), Some(0)]);
     }
 
     #[test]
@@ -438,37 +386,6 @@ mod tests {
             ..paper
         };
         assert_eq!(observe(&rms, None).1[0].0, 0.125f64.sqrt());
-    }
-
-    #[test]
-    fn only_the_last_layer_counts_where_that_was_chosen() {
-        let layout = Layout::new([1, 1]);
-        let row = path(&layout, &[&[0], &[0]]);
-        let graph = graph(
-            layout,
-            std::slice::from_ref(&row),
-            [row.clone(), row.clone()],
-        );
-        let bound = |layer| AnpcLayer { layer, upper: 2.0 };
-        let anpc = [bound(0), bound(1)];
-        let covered = |choices: &Choices| {
-            let meter = Meter::new(&graph, choices, &anpc);
-            let input = Input {
-                class: 0,
-                path: &row,
-                activations: &[1.0, 1.0],
-            };
-            let Ok(observation) = meter.observe(input, &Rows(vec![vec![0.5, 0.5]]));
-            let mut coverage = meter.anpc();
-            meter.cover_anpc(&mut coverage, &observation);
-            (coverage.covered(), coverage.space().total())
-        };
-        assert_eq!(covered(&Choices::default()), (2, 800));
-        let last = Choices {
-            anpc_counted: AnpcCounted::LastLayer,
-            ..Choices::default()
-        };
-        assert_eq!(covered(&last), (1, 800));
     }
 
     #[test]

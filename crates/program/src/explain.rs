@@ -4,10 +4,11 @@ use npcov_graph::op::{ArgMax, Binary, Reduce, ReduceKind};
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 
 use crate::append::Append;
-use crate::attribution::{Attribution, Seed};
+use crate::attribution::{Attribution, Lrp, Seed};
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
 use crate::program::{Output, Program, Subject};
+use crate::rule::{Bias, Rule, Rules};
 use crate::trace::{Tap, tapped};
 use crate::two_sided::two_sided;
 
@@ -24,7 +25,7 @@ pub enum Target {
 }
 
 /// What an explanation holds besides the logits and the relevances of the path layers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainOptions {
     /// The class that is explained.
     pub target: Target,
@@ -32,6 +33,11 @@ pub struct ExplainOptions {
     pub activations: bool,
     /// Whether the input's relevance is given as well.
     pub input: bool,
+    /// What else is given of path layers.
+    pub taps: Vec<Tap>,
+    /// The path layer whose importance is given as well: its relevance by the z-rule, in which
+    /// biases take a share, for the logit as it is.
+    pub importance: Option<usize>,
 }
 
 /// A program that gives the logits, one relevance per neuron of each path layer, and what else
@@ -72,11 +78,53 @@ pub fn explain(
         values.extend(relevances.get(subject.layers.len()));
         outputs.push(Output::InputRelevance);
     }
+    for &tap in &options.taps {
+        if outputs.contains(&Output::Tap(tap)) {
+            continue;
+        }
+        values.push(tap.append(&mut program, subject)?);
+        outputs.push(Output::Tap(tap));
+    }
+    if let Some(layer) = options.importance {
+        values.push(importance(&mut program, subject, &seed, layer)?);
+        outputs.push(Output::Importance(layer));
+    }
     program.set_outputs(values);
     Ok(Program {
         graph: program.pruned(),
         outputs,
     })
+}
+
+/// The relevance of a layer by the z-rule.
+fn importance(
+    program: &mut Graph,
+    subject: &Subject<'_>,
+    seed: &Seed,
+    layer: usize,
+) -> Result<ValueId, ProgramError> {
+    let found = subject.layers.get(layer).ok_or(ProgramError::Tap {
+        layer,
+        layers: subject.layers.len(),
+    })?;
+    let error = |source| ProgramError::Op {
+        layer: found.name.clone(),
+        source,
+    };
+    let logit = Append::new(program, "importance").mul(seed.one_hot, seed.logits);
+    let seed = Seed {
+        relevance: logit.map_err(error)?,
+        ..*seed
+    };
+    let z_rule = Lrp {
+        rules: Rules {
+            linear: Rule::Epsilon { epsilon: 0.0 },
+            overrides: Vec::new(),
+            bias: Bias::Absorb,
+        },
+    };
+    let relevances = z_rule.relevances(program, &seed, &[found.value])?;
+    summed(program, found, relevances[0], subject.batch).map_err(error)
 }
 
 /// The sum of a layer's relevance over the elements of each neuron.

@@ -36,6 +36,8 @@ pub enum Output {
     Tap(Tap),
     /// The relevances of a path layer's neurons.
     Relevance(usize),
+    /// The importances of a path layer's neurons.
+    Importance(usize),
     /// The input's relevance, of its shape.
     InputRelevance,
     /// The value of a loss.
@@ -54,6 +56,7 @@ impl Output {
             }
             Output::Tap(tap) => format!("tap.{}.{}", tap.layer, tap.name()),
             Output::Relevance(layer) => format!("relevance.{layer}"),
+            Output::Importance(layer) => format!("importance.{layer}"),
             Output::InputRelevance => "relevance.input".to_owned(),
             Output::Loss => "loss".to_owned(),
             Output::InputGradient => "gradient.input".to_owned(),

@@ -52,6 +52,23 @@ impl Tap {
 }
 
 impl Tap {
+    /// Appends what it asks for.
+    pub(crate) fn append(
+        self,
+        program: &mut Graph,
+        subject: &Subject<'_>,
+    ) -> Result<ValueId, ProgramError> {
+        let layer = subject.layers.get(self.layer).ok_or(ProgramError::Tap {
+            layer: self.layer,
+            layers: subject.layers.len(),
+        })?;
+        let value = tapped(program, layer, self, subject.batch);
+        value.map_err(|source| ProgramError::Op {
+            layer: layer.name.clone(),
+            source,
+        })
+    }
+
     /// Side and reduction as one word.
     pub(crate) fn name(&self) -> String {
         let side = match self.side {
@@ -79,15 +96,7 @@ pub fn trace(subject: &Subject<'_>, taps: &[Tap]) -> Result<Program, ProgramErro
         if outputs.contains(&Output::Tap(tap)) {
             continue;
         }
-        let layer = subject.layers.get(tap.layer).ok_or(ProgramError::Tap {
-            layer: tap.layer,
-            layers: subject.layers.len(),
-        })?;
-        let value = tapped(&mut program, layer, tap, subject.batch);
-        values.push(value.map_err(|source| ProgramError::Op {
-            layer: layer.name.clone(),
-            source,
-        })?);
+        values.push(tap.append(&mut program, subject)?);
         outputs.push(Output::Tap(tap));
     }
     program.set_outputs(values);

@@ -1,76 +1,151 @@
 //! Coverage in words.
 
-use npcov::{CoverageReport, SuiteReport};
+use npcov::{CoverageReport, SuiteReport, Values};
 
 use crate::table::{Align, Table, grouped};
 
-/// What suites cover, for people to read.
+/// What suites cover, for people to read: the criteria, and the classes by those that look at them.
 pub fn coverage(report: &CoverageReport) -> String {
-    let mut table = Table::new([
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ]);
-    table.row(["suite", "inputs", "SNPC", "ANPC", "unknown", "incorrect"]);
-    for suite in &report.suites {
-        let unknown = suite.unknown.map_or(String::new(), |u| format!("{u:.3}"));
-        table.row([
-            suite.name.clone(),
-            grouped(suite.inputs),
-            covered(suite.criteria.snpc),
-            covered(suite.criteria.anpc),
-            unknown,
-            grouped(suite.incorrect),
-        ]);
-    }
-    if let Some(together) = report.together {
-        let inputs = report.suites.iter().map(|suite| suite.inputs).sum();
-        table.row([
-            "together".to_owned(),
-            grouped(inputs),
-            covered(together.snpc),
-            covered(together.anpc),
-        ]);
-    }
-    let mut text = format!("coverage\n{}", table.lines());
+    let mut text = format!("coverage\n{}", criteria(report).lines());
     for suite in &report.suites {
         text += &format!("\nclasses of {}\n{}", suite.name, classes(suite));
     }
     text
 }
 
-fn classes(suite: &SuiteReport) -> String {
-    let mut table = Table::new([
-        Align::Right,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-    ]);
-    let named = suite.classes.iter().any(|class| class.name.is_some());
-    table.row([
-        "class",
-        if named { "name" } else { "" },
+/// A line for each criterion, a column for each suite.
+pub(crate) fn criteria(report: &CoverageReport) -> Table {
+    let columns = report.suites.len() + usize::from(report.together.is_some());
+    let mut align = vec![Align::Left];
+    align.extend(vec![Align::Right; columns]);
+    let mut table = Table::new(align);
+    let row = |first: &str, each: &dyn Fn(&SuiteReport) -> String, together: String| {
+        let mut cells = vec![first.to_owned()];
+        cells.extend(report.suites.iter().map(each));
+        cells.extend(report.together.iter().map(|_| together.clone()));
+        cells
+    };
+    let inputs: usize = report.suites.iter().map(|suite| suite.inputs).sum();
+    table.row(row(
+        "criterion",
+        &|suite| suite.name.clone(),
+        "together".to_owned(),
+    ));
+    table.row(row(
         "inputs",
-        "SNPC",
-        "ANPC",
-    ]);
+        &|suite| grouped(suite.inputs),
+        grouped(inputs),
+    ));
+    if report.suites.iter().any(|suite| suite.accuracy.is_some()) {
+        let accuracy = |suite: &SuiteReport| suite.accuracy.map_or(String::new(), percent);
+        table.row(row("accuracy", &accuracy, String::new()));
+    }
+    let names = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
+    for (name, _) in names {
+        let number = |values: &Values| value(report, name, values);
+        let together = report.together.as_ref().map_or(String::new(), number);
+        table.row(row(
+            &label(name),
+            &|suite| number(&suite.criteria),
+            together,
+        ));
+    }
+    if report.suites.iter().any(|suite| suite.unknown.is_some()) {
+        let unknown =
+            |suite: &SuiteReport| suite.unknown.map_or(String::new(), |u| format!("{u:.3}"));
+        table.row(row("unknown", &unknown, String::new()));
+        let incorrect = |suite: &SuiteReport| grouped(suite.incorrect);
+        table.row(row("incorrect", &incorrect, String::new()));
+    }
+    table
+}
+
+fn classes(suite: &SuiteReport) -> String {
+    let names = suite.classes.first().map_or(&[][..], |c| &c.criteria.0);
+    let mut align = vec![Align::Right, Align::Left, Align::Right];
+    align.extend(vec![Align::Right; names.len()]);
+    let mut table = Table::new(align);
+    let named = suite.classes.iter().any(|class| class.name.is_some());
+    let heads = ["class", if named { "name" } else { "" }, "inputs"].map(str::to_owned);
+    let criteria = names.iter().map(|(name, _)| label(name));
+    table.row(heads.into_iter().chain(criteria));
     for class in &suite.classes {
-        table.row([
+        let cells = [
             class.class.to_string(),
             class.name.clone().unwrap_or_default(),
             grouped(class.inputs),
-            covered(class.criteria.snpc),
-            covered(class.criteria.anpc),
-        ]);
+        ];
+        let values = class.criteria.0.iter().map(|(_, value)| percent(*value));
+        table.row(cells.into_iter().chain(values));
     }
     table.lines()
 }
 
-/// A share of buckets. Suites often cover a few percent, and differ by less.
-fn covered(share: f64) -> String {
+/// A criterion's name as it is shown: abbreviations in capitals.
+pub(crate) fn label(name: &str) -> String {
+    let (first, rest) = name.split_at(name.find([':', '@']).unwrap_or(name.len()));
+    let short = first.len() <= 4 && first.chars().all(|c| c.is_ascii_lowercase());
+    let first = if short {
+        first.to_ascii_uppercase()
+    } else {
+        first.to_owned()
+    };
+    match rest.strip_prefix('@') {
+        Some(threshold) => format!("{first} {threshold}"),
+        None => first + rest,
+    }
+}
+
+/// A criterion's value: a share, a count, or another number.
+pub(crate) fn value(report: &CoverageReport, name: &str, values: &Values) -> String {
+    match (values.get(name), report.buckets.get(name)) {
+        (None, _) => String::new(),
+        (Some(value), Some(_)) => percent(value),
+        (Some(value), None) => number(value),
+    }
+}
+
+/// A count, or a number with four digits that count.
+pub(crate) fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e15 {
+        return grouped(value as usize);
+    }
+    let digits = 3 - (value.abs().max(1e-9).log10().floor() as i32);
+    format!("{value:.*}", digits.clamp(0, 9) as usize)
+}
+
+/// A share. Suites often cover a few percent, and differ by less.
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.2}%", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteria_are_named_as_people_write_them() {
+        let names = [
+            "snpc",
+            "nc@0.5",
+            "kmnc:sections=10",
+            "deepgini",
+            "max-softmax",
+        ];
+        let shown = names.map(label);
+        let expected = [
+            "SNPC",
+            "NC 0.5",
+            "KMNC:sections=10",
+            "deepgini",
+            "max-softmax",
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn numbers_have_four_digits() {
+        let shown = [0.012345, 1.5, 123456.7, 1200.0].map(number);
+        assert_eq!(shown, ["0.01235", "1.500", "123457", "1,200"]);
+    }
 }

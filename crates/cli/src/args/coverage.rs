@@ -11,7 +11,7 @@ use npcov::decision::choices::{
 use serde::Deserialize;
 
 use super::{DataArgs, Format, MethodArgs, ModelArgs, PreprocessingArgs};
-use crate::value::{ClusterCount, Fraction, Threads, Upper};
+use crate::value::{ClusterCount, Criteria, Fraction, Threads, Upper};
 
 /// Learn a decision graph from training data
 ///
@@ -62,6 +62,14 @@ pub(crate) struct BuildArgs {
     )]
     pub(crate) anpc_layers: Option<Vec<usize>>,
 
+    /// The criteria that suites can be measured by; by default all but `cc`
+    ///
+    /// Names with options, such as `snpc,kmnc:sections=100,lsc:layer=-2`; `default` stands for the
+    /// usual ones. What they learn from training data becomes part of the graph. `docs/criteria.md`
+    /// explains them.
+    #[arg(long, value_name = "LIST", help_heading = "Measuring")]
+    pub(crate) criteria: Option<Criteria>,
+
     #[command(flatten)]
     pub(crate) path_choices: PathChoices,
 
@@ -80,9 +88,10 @@ pub(crate) struct BuildArgs {
 
 /// Measure which decision logic suites exercise
 ///
-/// Prints the neuron path coverage of each suite: SNPC counts how many degrees of similarity between
-/// an input's path and the abstract paths of its class were seen, ANPC how many distances of
-/// activations. The state keeps what was covered, to be merged with others.
+/// Prints what each suite is worth by every criterion that the graph was built for. SNPC counts how
+/// many degrees of similarity between an input's path and the abstract paths of its class were seen,
+/// ANPC how many distances of activations; `docs/criteria.md` explains the others. The state keeps
+/// what was covered, to be merged with others.
 ///
 /// Work that was interrupted goes on where it was when the same command is given again.
 #[derive(Debug, Args)]
@@ -119,7 +128,8 @@ pub(crate) struct CoverArgs {
     ///
     /// Arrays: `suite`, `prediction`, `nearest` (the most similar cluster of the predicted class),
     /// `similarity`, `unknown` (1 - similarity), `other` (the most similar cluster of another class),
-    /// `incorrect` (its similarity minus that of `nearest`).
+    /// `incorrect` (its similarity minus that of `nearest`), `label` (-1 for none), and the scores of
+    /// criteria that give inputs scores: `lsa`, `dsa`, `deepgini`, ...
     #[arg(long, value_name = "OUT.npz")]
     pub(crate) inputs: Option<PathBuf>,
 
@@ -142,6 +152,13 @@ pub(crate) struct CoverArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    /// The criteria to measure; by default all that the graph was built for
+    ///
+    /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
+    /// graph. `docs/criteria.md` explains them.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) criteria: Option<Criteria>,
 
     #[command(flatten)]
     pub(crate) choices: MeasureChoices,

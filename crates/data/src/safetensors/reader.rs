@@ -117,6 +117,28 @@ impl SafetensorsReader {
         self.read_rows(name, row..row.saturating_add(1), out)
     }
 
+    /// Reads some of the numbers of one row into `out`, which holds exactly those.
+    pub fn read_row_part<T: Value>(
+        &self,
+        name: &str,
+        row: usize,
+        part: Range<usize>,
+        out: &mut [T],
+    ) -> Result<(), DataError> {
+        let tensor = self.typed::<T>(name)?;
+        let (rows, row_len) = tensor.rows();
+        let Range { start, end } = part;
+        if row >= rows || end > row_len || end.checked_sub(start) != Some(out.len()) {
+            return Err(self.wrong(
+                name,
+                format!(
+                    "cannot read numbers {start}..{end} of row {row}: there are {rows} rows of {row_len} numbers"
+                ),
+            ));
+        }
+        self.fill(tensor, row * row_len + start, out)
+    }
+
     fn find(&self, name: &str) -> Option<&Placed> {
         let index = self
             .tensors

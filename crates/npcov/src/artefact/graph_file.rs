@@ -1,14 +1,16 @@
 //! Decision graphs in files.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use npcov_criteria::{Fit, Numbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_data::{DataError, Digest};
+use npcov_data::{DataError, Digest, Element};
 use npcov_paths::{
     BitRows, ClassNode, DecisionGraph, Layout, Parts, TrainingActivations, TrainingPaths,
 };
 
-use super::record::GraphRecord;
+use super::record::{CriterionRecord, GraphRecord};
 use super::{Kind, MOST_CLUSTERS, metadata, open};
 use crate::error::Error;
 
@@ -95,6 +97,7 @@ impl GraphFile {
         folder: &Path,
         record: &GraphRecord,
         graph: &DecisionGraph,
+        fits: &[Fit],
         activations: &impl TrainingActivations<Error = Error>,
     ) -> Result<(), Error> {
         let layout = graph.layout();
@@ -115,6 +118,16 @@ impl GraphFile {
         }
         tensors.extend(row_specs(layout, "path", inputs));
         tensors.extend(row_specs(layout, "abstract", abstract_paths.len()));
+        for (criterion, fit) in record.criteria.iter().zip(fits) {
+            for (name, array) in fit.arrays() {
+                let name = array_name(&criterion.criterion, name);
+                tensors.push(match &array.numbers {
+                    Numbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
+                    Numbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
+                    Numbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
+                });
+            }
+        }
         let metadata = metadata(Kind::DecisionGraph, record)?;
         let mut writer = SafetensorsWriter::create_by_way_of(folder, path, &metadata, &tensors)?;
         writer.append("prediction", &training.predictions)?;
@@ -124,6 +137,16 @@ impl GraphFile {
         }
         append_rows(&mut writer, layout, "path", &training.paths)?;
         append_rows(&mut writer, layout, "abstract", abstract_paths)?;
+        for (criterion, fit) in record.criteria.iter().zip(fits) {
+            for (name, array) in fit.arrays() {
+                let name = array_name(&criterion.criterion, name);
+                match &array.numbers {
+                    Numbers::F32(numbers) => writer.append(&name, numbers)?,
+                    Numbers::F64(numbers) => writer.append(&name, numbers)?,
+                    Numbers::U32(numbers) => writer.append(&name, numbers)?,
+                }
+            }
+        }
         let mut row = vec![0.0; neurons];
         for input in 0..inputs {
             activations.read(input as u32, &mut row)?;
@@ -145,6 +168,57 @@ impl GraphFile {
     /// The decision graph.
     pub fn graph(&self) -> &DecisionGraph {
         &self.graph
+    }
+
+    /// What a criterion learnt from the training data.
+    pub(crate) fn fit(&self, criterion: &CriterionRecord) -> Result<Fit, Error> {
+        let mut fit = Fit::default();
+        for array in &criterion.arrays {
+            let name = array_name(&criterion.criterion, array);
+            let (shape, element) = match self.reader.tensor(&name) {
+                Some(spec) => (spec.shape.clone(), spec.element),
+                None => (Vec::new(), Element::F32),
+            };
+            let numbers = match element {
+                Element::F64 => Numbers::F64(self.reader.read(&name)?),
+                Element::U32 => Numbers::U32(self.reader.read(&name)?),
+                _ => Numbers::F32(self.reader.read(&name)?),
+            };
+            fit.insert(array.clone(), &shape, numbers);
+        }
+        Ok(fit)
+    }
+}
+
+/// The tensor that holds an array of what a criterion learnt.
+fn array_name(criterion: &Spec, array: &str) -> String {
+    format!("fit.{criterion}.{array}")
+}
+
+impl Training for GraphFile {
+    fn predictions(&self) -> &[u32] {
+        &self.graph.parts().training.predictions
+    }
+
+    fn labels(&self) -> Option<&[i64]> {
+        self.graph.parts().training.labels.as_deref()
+    }
+
+    fn read(
+        &self,
+        inputs: Range<usize>,
+        neurons: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        for (input, row) in inputs.zip(out.chunks_exact_mut(neurons.len().max(1))) {
+            self.reader
+                .read_row_part("activation", input, neurons.clone(), row)?;
+        }
+        Ok(())
+    }
+
+    fn importance(&self, _layer: usize) -> Option<&[f64]> {
+        None
     }
 }
 

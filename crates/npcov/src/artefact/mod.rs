@@ -9,6 +9,7 @@ pub(crate) mod graph_file;
 pub(crate) mod parts;
 pub(crate) mod record;
 mod state_file;
+mod state_tensors;
 
 use std::path::Path;
 
@@ -23,10 +24,10 @@ pub(crate) use difference::differences;
 pub use graph_file::GraphFile;
 pub(crate) use parts::PartsFolder;
 pub use record::{
-    ClassRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord, ModelRecord,
-    PreprocessingRecord, SelectorRecord, StateRecord, SuiteRecord,
+    ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord,
+    ModelRecord, PreprocessingRecord, SelectorRecord, StateRecord, SuiteRecord,
 };
-pub use state_file::{CoverageState, InputRecord, Suite};
+pub use state_file::{CoverageState, InputRecord, NO_LABEL, Suite};
 
 /// The most clusters that a class may be given.
 pub(crate) const MOST_CLUSTERS: usize = 1000;

@@ -2,17 +2,18 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use npcov_criteria::{Spec, Subject, Yardstick};
 use npcov_data::{Layout, Loader, Preprocessing};
-use npcov_engine::Isa;
+use npcov_engine::{Isa, LANES};
 use npcov_paths::Choices;
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::build::AnpcRecord;
 use crate::error::Error;
-use crate::method::MethodInfo;
-use crate::network::NetworkOptions;
-use crate::paths::PathExtractor;
+use crate::measures;
+use crate::method::{Method, MethodInfo};
+use crate::network::{Network, NetworkOptions};
 
 /// A model, and what its file leaves open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,8 +178,25 @@ pub struct LayerRecord {
     pub op: String,
     /// Number of neurons.
     pub neurons: usize,
+    /// Number of elements: each position of a channel is one.
+    pub units: usize,
     /// Whether every path from input to logits crosses it.
     pub cut: bool,
+}
+
+impl LayerRecord {
+    /// The path layers of a network.
+    pub(crate) fn of(network: &Network) -> Vec<LayerRecord> {
+        let graph = network.graph();
+        let layer = |layer: &npcov_program::PathLayer| LayerRecord {
+            name: layer.name.clone(),
+            op: layer.op.to_owned(),
+            neurons: layer.neurons,
+            units: graph.value(layer.value).ty.numel() / network.batch().max(1),
+            cut: layer.cut,
+        };
+        network.layers().iter().map(layer).collect()
+    }
 }
 
 /// How paths come from inputs. Two artefacts belong together when this is the same in both.
@@ -192,6 +210,8 @@ pub struct ExtractionRecord {
     pub method: MethodInfo,
     /// The path layers.
     pub layers: Vec<LayerRecord>,
+    /// Number of logits.
+    pub logits: usize,
     /// By class: the share of relevance that critical neurons have together.
     pub alpha: Vec<f64>,
     /// Inputs that are computed together.
@@ -202,24 +222,20 @@ pub struct ExtractionRecord {
 
 impl ExtractionRecord {
     pub(crate) fn new(
-        extractor: &PathExtractor<'_>,
+        network: &Network,
+        method: &Method,
         model: ModelRecord,
         preprocessing: PreprocessingRecord,
         alpha: Vec<f64>,
     ) -> ExtractionRecord {
-        let layer = |layer: &npcov_program::PathLayer| LayerRecord {
-            name: layer.name.clone(),
-            op: layer.op.to_owned(),
-            neurons: layer.neurons,
-            cut: layer.cut,
-        };
         ExtractionRecord {
             model,
             preprocessing,
-            method: extractor.method().clone(),
-            layers: extractor.network().layers().iter().map(layer).collect(),
+            method: method.info(network.graph(), network.batch_norm()),
+            layers: LayerRecord::of(network),
+            logits: network.logits(),
             alpha,
-            micro_batch: extractor.tracer().micro_batch(),
+            micro_batch: LANES * network.batch(),
             cpu: Isa::detect().name().to_owned(),
         }
     }
@@ -283,6 +299,39 @@ pub struct GraphRecord {
     pub choices: Choices,
     /// The layers of ANPC and their bounds.
     pub anpc: AnpcRecord,
+    /// The criteria that suites can be measured by.
+    pub criteria: Vec<CriterionRecord>,
+    /// The usual criteria that could not be fitted to the training data, and why.
+    pub left_out: Vec<String>,
+}
+
+impl GraphRecord {
+    /// The criteria that suites can be measured by.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.criteria.iter().map(|c| c.criterion.clone()).collect()
+    }
+
+    /// What criteria know of the network, when these choices are measured with.
+    pub(crate) fn subject(&self, choices: &Choices) -> Subject {
+        let classes = self.classes.iter().map(|c| (c.planned, c.clusters));
+        let extraction = &self.extraction;
+        let (layers, logits) = (&extraction.layers, extraction.logits);
+        measures::subject(layers, logits, classes.collect(), choices, &self.anpc)
+    }
+}
+
+/// A criterion that suites can be measured by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CriterionRecord {
+    /// The criterion and its options.
+    pub criterion: Spec,
+    /// The options that what it learnt from the training data depends on.
+    pub fitted: String,
+    /// What it learnt: names of arrays.
+    pub arrays: Vec<String>,
+    /// What training inputs cover; `None` where it does not count things, or needs more of an input
+    /// than is kept of training inputs.
+    pub yardstick: Option<Yardstick>,
 }
 
 /// What a coverage state says of itself.
@@ -298,12 +347,39 @@ pub struct StateRecord {
     pub anpc: AnpcRecord,
     /// By class: clusters that were asked for and clusters there are.
     pub classes: Vec<(usize, usize)>,
+    /// By cluster: training inputs in it.
+    pub members: Vec<u64>,
     /// Names of the classes.
     pub class_names: Vec<Option<String>>,
-    /// Names of the path layers.
-    pub layers: Vec<String>,
+    /// The path layers.
+    pub layers: Vec<LayerRecord>,
+    /// Number of logits.
+    pub logits: usize,
+    /// The digest of the model.
+    pub model: String,
+    /// The criteria that were measured.
+    pub criteria: Vec<CriterionRecord>,
     /// The suites.
     pub suites: Vec<SuiteRecord>,
+}
+
+impl StateRecord {
+    /// The criteria that were measured.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.criteria.iter().map(|c| c.criterion.clone()).collect()
+    }
+
+    /// What criteria know of the network.
+    pub(crate) fn subject(&self) -> Subject {
+        let classes = self.classes.clone();
+        measures::subject(
+            &self.layers,
+            self.logits,
+            classes,
+            &self.choices,
+            &self.anpc,
+        )
+    }
 }
 
 /// A suite in a coverage state.

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use npcov_criteria::{Run, Spec, State};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Coverage, NO_CLUSTER, Space};
+use npcov_paths::NO_CLUSTER;
 
 use super::record::{DataRecord, StateRecord, SuiteRecord};
-use super::{Kind, MOST_CLUSTERS, differences, metadata, open};
+use super::{Kind, MOST_CLUSTERS, differences, metadata, open, state_tensors};
 use crate::error::Error;
+use crate::measures::{Measures, failed};
 
 /// What some suites cover of a decision graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,16 +27,10 @@ pub struct Suite {
     pub name: String,
     /// What was measured, in order and without overlaps.
     pub shards: Vec<DataRecord>,
-    /// Buckets of SNPC.
-    pub snpc: Coverage,
-    /// Buckets of ANPC.
-    pub anpc: Coverage,
-    /// By layer of ANPC: distances that were measured.
-    pub distances: Vec<u64>,
-    /// By layer of ANPC: distances beyond the bound.
-    pub beyond: Vec<u64>,
     /// The inputs, in the order of the shards.
     pub inputs: Vec<InputRecord>,
+    /// What each criterion of the state keeps.
+    pub states: Vec<State>,
 }
 
 /// Where an input is in the decision graph.
@@ -42,6 +38,8 @@ pub struct Suite {
 pub struct InputRecord {
     /// The predicted class.
     pub prediction: u32,
+    /// The label; [`NO_LABEL`] without labels.
+    pub label: i64,
     /// The most similar cluster of that class, or [`NO_CLUSTER`].
     pub nearest: u32,
     /// The similarity to it.
@@ -52,7 +50,15 @@ pub struct InputRecord {
     pub other_similarity: f64,
 }
 
+/// The label of inputs that have none.
+pub const NO_LABEL: i64 = i64::MIN;
+
 impl InputRecord {
+    /// Whether it is classified as labelled; `None` without a label.
+    pub fn is_correct(&self) -> Option<bool> {
+        (self.label != NO_LABEL).then_some(self.label == i64::from(self.prediction))
+    }
+
     /// How far the input is from every cluster of its class, from 0 to 1.
     pub fn unknown(&self) -> f64 {
         1.0 - self.similarity
@@ -65,21 +71,23 @@ impl InputRecord {
 }
 
 impl Suite {
-    /// Adds what another part of the suite covers. The result does not depend on the order.
-    pub(crate) fn merge(&mut self, other: &Suite) -> Result<(), Error> {
-        let mut parts: Vec<(DataRecord, Vec<InputRecord>)> = Vec::new();
-        for suite in [&*self, other] {
-            let mut inputs = suite.inputs.iter().copied();
+    /// Adds another part of the suite. The result does not depend on the order of parts.
+    pub(crate) fn merge(&mut self, other: &Suite, criteria: &[Spec]) -> Result<(), Error> {
+        let mut parts: Vec<(DataRecord, Run)> = Vec::new();
+        for (other, suite) in [(false, &*self), (true, other)] {
+            let mut start = 0;
             for shard in &suite.shards {
-                let count = shard.end.saturating_sub(shard.start);
-                parts.push((shard.clone(), inputs.by_ref().take(count).collect()));
+                let end = start + shard.end.saturating_sub(shard.start);
+                let inputs = start..end;
+                parts.push((shard.clone(), Run { other, inputs }));
+                start = end;
             }
         }
         parts.sort_by(|a, b| a.0.cmp(&b.0));
-        self.shards.clear();
-        self.inputs.clear();
-        for (shard, inputs) in parts {
-            match self.shards.last_mut() {
+        let mut shards: Vec<DataRecord> = Vec::new();
+        let mut inputs = Vec::new();
+        for (shard, run) in &parts {
+            match shards.last_mut() {
                 Some(last) if last.sha256 == shard.sha256 && last.end > shard.start => {
                     return Err(Error::Overlap {
                         suite: self.name.clone(),
@@ -90,15 +98,40 @@ impl Suite {
                 Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
                     last.end = shard.end;
                 }
+                _ => shards.push(shard.clone()),
+            }
+            let suite = if run.other { other } else { &*self };
+            inputs.extend_from_slice(&suite.inputs[run.inputs.clone()]);
+        }
+        let order: Vec<Run> = parts.into_iter().map(|(_, run)| run).collect();
+        let states = self.states.iter_mut().zip(&other.states).zip(criteria);
+        for ((state, other), criterion) in states {
+            state.merge(other, &order).map_err(failed(criterion))?;
+        }
+        self.shards = shards;
+        self.inputs = inputs;
+        Ok(())
+    }
+
+    /// Adds the shard that was measured next. States of criteria for which the order of inputs
+    /// matters go on in it.
+    pub(crate) fn append(&mut self, next: Suite, measures: &Measures) -> Result<(), Error> {
+        for shard in next.shards {
+            match self.shards.last_mut() {
+                Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
+                    last.end = shard.end;
+                }
                 _ => self.shards.push(shard),
             }
-            self.inputs.extend(inputs);
         }
-        self.snpc.merge(&other.snpc);
-        self.anpc.merge(&other.anpc);
-        let add = |to: &mut [u64], from: &[u64]| to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
-        add(&mut self.distances, &other.distances);
-        add(&mut self.beyond, &other.beyond);
+        self.inputs.extend(next.inputs);
+        let states = self.states.iter_mut().zip(next.states);
+        for ((state, next), measure) in states.zip(measures.list()) {
+            match measure.criterion.ordered() {
+                true => *state = next,
+                false => state.append(&next).map_err(failed(&measure.spec))?,
+            }
+        }
         Ok(())
     }
 }
@@ -142,22 +175,33 @@ impl CoverageState {
 
     /// Adds a suite; to one of the same name, where there is one.
     pub(crate) fn add(&mut self, suite: Suite) -> Result<(), Error> {
+        let criteria = self.record.specs();
         match self.suites.iter_mut().find(|s| s.name == suite.name) {
-            Some(existing) => existing.merge(&suite)?,
+            Some(existing) => existing.merge(&suite, &criteria)?,
             None => self.suites.push(suite),
         }
         Ok(())
     }
 
-    /// What all suites cover together. Inputs that several of them hold count for each.
-    pub fn together(&self) -> Option<(Coverage, Coverage)> {
-        let (first, rest) = self.suites.split_first()?;
-        let mut all = (first.snpc.clone(), first.anpc.clone());
-        for suite in rest {
-            all.0.merge(&suite.snpc);
-            all.1.merge(&suite.anpc);
-        }
-        Some(all)
+    /// The criteria, to tell what their states are worth.
+    pub(crate) fn measures(&self) -> Result<Measures, Error> {
+        let record = &self.record;
+        Measures::new(&record.specs(), record.subject())
+    }
+
+    /// What all suites cover together, by criterion; `None` where the order of inputs matters.
+    /// Inputs that several of them hold count for each.
+    pub(crate) fn together(&self) -> Vec<Option<State>> {
+        let Some((first, rest)) = self.suites.split_first() else {
+            return Vec::new();
+        };
+        let one = |(i, state): (usize, &State)| {
+            let mut all = state.clone();
+            let mut states = rest.iter().filter_map(|suite| suite.states.get(i));
+            states.try_for_each(|state| all.append(state)).ok()?;
+            Some(all)
+        };
+        first.states.iter().enumerate().map(one).collect()
     }
 
     /// Adds the suites of another state of the same graph, with the same choices.
@@ -199,9 +243,10 @@ impl CoverageState {
                 reason: "a class has more clusters than it may have".to_owned(),
             });
         }
+        let measures = Measures::new(&record.specs(), record.subject())?;
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
-            suites.push(read_suite(path, &reader, &record, i, suite)?);
+            suites.push(read_suite(path, &reader, &record, &measures, i, suite)?);
         }
         Ok(CoverageState { record, suites })
     }
@@ -235,26 +280,26 @@ impl CoverageState {
         for (i, suite) in self.suites.iter().enumerate() {
             let inputs = &[suite.inputs.len()];
             tensors.extend([
-                TensorSpec::of::<u64>(format!("{i}.snpc"), &[suite.snpc.words().len()]),
-                TensorSpec::of::<u64>(format!("{i}.anpc"), &[suite.anpc.words().len()]),
-                TensorSpec::of::<u64>(format!("{i}.distances"), &[suite.distances.len()]),
-                TensorSpec::of::<u64>(format!("{i}.beyond"), &[suite.beyond.len()]),
                 TensorSpec::of::<u32>(format!("{i}.prediction"), inputs),
+                TensorSpec::of::<i64>(format!("{i}.label"), inputs),
                 TensorSpec::of::<u32>(format!("{i}.nearest"), inputs),
                 TensorSpec::of::<f64>(format!("{i}.similarity"), inputs),
                 TensorSpec::of::<u32>(format!("{i}.other"), inputs),
                 TensorSpec::of::<f64>(format!("{i}.other_similarity"), inputs),
             ]);
+            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
+                tensors.extend(state_tensors::specs(&format!("{i}.{criterion}"), state));
+            }
         }
         let metadata = metadata(Kind::CoverageState, &record)?;
         let mut writer = create(&metadata, &tensors)?;
         for (i, suite) in self.suites.iter().enumerate() {
-            writer.append(&format!("{i}.snpc"), suite.snpc.words())?;
-            writer.append(&format!("{i}.anpc"), suite.anpc.words())?;
-            writer.append(&format!("{i}.distances"), &suite.distances)?;
-            writer.append(&format!("{i}.beyond"), &suite.beyond)?;
+            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
+                state_tensors::write(&mut writer, &format!("{i}.{criterion}"), state)?;
+            }
             for input in &suite.inputs {
                 writer.append(&format!("{i}.prediction"), &[input.prediction])?;
+                writer.append(&format!("{i}.label"), &[input.label])?;
                 writer.append(&format!("{i}.nearest"), &[input.nearest])?;
                 writer.append(&format!("{i}.similarity"), &[input.similarity])?;
                 writer.append(&format!("{i}.other"), &[input.other])?;
@@ -269,6 +314,7 @@ fn read_suite(
     path: &Path,
     reader: &SafetensorsReader,
     state: &StateRecord,
+    measures: &Measures,
     index: usize,
     record: &SuiteRecord,
 ) -> Result<Suite, Error> {
@@ -276,22 +322,8 @@ fn read_suite(
         file: path.display().to_string(),
         reason: format!("suite `{}`: {what}", record.name),
     };
-    let clusters = state.classes.iter().map(|class| class.1);
-    let planned = state.classes.iter().map(|class| class.0);
-    let space = |layers: usize, buckets: u16| Space {
-        clusters: clusters.clone().fold(0, usize::saturating_add),
-        planned: planned.clone().fold(0, usize::saturating_add),
-        layers,
-        buckets,
-    };
-    let coverage = |name: &str, space: Space| -> Result<Coverage, Error> {
-        let words = reader.read(&format!("{index}.{name}"))?;
-        Coverage::from_words(space, words)
-            .ok_or_else(|| wrong(&format!("`{name}` has another number of buckets")))
-    };
-    let snpc = space(state.layers.len(), state.choices.snpc_buckets.get());
-    let anpc = space(state.anpc.layers.len(), state.choices.anpc_buckets.get());
     let prediction: Vec<u32> = reader.read(&format!("{index}.prediction"))?;
+    let label: Vec<i64> = reader.read(&format!("{index}.label"))?;
     let nearest: Vec<u32> = reader.read(&format!("{index}.nearest"))?;
     let similarity: Vec<f64> = reader.read(&format!("{index}.similarity"))?;
     let other: Vec<u32> = reader.read(&format!("{index}.other"))?;
@@ -303,41 +335,43 @@ fn read_suite(
         .map(count)
         .fold(0, usize::saturating_add);
     let lens = [
+        prediction.len(),
+        label.len(),
         nearest.len(),
         similarity.len(),
         other.len(),
         other_similarity.len(),
     ];
-    if prediction.len() != inputs || lens.iter().any(|&len| len != inputs) {
+    if lens.iter().any(|&len| len != inputs) {
         return Err(wrong("it has another number of inputs than it says"));
     }
-    let known = |&cluster: &u32| cluster == NO_CLUSTER || (cluster as usize) < snpc.clusters;
+    let clusters: usize = state.classes.iter().map(|class| class.1).sum();
+    let known = |&cluster: &u32| cluster == NO_CLUSTER || (cluster as usize) < clusters;
     let classes = prediction
         .iter()
         .all(|&class| (class as usize) < state.classes.len());
     if !classes || !nearest.iter().chain(&other).all(known) {
         return Err(wrong("an input is in a class or cluster that is not there"));
     }
-    let suite = Suite {
+    let mut states = Vec::new();
+    for measure in measures.list() {
+        let prefix = format!("{index}.{}", measure.spec);
+        let read = state_tensors::read(reader, &prefix, inputs, measure.criterion.state())?;
+        states.push(read.map_err(|reason| wrong(&reason))?);
+    }
+    Ok(Suite {
         name: record.name.clone(),
         shards: record.shards.clone(),
-        snpc: coverage("snpc", snpc)?,
-        anpc: coverage("anpc", anpc)?,
-        distances: reader.read(&format!("{index}.distances"))?,
-        beyond: reader.read(&format!("{index}.beyond"))?,
         inputs: (0..inputs)
             .map(|i| InputRecord {
                 prediction: prediction[i],
+                label: label[i],
                 nearest: nearest[i],
                 similarity: similarity[i],
                 other: other[i],
                 other_similarity: other_similarity[i],
             })
             .collect(),
-    };
-    let layers = state.anpc.layers.len();
-    if suite.distances.len() != layers || suite.beyond.len() != layers {
-        return Err(wrong("its distances are of other layers"));
-    }
-    Ok(suite)
+        states,
+    })
 }

@@ -1,0 +1,237 @@
+//! CC: cluster coverage (Odena et al., *TensorFuzz*).
+//!
+//! Each layer keeps the mean activations of some inputs: those of an input whose squared distance
+//! to all that the layer keeps already exceeds option `threshold` (10). The value is the number
+//! that all layers keep, their first inputs included. Which are kept depends on the order of the
+//! inputs, so a suite must be measured in one run.
+
+use crate::batch::Batch;
+use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::error::CriterionError;
+use crate::spec::{Options, Spec};
+use crate::state::{Kept, Part, State};
+use crate::subject::{Subject, Tap};
+use crate::training::Training;
+
+/// The criterion.
+pub(crate) struct Cc {
+    subject: Subject,
+    threshold: f64,
+}
+
+impl Cc {
+    /// As the options say.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let mut options = Options::of(spec);
+        let fits = |threshold: f64| threshold >= 0.0 && threshold.is_finite();
+        let criterion = Cc {
+            subject: subject.clone(),
+            threshold: options.number("threshold", 10.0, fits, "a number from 0 on")?,
+        };
+        options.end()?;
+        Ok(Box::new(criterion))
+    }
+
+    /// For each layer, where the vectors that it keeps begin.
+    fn places(&self, kept: &Kept) -> Option<Vec<Vec<usize>>> {
+        let mut places = vec![Vec::new(); self.subject.layers.len()];
+        let mut start = 0;
+        for &key in &kept.keys {
+            places.get_mut(key as usize)?.push(start);
+            start += self.subject.layers[key as usize].neurons;
+        }
+        (start == kept.numbers.len()).then_some(places)
+    }
+}
+
+/// Whether the squared distance of two vectors exceeds a threshold. Squares only add to it, so it
+/// is enough that some of them do.
+fn apart(a: &[f32], b: &[f32], threshold: f64) -> bool {
+    const CHUNK: usize = 32;
+    let mut squared = 0.0;
+    for (a, b) in a.chunks(CHUNK).zip(b.chunks(CHUNK)) {
+        for (&a, &b) in a.iter().zip(b) {
+            let difference = f64::from(a) - f64::from(b);
+            squared += difference * difference;
+        }
+        if squared > threshold {
+            return true;
+        }
+    }
+    false
+}
+
+impl Criterion for Cc {
+    fn taps(&self) -> Vec<Tap> {
+        (0..self.subject.layers.len())
+            .map(Tap::activation)
+            .collect()
+    }
+
+    fn ordered(&self) -> bool {
+        true
+    }
+
+    fn state(&self) -> State {
+        State::new([("kept", Part::Kept(Kept::default()))])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let kept = state.kept_mut("kept");
+        let unlike = || CriterionError::Unlike {
+            part: "kept".to_owned(),
+        };
+        let mut places = self.places(kept).ok_or_else(unlike)?;
+        // By input first, so that batches of any size keep the same in the same order.
+        for input in 0..batch.len() {
+            for (layer, places) in places.iter_mut().enumerate() {
+                let row = batch.activations(layer).row(input);
+                let far = |&start: &usize| {
+                    apart(row, &kept.numbers[start..start + row.len()], self.threshold)
+                };
+                if places.iter().all(far) {
+                    places.push(kept.numbers.len());
+                    kept.keys.push(layer as u32);
+                    kept.numbers.extend_from_slice(row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        vec![Value::count("cc", state.kept("kept").keys.len() as u64)]
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        let keys = &state.kept("kept").keys;
+        let layer = |layer: usize| {
+            let kept = keys.iter().filter(|&&key| key as usize == layer).count();
+            Amount::Count(kept as u64)
+        };
+        vec![LayerValues {
+            name: "cc".to_owned(),
+            layers: (0..self.subject.layers.len()).map(layer).collect(),
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::batch::Column;
+    use crate::registry::create;
+    use crate::subject::SubjectLayer;
+    use crate::training::TrainingTable;
+
+    /// What one layer of a neuron and one of two keep of inputs.
+    fn kept(spec: &str, inputs: &[[f32; 3]]) -> (Vec<u32>, Vec<f32>) {
+        let layer = |neurons| SubjectLayer {
+            neurons,
+            units: neurons,
+        };
+        let subject = Subject {
+            layers: vec![layer(1), layer(2)],
+            ..Subject::default()
+        };
+        let rows = inputs.concat();
+        let span = |start, len| Column {
+            data: &rows,
+            stride: 3,
+            start,
+            len,
+        };
+        let batch = Batch {
+            predictions: &vec![0; inputs.len()],
+            logits: Column::of(&[], 0),
+            taps: vec![
+                (Tap::activation(0), span(0, 1)),
+                (Tap::activation(1), span(1, 2)),
+            ],
+            observations: &[],
+            training: None,
+        };
+        let cc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut state = cc.state();
+        cc.observe(&batch, &TrainingTable::default(), &mut state)
+            .unwrap();
+        let Kept { keys, numbers } = state.kept("kept").clone();
+        assert_eq!(
+            cc.values(&state)[0].amount,
+            Amount::Count(keys.len() as u64)
+        );
+        let by_layer = &cc.by_layer(&state)[0].layers;
+        let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
+        assert_eq!(sum, keys.len() as f64);
+        (keys, numbers)
+    }
+
+    #[test]
+    fn what_is_far_from_all_is_kept() {
+        let a = [0.0, 0.0, 0.0];
+        // The squared distances to the first are 9 and 9 + 1, and 16 and 16 + 1.
+        let b = [3.0, 3.0, 1.0];
+        let c = [4.0, 4.0, 1.0];
+        assert_eq!(kept("cc", &[a, b]), (vec![0, 1], vec![0.0; 3]));
+        let all = [0.0, 0.0, 0.0, 4.0, 4.0, 1.0];
+        assert_eq!(kept("cc", &[a, c]), (vec![0, 1, 0, 1], all.to_vec()));
+        assert_eq!(kept("cc:threshold=9", &[a, b]).0, [0, 1, 1]);
+        assert_eq!(kept("cc", &[]).0, [0; 0]);
+    }
+
+    #[test]
+    fn the_order_matters() {
+        let line = [0.0, 3.0, 6.0].map(|x| [x, 0.0, 0.0]);
+        // From one end both ends are kept; from the middle nothing else.
+        assert_eq!(kept("cc", &line).0, [0, 1, 0]);
+        assert_eq!(kept("cc", &[line[1], line[0], line[2]]).0, [0, 1]);
+    }
+
+    #[test]
+    fn a_damaged_state_is_refused() {
+        let subject = Subject {
+            layers: vec![SubjectLayer {
+                neurons: 2,
+                units: 2,
+            }],
+            ..Subject::default()
+        };
+        let cc = create(&"cc".parse().unwrap(), &subject).unwrap();
+        let batch = Batch {
+            predictions: &[0],
+            logits: Column::of(&[], 0),
+            taps: vec![(Tap::activation(0), Column::of(&[0.0; 2], 2))],
+            observations: &[],
+            training: None,
+        };
+        for (keys, numbers) in [(vec![7], vec![0.0; 2]), (vec![0], vec![0.0])] {
+            let mut state = State::new([("kept", Part::Kept(Kept { keys, numbers }))]);
+            let result = cc.observe(&batch, &TrainingTable::default(), &mut state);
+            assert!(matches!(result, Err(CriterionError::Unlike { .. })));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn distances_are_those_of_whole_vectors(
+            pairs in proptest::collection::vec((-4..5_i8, -4..5_i8), 0..100),
+            threshold in 0..400_u32,
+        ) {
+            let a: Vec<f32> = pairs.iter().map(|pair| f32::from(pair.0)).collect();
+            let b: Vec<f32> = pairs.iter().map(|pair| f32::from(pair.1)).collect();
+            let squares = a.iter().zip(&b).map(|(a, b)| f64::from((a - b) * (a - b)));
+            let whole = squares.sum::<f64>() > f64::from(threshold);
+            prop_assert_eq!(apart(&a, &b, f64::from(threshold)), whole);
+        }
+    }
+}

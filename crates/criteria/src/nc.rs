@@ -1,0 +1,472 @@
+//! NC: neuron coverage.
+//!
+//! A neuron is covered when its value, brought to a scale, exceeds a threshold. Option
+//! `thresholds` (0/0.2/0.5/0.75) has one measure each, `nc@0.5`. What the value and the scale are
+//! goes by option `variant`:
+//!
+//! * `harel` (the default; Harel-Canada et al., *Is neuron coverage a meaningful measure for
+//!   testing deep neural networks?*): each unit of a layer is rectified and summed over the suite,
+//!   and the sums are scaled by the smallest and the largest of the layer. The logits are a layer
+//!   too. The suite is measured as a whole: more inputs can cover less.
+//! * `deepxplore` (Pei et al., *DeepXplore*): all units of a layer are scaled by the smallest and
+//!   the largest of that input; a neuron's value is the mean of its units.
+//! * `neural-coverage` (the tool of Yuan et al., *Revisiting neuron coverage for DNN testing*): the
+//!   means of neurons before the activation function, scaled by the smallest and the largest mean
+//!   of the layer for that input. The logits are a layer too.
+//! * `raw`: mean activations as they are.
+//!
+//! Where all numbers that a scale is taken from are the same, nothing is covered.
+
+use crate::batch::{Batch, Column};
+use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::error::CriterionError;
+use crate::exact::fixed;
+use crate::spec::{Options, Spec};
+use crate::state::{BitSet, Part, State};
+use crate::subject::{Reduction, Side, Subject, Tap};
+use crate::training::Training;
+
+/// The criterion.
+pub(crate) struct Nc {
+    subject: Subject,
+    variant: Variant,
+    thresholds: Vec<f64>,
+}
+
+/// What is held against the thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variant {
+    Harel,
+    DeepXplore,
+    NeuralCoverage,
+    Raw,
+}
+
+impl Nc {
+    /// As the options say.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let mut options = Options::of(spec);
+        let criterion = Nc {
+            subject: subject.clone(),
+            variant: options.word(
+                "variant",
+                &[
+                    ("harel", Variant::Harel),
+                    ("deepxplore", Variant::DeepXplore),
+                    ("neural-coverage", Variant::NeuralCoverage),
+                    ("raw", Variant::Raw),
+                ],
+            )?,
+            thresholds: options.numbers("thresholds", &[0.0, 0.2, 0.5, 0.75])?,
+        };
+        options.end()?;
+        Ok(Box::new(criterion))
+    }
+
+    /// What there is to cover in each layer: the path layers, and the logits where they count.
+    fn sizes(&self) -> Vec<usize> {
+        let layers = self.subject.layers.iter();
+        let mut sizes: Vec<usize> = match self.variant {
+            Variant::Harel => layers.map(|layer| layer.units).collect(),
+            _ => layers.map(|layer| layer.neurons).collect(),
+        };
+        if matches!(self.variant, Variant::Harel | Variant::NeuralCoverage) {
+            sizes.push(self.subject.logits);
+        }
+        sizes
+    }
+
+    /// What the suite covers of each layer, for each threshold.
+    fn covered(&self, state: &State) -> Vec<Vec<u64>> {
+        let sizes = self.sizes();
+        let total: usize = sizes.iter().sum();
+        let at = |(i, &threshold): (usize, &f64)| {
+            let mut first = 0;
+            let layer = |&size: &usize| {
+                let things = first..first + size;
+                first += size;
+                match self.variant {
+                    Variant::Harel => above(&state.sums("sums")[things], threshold),
+                    _ => {
+                        let offset = i * total;
+                        let set = state.set("neurons");
+                        set.count_in(offset + things.start..offset + things.end)
+                    }
+                }
+            };
+            sizes.iter().map(layer).collect()
+        };
+        self.thresholds.iter().enumerate().map(at).collect()
+    }
+
+    fn tap(&self, layer: usize, reduction: Reduction) -> Tap {
+        let side = match self.variant {
+            Variant::NeuralCoverage => Side::Before,
+            _ => Side::After,
+        };
+        Tap {
+            layer,
+            side,
+            reduction,
+        }
+    }
+}
+
+/// How many sums, scaled by the smallest and the largest, exceed a threshold.
+fn above(sums: &[i128], threshold: f64) -> u64 {
+    let (Some(&low), Some(&high)) = (sums.iter().min(), sums.iter().max()) else {
+        return 0;
+    };
+    // Sums are not negative, unless a damaged file says so.
+    let range = high.saturating_sub(low) as f64;
+    let exceeds = |&&sum: &&i128| sum.saturating_sub(low) as f64 / range > threshold;
+    sums.iter().filter(exceeds).count() as u64
+}
+
+/// Inputs and units that are summed together.
+const INPUTS: usize = 32;
+const UNITS: usize = 256;
+
+/// Adds the rectified numbers of inputs, each in fixed point.
+///
+/// Blocks are added in double precision where that is exact. Numbers of 2^e and more are multiples
+/// of q = 2^(e-23), the worth of their last bit, so their sums are too, and sums up to 2^53 q do not
+/// round. With `low` as the smallest number but 0, q is more than low / 2^24, and no sum of
+/// `INPUTS` numbers exceeds INPUTS * high: nothing rounds if that is at most low * 2^29. If low is
+/// at least 2^-41, then q is a multiple of 2^-64, the unit of the fixed point. That is how it nearly
+/// always is, because it takes a number below `high` / 2^24 for it not to be.
+fn add_rectified(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
+    const TINY: f32 = 1.0 / (1u64 << 41) as f32;
+    const HUGE: f32 = ((1u64 << 31) / INPUTS as u64) as f32;
+    for first in (0..inputs).step_by(INPUTS) {
+        let group = first..inputs.min(first + INPUTS);
+        for (block, sums) in sums.chunks_mut(UNITS).enumerate() {
+            let units = block * UNITS..block * UNITS + sums.len();
+            let rows = group.clone().map(|i| &column.row(i)[units.clone()]);
+            let mut totals = [0.0_f64; UNITS];
+            let mut low = [f32::INFINITY; UNITS];
+            let mut high = [0.0_f32; UNITS];
+            for row in rows.clone() {
+                let all = totals.iter_mut().zip(&mut low).zip(&mut high);
+                for (((total, low), high), &x) in all.zip(row) {
+                    let number = rectified(x);
+                    *total += f64::from(number);
+                    *high = if number > *high { number } else { *high };
+                    let positive = if number > 0.0 { number } else { f32::INFINITY };
+                    *low = if positive < *low { positive } else { *low };
+                }
+            }
+            let low = low.iter().copied().fold(f32::INFINITY, f32::min);
+            let high = high.iter().copied().fold(0.0, f32::max);
+            let exact = f64::from(high) * INPUTS as f64 <= f64::from(low) * (1u64 << 29) as f64;
+            if exact && low >= TINY && high <= HUGE {
+                for (sum, &total) in sums.iter_mut().zip(&totals) {
+                    *sum += fixed(total);
+                }
+            } else {
+                for row in rows {
+                    for (sum, &x) in sums.iter_mut().zip(row) {
+                        *sum += fixed(f64::from(rectified(x)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What ReLU makes of a number. NaN becomes 0.
+fn rectified(x: f32) -> f32 {
+    if x > 0.0 { x } else { 0.0 }
+}
+
+/// The smallest and the largest number.
+fn range(numbers: &[f32]) -> (f32, f32) {
+    let low = numbers.iter().copied().fold(f32::INFINITY, f32::min);
+    let high = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    (low, high)
+}
+
+impl Criterion for Nc {
+    fn taps(&self) -> Vec<Tap> {
+        let reductions: &[Reduction] = match self.variant {
+            Variant::Harel => &[Reduction::Units],
+            Variant::DeepXplore => &[Reduction::Mean, Reduction::Min, Reduction::Max],
+            Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
+        };
+        let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
+        (0..self.subject.layers.len()).flat_map(layer).collect()
+    }
+
+    fn state(&self) -> State {
+        let total: usize = self.sizes().iter().sum();
+        match self.variant {
+            Variant::Harel => State::new([("sums", Part::Sums(vec![0; total]))]),
+            _ => {
+                let set = BitSet::new(self.thresholds.len() * total);
+                State::new([("neurons", Part::Set(set))])
+            }
+        }
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let sizes = self.sizes();
+        let total: usize = sizes.iter().sum();
+        let mut first = 0;
+        for (layer, &size) in sizes.iter().enumerate() {
+            let is_logits = layer == self.subject.layers.len();
+            let column = |reduction| match is_logits {
+                true => batch.logits,
+                false => batch.tap(self.tap(layer, reduction)),
+            };
+            if self.variant == Variant::Harel {
+                let sums = &mut state.sums_mut("sums")[first..first + size];
+                add_rectified(column(Reduction::Units), batch.len(), sums);
+            } else {
+                let covered = state.set_mut("neurons");
+                let means = column(Reduction::Mean);
+                for input in 0..batch.len() {
+                    let row = means.row(input);
+                    let (low, high) = match self.variant {
+                        Variant::DeepXplore => (
+                            range(column(Reduction::Min).row(input)).0,
+                            range(column(Reduction::Max).row(input)).1,
+                        ),
+                        Variant::NeuralCoverage => range(row),
+                        _ => (0.0, 1.0),
+                    };
+                    // A mean of equal units may be rounded away from them, so the range decides.
+                    if low >= high {
+                        continue;
+                    }
+                    let (low, high) = (f64::from(low), f64::from(high));
+                    for (i, &x) in row.iter().enumerate() {
+                        let scaled = (f64::from(x) - low) / (high - low);
+                        for (t, &threshold) in self.thresholds.iter().enumerate() {
+                            if scaled > threshold {
+                                covered.insert(t * total + first + i);
+                            }
+                        }
+                    }
+                }
+            }
+            first += size;
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        let total: usize = self.sizes().iter().sum();
+        let value = |(threshold, covered): (&f64, Vec<u64>)| {
+            Value::share(name(*threshold), covered.iter().sum(), total as u64)
+        };
+        let covered = self.covered(state);
+        self.thresholds.iter().zip(covered).map(value).collect()
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        let sizes = self.sizes();
+        let path_layers = self.subject.layers.len();
+        let value = |(threshold, covered): (&f64, Vec<u64>)| {
+            let layers = covered.into_iter().zip(&sizes).take(path_layers);
+            let share = |(covered, &size): (u64, &usize)| Amount::Share {
+                covered,
+                total: size as u64,
+            };
+            LayerValues {
+                name: name(*threshold),
+                layers: layers.map(share).collect(),
+            }
+        };
+        let covered = self.covered(state);
+        self.thresholds.iter().zip(covered).map(value).collect()
+    }
+}
+
+fn name(threshold: f64) -> String {
+    format!("nc@{threshold}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::registry::create;
+    use crate::subject::SubjectLayer;
+    use crate::training::TrainingTable;
+
+    /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
+    fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
+        let subject = Subject {
+            layers: vec![SubjectLayer {
+                neurons: 4,
+                units: 4,
+            }],
+            classes: 2,
+            logits: 0,
+            graph: None,
+        };
+        let before = before.concat();
+        let after: Vec<f32> = before.iter().map(|x| x.max(0.0)).collect();
+        let column = |side| match side {
+            Side::Before => Column::of(&before, 4),
+            Side::After => Column::of(&after, 4),
+        };
+        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let batch = Batch {
+            predictions: &[0, 0],
+            logits: Column::of(&[], 0),
+            taps: nc.taps().iter().map(|t| (*t, column(t.side))).collect(),
+            observations: &[],
+            training: None,
+        };
+        let mut state = nc.state();
+        nc.observe(&batch, &TrainingTable::default(), &mut state)
+            .unwrap();
+        let found: Vec<usize> = match &state.parts()[0].1 {
+            Part::Set(set) => set.iter().collect(),
+            // Which units exceed the threshold is not kept, only how far they came.
+            Part::Sums(sums) => {
+                let threshold = nc.values(&state)[0].name[3..].parse().unwrap();
+                let (low, high) = (*sums.iter().min().unwrap(), *sums.iter().max().unwrap());
+                let exceeds = |sum: i128| (sum - low) as f64 / (high - low) as f64 > threshold;
+                (0..4).filter(|&i| exceeds(sums[i])).collect()
+            }
+            other => panic!("{other:?}"),
+        };
+        let share = Amount::Share {
+            covered: found.len() as u64,
+            total: 4,
+        };
+        assert_eq!(nc.values(&state)[0].amount, share);
+        assert_eq!(nc.by_layer(&state)[0].layers, [share]);
+        found
+    }
+
+    #[test]
+    fn worked_case() {
+        // Case 11.
+        let before = [[-1.0, 0.0, 1.0, 3.0], [2.0, 0.0, -1.0, 1.0]];
+        let of = |variant: &str, threshold: &str| {
+            covered(
+                &format!("nc:variant={variant}:thresholds={threshold}"),
+                before,
+            )
+        };
+        assert_eq!(of("deepxplore", "0.5"), [0, 3]);
+        assert_eq!(of("neural-coverage", "0.5"), [0, 3]);
+        assert_eq!(of("harel", "0.5"), [3]);
+        assert_eq!(of("raw", "0.5"), [0, 2, 3]);
+        assert_eq!(of("deepxplore", "0"), [0, 2, 3]);
+        assert_eq!(of("harel", "0"), [0, 2, 3]);
+        assert_eq!(of("raw", "0"), [0, 2, 3]);
+        assert_eq!(of("neural-coverage", "0"), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_constant_layer_is_not_covered() {
+        for variant in ["harel", "deepxplore", "neural-coverage"] {
+            let spec = format!("nc:variant={variant}:thresholds=-1");
+            assert_eq!(covered(&spec, [[2.0; 4]; 2]), [0; 0]);
+        }
+    }
+
+    #[test]
+    fn channels_are_scaled_by_all_their_units() {
+        // Two channels of two units: (0, 1) and (2, 4). Scaled by 0..4 their means are 1/8 and 3/4.
+        let subject = Subject {
+            layers: vec![SubjectLayer {
+                neurons: 2,
+                units: 4,
+            }],
+            ..Subject::default()
+        };
+        let spec = "nc:variant=deepxplore:thresholds=0.1/0.125/0.7/0.75";
+        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let table = |reduction| -> &[f32] {
+            match reduction {
+                Reduction::Mean => &[0.5, 3.0],
+                Reduction::Min => &[0.0, 2.0],
+                _ => &[1.0, 4.0],
+            }
+        };
+        let column = |tap: &Tap| (*tap, Column::of(table(tap.reduction), 2));
+        let batch = Batch {
+            predictions: &[0],
+            logits: Column::of(&[], 0),
+            taps: nc.taps().iter().map(column).collect(),
+            observations: &[],
+            training: None,
+        };
+        let mut state = nc.state();
+        nc.observe(&batch, &TrainingTable::default(), &mut state)
+            .unwrap();
+        let values: Vec<f64> = nc.values(&state).iter().map(|v| v.amount.value()).collect();
+        assert_eq!(values, [1.0, 0.5, 0.5, 0.0]);
+    }
+
+    /// Each number in fixed point by itself.
+    fn add_rectified_naively(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
+        for input in 0..inputs {
+            for (sum, &x) in sums.iter_mut().zip(column.row(input)) {
+                *sum += fixed(f64::from(x.max(0.0)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_bit_of_a_small_number_counts() {
+        // One small number with its last bit set among large ones: from some size on, their sum
+        // has more than 53 bits.
+        let small = (1.0 + f32::EPSILON) / 1024.0;
+        for exponent in 0..30 {
+            let mut data = [(1u32 << exponent) as f32; INPUTS];
+            data[3] = small;
+            let (mut fast, mut naive) = ([0], [0]);
+            add_rectified(Column::of(&data, 1), INPUTS, &mut fast);
+            add_rectified_naively(Column::of(&data, 1), INPUTS, &mut naive);
+            assert_eq!(fast, naive, "2^{exponent}");
+        }
+    }
+
+    fn number() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            20 => -8.0_f32..8.0,
+            1 => any::<f32>(),
+            1 => Just(f32::MIN_POSITIVE),
+            1 => Just(f32::INFINITY),
+            1 => Just(f32::NAN),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_those_of_single_numbers(
+            units in 1..600_usize,
+            numbers in proptest::collection::vec(number(), 40),
+            plain in any::<bool>(),
+            inputs in 1..70_usize,
+        ) {
+            // Blocks with odd numbers and blocks without, some of which are added at once.
+            let one = |i: usize| match numbers[i * 7 % 40] {
+                x if plain && !(x.is_finite() && x.abs() < 8.0) => 0.5,
+                x => x * (1.0 + i as f32 / 1e4),
+            };
+            let data: Vec<f32> = (0..inputs * units).map(one).collect();
+            let column = Column::of(&data, units);
+            let mut fast = vec![1; units];
+            let mut naive = vec![1; units];
+            add_rectified(column, inputs, &mut fast);
+            add_rectified_naively(column, inputs, &mut naive);
+            prop_assert_eq!(fast, naive);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! TKNC and TKNP: top-k neuron coverage and top-k neuron patterns (DeepGauge).
+//!
+//! For an input, the top neurons of a layer are the k with the largest activations; of equal ones
+//! the first. TKNC is the share of neurons that are among the top ones for some input. TKNP counts
+//! the distinct patterns, which are the top neurons of all layers together. Option of both: `k` (3).
+//! Option `order` of TKNP: `set` (the default), where the top neurons of a layer have no order, or
+//! `list`, where they go from the largest activation down.
+
+use crate::batch::Batch;
+use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::error::CriterionError;
+use crate::spec::{Options, Spec};
+use crate::state::{BitSet, Part, Patterns, State};
+use crate::subject::{Subject, Tap};
+use crate::training::Training;
+
+/// Neurons that are among the top ones.
+pub(crate) struct Tknc {
+    subject: Subject,
+    k: usize,
+}
+
+/// Patterns of top neurons.
+pub(crate) struct Tknp {
+    subject: Subject,
+    k: usize,
+    ordered: bool,
+}
+
+/// Finds top neurons.
+struct Top {
+    k: usize,
+    /// The largest activations so far, from the largest down, with their neurons.
+    best: Vec<(f32, u32)>,
+}
+
+impl Top {
+    fn new(k: usize) -> Top {
+        Top {
+            k,
+            best: Vec::new(),
+        }
+    }
+
+    /// The neurons with the k largest activations, from the largest down.
+    fn of(&mut self, activations: &[f32]) -> impl Iterator<Item = u32> {
+        self.best.clear();
+        for (neuron, &x) in activations.iter().enumerate() {
+            let x = if x.is_nan() { f32::NEG_INFINITY } else { x };
+            if self.best.len() == self.k {
+                match self.best.last() {
+                    Some((smallest, _)) if x > *smallest => self.best.pop(),
+                    _ => continue,
+                };
+            }
+            let place = self.best.partition_point(|(better, _)| *better >= x);
+            self.best.insert(place, (x, neuron as u32));
+        }
+        self.best.iter().map(|(_, neuron)| *neuron)
+    }
+}
+
+fn taps(subject: &Subject) -> Vec<Tap> {
+    (0..subject.layers.len()).map(Tap::activation).collect()
+}
+
+fn k(options: &mut Options<'_>) -> Result<usize, CriterionError> {
+    options.whole("k", 3, 1..=1_000_000)
+}
+
+impl Tknc {
+    /// As the options say.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let mut options = Options::of(spec);
+        let criterion = Tknc {
+            subject: subject.clone(),
+            k: k(&mut options)?,
+        };
+        options.end()?;
+        Ok(Box::new(criterion))
+    }
+}
+
+impl Criterion for Tknc {
+    fn taps(&self) -> Vec<Tap> {
+        taps(&self.subject)
+    }
+
+    fn state(&self) -> State {
+        let set = BitSet::new(self.subject.neurons());
+        State::new([("neurons", Part::Set(set))])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let covered = state.set_mut("neurons");
+        let mut top = Top::new(self.k);
+        for layer in 0..self.subject.layers.len() {
+            let activations = batch.activations(layer);
+            let first = self.subject.first_neuron(layer);
+            for input in 0..batch.len() {
+                for neuron in top.of(activations.row(input)) {
+                    covered.insert(first + neuron as usize);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        let covered = state.set("neurons").count();
+        vec![Value::share("tknc", covered, self.subject.neurons() as u64)]
+    }
+
+    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+        let covered = state.set("neurons");
+        let layer = |layer| {
+            let first = self.subject.first_neuron(layer);
+            let neurons = self.subject.layers[layer].neurons;
+            Amount::Share {
+                covered: covered.count_in(first..first + neurons),
+                total: neurons as u64,
+            }
+        };
+        vec![LayerValues {
+            name: "tknc".to_owned(),
+            layers: (0..self.subject.layers.len()).map(layer).collect(),
+        }]
+    }
+}
+
+impl Tknp {
+    /// As the options say.
+    pub(crate) fn create(
+        spec: &Spec,
+        subject: &Subject,
+    ) -> Result<Box<dyn Criterion>, CriterionError> {
+        let mut options = Options::of(spec);
+        let criterion = Tknp {
+            subject: subject.clone(),
+            k: k(&mut options)?,
+            ordered: options.word("order", &[("set", false), ("list", true)])?,
+        };
+        options.end()?;
+        Ok(Box::new(criterion))
+    }
+}
+
+impl Criterion for Tknp {
+    fn taps(&self) -> Vec<Tap> {
+        taps(&self.subject)
+    }
+
+    fn state(&self) -> State {
+        let layers = self.subject.layers.iter();
+        let width = layers.map(|layer| layer.neurons.min(self.k)).sum();
+        State::new([("patterns", Part::Patterns(Patterns::new(width)))])
+    }
+
+    fn observe(
+        &self,
+        batch: &Batch<'_>,
+        _training: &dyn Training,
+        state: &mut State,
+    ) -> Result<(), CriterionError> {
+        let patterns = state.patterns_mut("patterns");
+        let layers = 0..self.subject.layers.len();
+        let columns: Vec<_> = layers.map(|layer| batch.activations(layer)).collect();
+        let mut top = Top::new(self.k);
+        let mut pattern = Vec::with_capacity(patterns.width());
+        for input in 0..batch.len() {
+            pattern.clear();
+            for activations in &columns {
+                let start = pattern.len();
+                pattern.extend(top.of(activations.row(input)));
+                if !self.ordered {
+                    pattern[start..].sort_unstable();
+                }
+            }
+            patterns.insert(&pattern);
+        }
+        Ok(())
+    }
+
+    fn values(&self, state: &State) -> Vec<Value> {
+        vec![Value::count("tknp", state.patterns("patterns").count())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::batch::Column;
+    use crate::registry::create;
+    use crate::subject::SubjectLayer;
+    use crate::training::TrainingTable;
+
+    /// What inputs are worth to layers of three and two neurons.
+    fn value(spec: &str, inputs: &[[f32; 5]]) -> Amount {
+        let layer = |neurons| SubjectLayer {
+            neurons,
+            units: neurons,
+        };
+        let subject = Subject {
+            layers: vec![layer(3), layer(2)],
+            ..Subject::default()
+        };
+        let rows = inputs.concat();
+        let span = |start, len| Column {
+            data: &rows,
+            stride: 5,
+            start,
+            len,
+        };
+        let batch = Batch {
+            predictions: &vec![0; inputs.len()],
+            logits: Column::of(&[], 0),
+            taps: vec![
+                (Tap::activation(0), span(0, 3)),
+                (Tap::activation(1), span(3, 2)),
+            ],
+            observations: &[],
+            training: None,
+        };
+        let criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut state = criterion.state();
+        criterion
+            .observe(&batch, &TrainingTable::default(), &mut state)
+            .unwrap();
+        criterion.values(&state)[0].amount
+    }
+
+    #[test]
+    fn top_neurons_are_united() {
+        let inputs = [[3.0, 2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 2.0, 0.0, 1.0]];
+        let share = |covered| Amount::Share { covered, total: 5 };
+        // {0} and {1} of three, {0} and {1} of two.
+        assert_eq!(value("tknc:k=1", &inputs), share(4));
+        // {0, 1} and {1, 2} of three, and the whole second layer.
+        assert_eq!(value("tknc:k=2", &inputs), share(5));
+        assert_eq!(value("tknc:k=2", &inputs[..1]), share(4));
+        assert_eq!(value("tknc", &inputs[..1]), share(5));
+    }
+
+    #[test]
+    fn patterns_are_those_of_all_layers() {
+        let inputs = [
+            [3.0, 2.0, 1.0, 5.0, 4.0],
+            [2.0, 3.0, 1.0, 5.0, 4.0],
+            [2.0, 3.0, 1.0, 4.0, 5.0],
+            [3.0, 1.0, 2.0, 5.0, 4.0],
+        ];
+        assert_eq!(value("tknp:k=2", &inputs), Amount::Count(2));
+        assert_eq!(value("tknp:k=2:order=list", &inputs), Amount::Count(4));
+        assert_eq!(value("tknp", &inputs), Amount::Count(1));
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_of_a_sorted_layer(
+            activations in proptest::collection::vec((-3..4_i8).prop_map(f32::from), 0..12),
+            k in 1..14_usize,
+        ) {
+            let mut neurons: Vec<u32> = (0..activations.len() as u32).collect();
+            // A stable sort leaves equal ones as they are.
+            neurons.sort_by(|&a, &b| activations[b as usize].total_cmp(&activations[a as usize]));
+            neurons.truncate(k);
+            prop_assert_eq!(Top::new(k).of(&activations).collect::<Vec<_>>(), neurons);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_comes_last() {
+        let top: Vec<u32> = Top::new(2).of(&[f32::NAN, -1.0, -2.0]).collect();
+        assert_eq!(top, [1, 2]);
+    }
+}

@@ -1,0 +1,160 @@
+//! What other inputs cover, to hold a suite's coverage against.
+//!
+//! A share of buckets means little by itself: most may be out of reach. So training inputs are
+//! measured as if they were a suite, and how many of them cover each thing is counted. From that
+//! follows what all of them cover, and what a random sample of any size covers on average, without
+//! drawing one: of `N` inputs of which `c` cover a thing, a sample of `n` misses it with probability
+//! `C(N - c, n) / C(N, n)`, the product over `i < c` of `(N - n - i) / (N - i)`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::criterion::Slot;
+
+/// How often training inputs cover things.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yardstick {
+    /// Inputs that were measured.
+    pub inputs: u64,
+    /// How many things are covered by so many inputs: pairs of inputs and things, ascending.
+    pub frequencies: Vec<(u64, u64)>,
+}
+
+impl Yardstick {
+    /// How many things any of the inputs covers.
+    pub fn covered(&self) -> u64 {
+        self.frequencies.iter().map(|(_, things)| things).sum()
+    }
+
+    /// How many things a random sample of that many of the inputs covers on average. A sample
+    /// cannot have more inputs than there are.
+    pub fn expected(&self, sample: u64) -> f64 {
+        let (all, sample) = (self.inputs as f64, sample.min(self.inputs) as f64);
+        let mut missed = 1.0;
+        let mut done = 0;
+        let mut expected = 0.0;
+        for &(count, things) in &self.frequencies {
+            for i in done..count.min(self.inputs) {
+                let i = i as f64;
+                missed *= ((all - sample - i) / (all - i)).max(0.0);
+            }
+            done = count;
+            expected += things as f64 * (1.0 - missed);
+        }
+        expected
+    }
+}
+
+/// Counts how many inputs cover each thing.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    inputs: u64,
+    numbers: Vec<u32>,
+    patterns: HashMap<Box<[u32]>, u32>,
+}
+
+impl Tally {
+    /// Counts an input, which covers these things.
+    pub fn add(&mut self, slots: &[Slot]) {
+        self.inputs += 1;
+        for slot in slots {
+            match slot {
+                Slot::Number(number) => {
+                    let number = *number as usize;
+                    if number >= self.numbers.len() {
+                        self.numbers.resize(number + 1, 0);
+                    }
+                    self.numbers[number] += 1;
+                }
+                Slot::Pattern(pattern) => match self.patterns.get_mut(pattern) {
+                    Some(count) => *count += 1,
+                    None => {
+                        self.patterns.insert(pattern.clone(), 1);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Tally) {
+        self.inputs += other.inputs;
+        if self.numbers.len() < other.numbers.len() {
+            self.numbers.resize(other.numbers.len(), 0);
+        }
+        let numbers = self.numbers.iter_mut().zip(&other.numbers);
+        numbers.for_each(|(count, other)| *count += other);
+        for (pattern, count) in &other.patterns {
+            *self.patterns.entry(pattern.clone()).or_default() += count;
+        }
+    }
+
+    /// The counts of counts.
+    pub fn yardstick(&self) -> Yardstick {
+        let mut frequencies = BTreeMap::new();
+        let counts = self.numbers.iter().chain(self.patterns.values());
+        for &count in counts.filter(|&&count| count > 0) {
+            *frequencies.entry(u64::from(count)).or_default() += 1;
+        }
+        Yardstick {
+            inputs: self.inputs,
+            frequencies: frequencies.into_iter().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four inputs: one thing is covered by all, one by two, one by one; a pattern by one.
+    fn example() -> Vec<Vec<Slot>> {
+        let number = Slot::Number;
+        let pattern = Slot::Pattern([7, 8].into());
+        vec![
+            vec![number(0), number(3)],
+            vec![number(0), number(3), number(5)],
+            vec![number(0)],
+            vec![number(0), pattern],
+        ]
+    }
+
+    #[test]
+    fn expectation_is_the_mean_over_all_samples() {
+        let inputs = example();
+        let mut tally = Tally::default();
+        inputs.iter().for_each(|slots| tally.add(slots));
+        let yardstick = tally.yardstick();
+        assert_eq!(yardstick.frequencies, [(1, 2), (2, 1), (4, 1)]);
+        assert_eq!(yardstick.covered(), 4);
+        // By hand: over all subsets of each size.
+        for size in 0..=4_u32 {
+            let (mut subsets, mut covered) = (0, 0);
+            for subset in 0..16_u32 {
+                if subset.count_ones() == size {
+                    let chosen = (0..4).filter(|i| subset >> i & 1 == 1);
+                    let union: std::collections::BTreeSet<&Slot> =
+                        chosen.flat_map(|i| &inputs[i as usize]).collect();
+                    subsets += 1;
+                    covered += union.len();
+                }
+            }
+            let mean = covered as f64 / f64::from(subsets);
+            assert!((yardstick.expected(u64::from(size)) - mean).abs() < 1e-12);
+        }
+        assert_eq!(yardstick.expected(9), 4.0);
+    }
+
+    #[test]
+    fn parts_count_as_the_whole() {
+        let inputs = example();
+        let mut whole = Tally::default();
+        inputs.iter().for_each(|slots| whole.add(slots));
+        let (mut a, mut b) = (Tally::default(), Tally::default());
+        inputs[..1].iter().for_each(|slots| a.add(slots));
+        inputs[1..].iter().for_each(|slots| b.add(slots));
+        a.merge(&b);
+        assert_eq!(a.yardstick(), whole.yardstick());
+    }
+}

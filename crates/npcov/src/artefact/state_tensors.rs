@@ -1,0 +1,149 @@
+//! The states of criteria as tensors.
+
+use npcov_criteria::{BitSet, Kept, Part, Patterns, State};
+use npcov_data::DataError;
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+
+/// The tensors that a state is written to. Names begin with `prefix`.
+pub(crate) fn specs(prefix: &str, state: &State) -> Vec<TensorSpec> {
+    let mut specs = Vec::new();
+    for (name, part) in state.parts() {
+        let name = format!("{prefix}.{name}");
+        match part {
+            Part::Set(set) => specs.push(TensorSpec::of::<u64>(name, &[set.words().len()])),
+            // Low and high half of each.
+            Part::Sums(sums) => specs.push(TensorSpec::of::<u64>(name, &[sums.len(), 2])),
+            Part::Patterns(patterns) => {
+                let shape = [patterns.rows().len(), patterns.width()];
+                specs.push(TensorSpec::of::<u32>(name, &shape));
+            }
+            Part::Scores(scores) => specs.push(TensorSpec::of::<f64>(name, &[scores.len()])),
+            Part::Lists(lists) => {
+                let numbers = lists.iter().map(|list| list.len()).sum();
+                specs.push(TensorSpec::of::<u32>(
+                    format!("{name}.lengths"),
+                    &[lists.len()],
+                ));
+                specs.push(TensorSpec::of::<u32>(name, &[numbers]));
+            }
+            Part::Kept(kept) => {
+                specs.push(TensorSpec::of::<u32>(
+                    format!("{name}.keys"),
+                    &[kept.keys.len()],
+                ));
+                specs.push(TensorSpec::of::<f32>(name, &[kept.numbers.len()]));
+            }
+            Part::Fixed(numbers) => specs.push(TensorSpec::of::<f64>(name, &[numbers.len()])),
+        }
+    }
+    specs
+}
+
+/// Writes a state to its tensors.
+pub(crate) fn write(
+    writer: &mut SafetensorsWriter,
+    prefix: &str,
+    state: &State,
+) -> Result<(), DataError> {
+    for (name, part) in state.parts() {
+        let name = format!("{prefix}.{name}");
+        match part {
+            Part::Set(set) => writer.append(&name, set.words())?,
+            Part::Sums(sums) => {
+                let halves = |sum: &i128| [*sum as u64, (*sum >> 64) as u64];
+                let words: Vec<u64> = sums.iter().flat_map(halves).collect();
+                writer.append(&name, &words)?;
+            }
+            Part::Patterns(patterns) => {
+                for row in patterns.rows() {
+                    writer.append(&name, row)?;
+                }
+            }
+            Part::Scores(numbers) | Part::Fixed(numbers) => writer.append(&name, numbers)?,
+            Part::Lists(lists) => {
+                let lengths: Vec<u32> = lists.iter().map(|list| list.len() as u32).collect();
+                writer.append(&format!("{name}.lengths"), &lengths)?;
+                writer.append(&name, &lists.concat())?;
+            }
+            Part::Kept(kept) => {
+                writer.append(&format!("{name}.keys"), &kept.keys)?;
+                writer.append(&name, &kept.numbers)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a state of `inputs` inputs into an empty one. What does not fit is named.
+pub(crate) fn read(
+    reader: &SafetensorsReader,
+    prefix: &str,
+    inputs: usize,
+    mut state: State,
+) -> Result<Result<State, String>, DataError> {
+    let names: Vec<&str> = state.parts().iter().map(|(name, _)| *name).collect();
+    for (name, part) in names.iter().zip(state.parts_mut()) {
+        let name = format!("{prefix}.{name}");
+        let wrong = || Ok(Err(format!("`{name}` has another size")));
+        match part {
+            Part::Set(set) => match BitSet::from_words(set.bound(), reader.read(&name)?) {
+                Some(read) => *set = read,
+                None => return wrong(),
+            },
+            Part::Sums(sums) => {
+                let words: Vec<u64> = reader.read(&name)?;
+                if words.len() != 2 * sums.len() {
+                    return wrong();
+                }
+                for (sum, halves) in sums.iter_mut().zip(words.chunks_exact(2)) {
+                    *sum = (i128::from(halves[1] as i64) << 64) | i128::from(halves[0]);
+                }
+            }
+            Part::Patterns(patterns) => {
+                let numbers: Vec<u32> = reader.read(&name)?;
+                let width = patterns.width();
+                if width == 0 || !numbers.len().is_multiple_of(width) {
+                    return wrong();
+                }
+                let mut read = Patterns::new(width);
+                numbers.chunks_exact(width).for_each(|row| read.insert(row));
+                *patterns = read;
+            }
+            Part::Scores(scores) => {
+                *scores = reader.read(&name)?;
+                if scores.len() != inputs {
+                    return wrong();
+                }
+            }
+            Part::Lists(lists) => {
+                let lengths: Vec<u32> = reader.read(&format!("{name}.lengths"))?;
+                let numbers: Vec<u32> = reader.read(&name)?;
+                let mut rest = &numbers[..];
+                for length in lengths {
+                    let Some((list, behind)) = rest.split_at_checked(length as usize) else {
+                        return wrong();
+                    };
+                    lists.push(list.into());
+                    rest = behind;
+                }
+                if lists.len() != inputs || !rest.is_empty() {
+                    return wrong();
+                }
+            }
+            Part::Kept(kept) => {
+                *kept = Kept {
+                    keys: reader.read(&format!("{name}.keys"))?,
+                    numbers: reader.read(&name)?,
+                };
+            }
+            Part::Fixed(numbers) => {
+                let read: Vec<f64> = reader.read(&name)?;
+                if read.len() != numbers.len() {
+                    return wrong();
+                }
+                *numbers = read;
+            }
+        }
+    }
+    Ok(Ok(state))
+}

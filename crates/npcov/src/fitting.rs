@@ -1,0 +1,130 @@
+//! What criteria learn from training data, and what training inputs cover by them.
+
+use std::ops::Range;
+
+use npcov_criteria::{CriterionError, Fit, Spec, Tally};
+use npcov_paths::{AnpcLayer, BitRows, Choices, DecisionGraph, Meter};
+
+use crate::artefact::parts::SHARD;
+use crate::artefact::record::CriterionRecord;
+use crate::cover::in_parallel;
+use crate::error::Error;
+use crate::measures::{Measure, Measures, failed};
+use crate::shards::TrainingShards;
+
+/// Training inputs that are measured by criteria that take long.
+const SAMPLE: usize = 1000;
+
+/// A criterion that could not be fitted to the training data, and why.
+pub(crate) type LeftOut = (Spec, String);
+
+/// Fits criteria to the training data. Those that cannot be fitted are left out, with the reason.
+pub(crate) fn fit(
+    measures: &mut Measures,
+    training: &TrainingShards,
+) -> Result<(Vec<Fit>, Vec<LeftOut>), Error> {
+    let mut fits = Vec::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
+    for measure in measures.list() {
+        match measure.criterion.fit(training) {
+            Ok(fit) => fits.push(fit),
+            Err(CriterionError::Fit { reason, .. }) => {
+                left_out.push((measure.spec.clone(), reason));
+            }
+            Err(source) => return Err(failed(&measure.spec)(source)),
+        }
+    }
+    measures.retain(|measure| left_out.iter().all(|(spec, _)| *spec != measure.spec));
+    for (i, fit) in fits.iter().enumerate() {
+        let spec = measures.list()[i].spec.clone();
+        measures.restore(i, fit.clone()).map_err(failed(&spec))?;
+    }
+    Ok((fits, left_out))
+}
+
+/// What a decision graph says of fitted criteria, with what training inputs cover by them.
+pub(crate) fn records(
+    measures: &Measures,
+    fits: &[Fit],
+    graph: &DecisionGraph,
+    choices: &Choices,
+    anpc: &[AnpcLayer],
+    training: &TrainingShards,
+    threads: usize,
+) -> Result<Vec<CriterionRecord>, Error> {
+    let mut tallies: Vec<Option<Tally>> = vec![None; measures.list().len()];
+    for pass in [Pass::All, Pass::Sample] {
+        let counted = |measure: &Measure| {
+            let counts = !measure.is_streamed() && !measure.criterion.ordered();
+            counts && measure.criterion.is_costly() == (pass == Pass::Sample)
+        };
+        if !measures.list().iter().any(counted) {
+            continue;
+        }
+        // Looking for neighbours takes long, and only criteria that do need them.
+        let anpc = match pass {
+            Pass::All => &[],
+            Pass::Sample => anpc,
+        };
+        let meter = Meter::new(graph, choices, anpc);
+        let ranges: Vec<_> = training.ranges().collect();
+        let each = match pass {
+            Pass::All => SHARD,
+            Pass::Sample => SAMPLE.div_ceil(ranges.len().max(1)),
+        };
+        let paths_count = (measures.list().iter())
+            .any(|measure| counted(measure) && measure.criterion.needs_paths());
+        let count = |shards: Range<usize>| -> Result<Vec<Tally>, Error> {
+            let mut tallies = vec![Tally::default(); measures.list().len()];
+            for range in &ranges[shards] {
+                let inputs = range.start..range.end.min(range.start + each);
+                let mut paths = BitRows::new(graph.layout().width());
+                for input in inputs.clone() {
+                    paths.push(graph.path(input as u32));
+                }
+                let shard = training.batch(inputs, paths)?;
+                let mut observations = Vec::new();
+                for (place, input) in shard.rows.clone().enumerate().filter(|_| paths_count) {
+                    let seen =
+                        meter.observe_training(input as u32, shard.input(place), training)?;
+                    observations.push(seen);
+                }
+                let mut batch = measures.batch(&shard, &observations);
+                batch.training = Some(shard.rows.start);
+                for (measure, tally) in measures.list().iter().zip(&mut tallies) {
+                    if counted(measure) {
+                        let slots = measure.criterion.slots_of_each(&batch, training);
+                        let slots = slots.map_err(failed(&measure.spec))?;
+                        slots.iter().for_each(|slots| tally.add(slots));
+                    }
+                }
+            }
+            Ok(tallies)
+        };
+        for part in in_parallel(ranges.len(), threads, count) {
+            let part = part?;
+            for ((measure, tally), part) in measures.list().iter().zip(&mut tallies).zip(part) {
+                if counted(measure) {
+                    tally.get_or_insert_default().merge(&part);
+                }
+            }
+        }
+    }
+    let list = measures.list().iter().zip(fits).zip(tallies);
+    let record = |((measure, fit), tally): ((&Measure, &Fit), Option<Tally>)| CriterionRecord {
+        criterion: measure.spec.clone(),
+        fitted: measure.criterion.fitted_options(),
+        arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
+        yardstick: tally
+            .map(|tally| tally.yardstick())
+            .filter(|yardstick| yardstick.covered() > 0),
+    };
+    Ok(list.map(record).collect())
+}
+
+/// Which training inputs are measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    All,
+    Sample,
+}

@@ -1,0 +1,225 @@
+//! Criteria, applied to a network's inputs.
+
+use npcov_criteria::{
+    Batch, Column, Criterion, CriterionError, Fit, Reduction, Side, Spec, State, Subject,
+    SubjectGraph, SubjectLayer, Tap, Training,
+};
+use npcov_paths::{Choices, Observation};
+
+use crate::artefact::record::LayerRecord;
+use crate::build::AnpcRecord;
+use crate::error::Error;
+use crate::paths::{Extras, PathBatch};
+
+/// Criteria that are measured together.
+pub(crate) struct Measures {
+    subject: Subject,
+    list: Vec<Measure>,
+    /// What they need of inputs besides activations.
+    taps: Vec<Tap>,
+}
+
+/// A criterion that is measured.
+pub(crate) struct Measure {
+    pub(crate) spec: Spec,
+    pub(crate) criterion: Box<dyn Criterion>,
+}
+
+impl Measure {
+    /// Whether it needs more than activations. That may be a great deal, so it is looked at as soon
+    /// as it is there.
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.criterion.taps().iter().any(is_extra)
+    }
+}
+
+fn is_extra(tap: &Tap) -> bool {
+    *tap != Tap::activation(tap.layer)
+}
+
+/// The criteria that are measured unless others are named: all whose states can be merged.
+pub fn default_criteria() -> Vec<Spec> {
+    let names = npcov_criteria::names().into_iter();
+    let mergeable = names.filter(|&name| name != "cc");
+    mergeable
+        .map(|name| Spec {
+            name: name.to_owned(),
+            options: Default::default(),
+        })
+        .collect()
+}
+
+/// What criteria know of a network and its decision graph.
+pub(crate) fn subject(
+    layers: &[LayerRecord],
+    logits: usize,
+    classes: Vec<(usize, usize)>,
+    choices: &Choices,
+    anpc: &AnpcRecord,
+) -> Subject {
+    let layer = |layer: &LayerRecord| SubjectLayer {
+        neurons: layer.neurons,
+        units: layer.units,
+    };
+    Subject {
+        layers: layers.iter().map(layer).collect(),
+        classes: classes.len(),
+        logits,
+        graph: Some(SubjectGraph {
+            classes,
+            choices: choices.clone(),
+            anpc: anpc.layers(),
+        }),
+    }
+}
+
+/// A criterion's error, with its name.
+pub(crate) fn failed(spec: &Spec) -> impl Fn(CriterionError) -> Error + '_ {
+    |source| Error::Criterion {
+        criterion: spec.to_string(),
+        source,
+    }
+}
+
+impl Measures {
+    /// Makes criteria for a subject.
+    pub(crate) fn new(specs: &[Spec], subject: Subject) -> Result<Measures, Error> {
+        let mut list: Vec<Measure> = Vec::new();
+        let mut taps = Vec::new();
+        for spec in specs {
+            if list.iter().any(|measure| measure.spec == *spec) {
+                continue;
+            }
+            let criterion = npcov_criteria::create(spec, &subject).map_err(failed(spec))?;
+            taps.extend(criterion.taps().into_iter().filter(is_extra));
+            let spec = spec.clone();
+            list.push(Measure { spec, criterion });
+        }
+        taps.sort_unstable();
+        taps.dedup();
+        Ok(Measures {
+            subject,
+            list,
+            taps,
+        })
+    }
+
+    /// The criteria.
+    pub(crate) fn list(&self) -> &[Measure] {
+        &self.list
+    }
+
+    /// Gives a criterion what it learnt from the training data.
+    pub(crate) fn restore(&mut self, index: usize, fit: Fit) -> Result<(), CriterionError> {
+        self.list[index].criterion.restore(fit)
+    }
+
+    /// Leaves only the criteria that `keep` wants.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Measure) -> bool) {
+        self.list.retain(|measure| keep(measure));
+    }
+
+    /// Whether any of them needs the places of inputs in the decision graph.
+    pub(crate) fn need_paths(&self) -> bool {
+        self.list.iter().any(|m| m.criterion.needs_paths())
+    }
+
+    /// What has to be extracted of inputs that are measured.
+    pub(crate) fn extras(&self) -> Extras {
+        Extras {
+            taps: self.taps.iter().map(program_tap).collect(),
+            importance: None,
+        }
+    }
+
+    /// The layer whose importance some of them are fitted with. There is one at most.
+    pub(crate) fn importance(&self) -> Result<Option<usize>, Error> {
+        let mut found: Option<usize> = None;
+        for measure in &self.list {
+            match (found, measure.criterion.needs_importance()) {
+                (_, None) => {}
+                (None, layer) => found = layer,
+                (Some(found), Some(layer)) if found == layer => {}
+                (Some(_), Some(_)) => {
+                    return Err(Error::Parameter {
+                        name: "layer",
+                        value: measure.spec.to_string(),
+                        wanted: "the same layer for all criteria that rank neurons",
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// No inputs were seen.
+    pub(crate) fn states(&self) -> Vec<State> {
+        self.list.iter().map(|m| m.criterion.state()).collect()
+    }
+
+    /// Inputs as criteria see them.
+    pub(crate) fn batch<'a>(
+        &self,
+        batch: &'a PathBatch,
+        observations: &'a [Observation],
+    ) -> Batch<'a> {
+        let stride = self.subject.neurons();
+        let mut start = 0;
+        let mut taps = Vec::new();
+        for (i, layer) in self.subject.layers.iter().enumerate() {
+            let column = Column {
+                data: &batch.activations,
+                stride,
+                start,
+                len: layer.neurons,
+            };
+            start += layer.neurons;
+            taps.push((Tap::activation(i), column));
+        }
+        let inputs = batch.rows.len();
+        for (tap, numbers) in self.taps.iter().zip(&batch.taps) {
+            taps.push((*tap, Column::of(numbers, numbers.len() / inputs.max(1))));
+        }
+        Batch {
+            predictions: &batch.predictions,
+            logits: Column::of(&batch.logits, self.subject.logits),
+            taps,
+            observations,
+            training: None,
+        }
+    }
+
+    /// Adds inputs to the states of those criteria that `which` picks.
+    pub(crate) fn observe(
+        &self,
+        batch: &Batch<'_>,
+        training: &dyn Training,
+        states: &mut [State],
+        which: impl Fn(&Measure) -> bool,
+    ) -> Result<(), Error> {
+        for (measure, state) in self.list.iter().zip(states) {
+            if which(measure) {
+                let observed = measure.criterion.observe(batch, training, state);
+                observed.map_err(failed(&measure.spec))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tap as programs know it.
+fn program_tap(tap: &Tap) -> npcov_program::Tap {
+    npcov_program::Tap {
+        layer: tap.layer,
+        side: match tap.side {
+            Side::Before => npcov_program::Side::Before,
+            Side::After => npcov_program::Side::After,
+        },
+        reduction: match tap.reduction {
+            Reduction::Mean => npcov_program::Reduction::Mean,
+            Reduction::Max => npcov_program::Reduction::Max,
+            Reduction::Min => npcov_program::Reduction::Min,
+            Reduction::Units => npcov_program::Reduction::Units,
+        },
+    }
+}

@@ -1,0 +1,86 @@
+//! What is extracted of inputs: always predictions, logits and activations; paths where a criterion
+//! needs them.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use npcov_paths::BitRows;
+use npcov_program::{Output, Tap};
+
+use crate::error::Error;
+use crate::explain::Row;
+use crate::network::Network;
+use crate::paths::{PathBatch, PathExtractor};
+use crate::tracer::{Batch, Tracer};
+
+/// A network whose inputs can be measured.
+pub(crate) enum Probe<'n> {
+    /// By relevance programs.
+    Paths(PathExtractor<'n>),
+    /// By the network alone.
+    Trace {
+        network: &'n Network,
+        tracer: Tracer,
+    },
+}
+
+impl<'n> Probe<'n> {
+    /// Of the network alone, with these taps.
+    pub(crate) fn trace(network: &'n Network, taps: &[Tap]) -> Result<Probe<'n>, Error> {
+        Ok(Probe::Trace {
+            network,
+            tracer: network.tracer(taps)?,
+        })
+    }
+
+    /// Extracts what there is of a range of a dataset on `threads` threads, and hands it to `sink`
+    /// in the order of the dataset.
+    pub(crate) fn run<E: From<Error>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        mut sink: impl FnMut(&PathBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Probe::Paths(extractor) => extractor.run(data, range, threads, sink),
+            Probe::Trace { network, tracer } => {
+                let mut traced = PathBatch::default();
+                tracer.run(data, range, threads, |batch| {
+                    traced.clear(batch.rows.clone());
+                    traced.paths = BitRows::zeros(0, batch.rows.len());
+                    for index in batch.rows.clone() {
+                        traced.push(&row(network, tracer, batch, index)?);
+                    }
+                    sink(&traced)
+                })
+            }
+        }
+    }
+}
+
+/// What a batch of a tracer holds of one of its inputs.
+fn row<'b>(
+    network: &Network,
+    tracer: &Tracer,
+    batch: &'b Batch,
+    index: usize,
+) -> Result<Row<'b>, Error> {
+    let place = index - batch.rows.start;
+    let mut row = Row::default();
+    let outputs = tracer.outputs().iter().zip(&batch.outputs);
+    for ((output, values), len) in outputs.zip(tracer.output_lens()) {
+        let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(Error::NotFinite { row: index });
+        }
+        match output {
+            Output::Logits => row.logits = values,
+            Output::Tap(tap) if *tap == Tap::activation(tap.layer) => row.activations.push(values),
+            Output::Tap(_) => row.taps.push(values),
+            _ => {}
+        }
+    }
+    row.prediction = network.predict(row.logits);
+    Ok(row)
+}

@@ -7,7 +7,7 @@ ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.pa
 
 .PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
         fixtures data demo-data agreement-full bench-peers bench-kmeans \
-        bench-coverage fuzz clean
+        bench-coverage bench-dsa fuzz clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,6 +53,8 @@ venv-fixtures:
 fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 	.venv-fixtures/bin/python scripts/make_oracles.py
+	cargo build --release --quiet
+	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 
 agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet
@@ -64,6 +66,10 @@ bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract
 bench-kmeans: ## K-means beside scikit-learn's, on PATHS="file.npz ..." or made-up bits
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-kmeans benches/kmeans/requirements.txt
 	.venv-kmeans/bin/python benches/kmeans/run.py $(PATHS)
+
+bench-dsa: ## Surprise by distance beside dnn-tip's, on made-up traces
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-dsa benches/criteria/requirements.txt
+	.venv-dsa/bin/python benches/criteria/dsa.py
 
 bench-coverage: data ## Costs of graphs and coverage, for MODEL=file.onnx (CIFAR-10)
 	cargo build --release --quiet
@@ -77,4 +83,4 @@ fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo
 	done
 
 clean: ## Removes everything that was built or installed
-	rm -rf target .venv-test .venv-fixtures .venv-kmeans benches/peers/target fuzz/target
+	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa benches/peers/target fuzz/target

@@ -83,6 +83,13 @@ pub trait Criterion: Send + Sync {
         Vec::new()
     }
 
+    /// Whether it counts things that inputs cover by themselves, which [`slots`](Criterion::slots)
+    /// lists.
+    fn counts_things(&self) -> bool {
+        let counted = |part: &Part| matches!(part, Part::Set(_) | Part::Patterns(_));
+        self.state().parts().iter().any(|(_, part)| counted(part))
+    }
+
     /// What a suite covers, thing by thing, each once and in ascending order: the more things, the
     /// higher the coverage. Empty where a criterion does not count things.
     fn slots(&self, state: &State) -> Vec<Slot> {

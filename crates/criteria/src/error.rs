@@ -41,7 +41,13 @@ pub enum CriterionError {
         /// What is there instead.
         text: String,
     },
-    /// It cannot be fitted to the training data.
+    /// The network is none that criteria can look at.
+    #[error("the network cannot be measured: {reason}")]
+    Subject {
+        /// Why not.
+        reason: String,
+    },
+    /// It cannot be fitted to the training data, or not to this network.
     #[error("`{criterion}` cannot be fitted: {reason}")]
     Fit {
         /// The criterion.

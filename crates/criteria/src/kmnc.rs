@@ -17,6 +17,9 @@ use crate::state::{BitSet, Part, State};
 use crate::subject::{Subject, Tap};
 use crate::training::Training;
 
+/// The most sections of all neurons together: a set of 512 MB.
+const MOST_SECTIONS: usize = 1 << 32;
+
 /// The criterion.
 pub(crate) struct Kmnc {
     subject: Subject,
@@ -54,6 +57,12 @@ impl Kmnc {
             profile: Profile::default(),
         };
         options.end()?;
+        if subject.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
+            return Err(CriterionError::Fit {
+                criterion: "kmnc".to_owned(),
+                reason: format!("{} neurons have too many sections", subject.neurons()),
+            });
+        }
         Ok(Box::new(criterion))
     }
 }

@@ -140,7 +140,9 @@ const UNITS: usize = 256;
 /// always is, because it takes a number below `high` / 2^24 for it not to be.
 fn add_rectified(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
     const TINY: f32 = 1.0 / (1u64 << 41) as f32;
-    const HUGE: f32 = ((1u64 << 31) / INPUTS as u64) as f32;
+    // Sums stay below 2^31: counted in 2^-32s they fit an i64.
+    const HUGE: f32 = ((1u64 << 30) / INPUTS as u64) as f32;
+    const HALF: f64 = (1u64 << 32) as f64;
     for first in (0..inputs).step_by(INPUTS) {
         let group = first..inputs.min(first + INPUTS);
         for (block, sums) in sums.chunks_mut(UNITS).enumerate() {
@@ -164,7 +166,10 @@ fn add_rectified(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
             let exact = f64::from(high) * INPUTS as f64 <= f64::from(low) * (1u64 << 29) as f64;
             if exact && low >= TINY && high <= HUGE {
                 for (sum, &total) in sums.iter_mut().zip(&totals) {
-                    *sum += fixed(total);
+                    // As `fixed`, in two halves: whole 2^-32s, and 2^-64s that are left.
+                    let upper = (total * HALF) as i64;
+                    let lower = (total * HALF - upper as f64) * HALF;
+                    *sum += (i128::from(upper) << 32) + i128::from(lower as i64);
                 }
             } else {
                 for row in rows {

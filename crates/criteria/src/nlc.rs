@@ -29,6 +29,9 @@ pub(crate) struct Nlc {
     subject: Subject,
 }
 
+/// The most neurons of a layer: the products of their pairs take 2 GB.
+const MOST_NEURONS: usize = 1 << 14;
+
 impl Nlc {
     /// Of all path layers.
     pub(crate) fn create(
@@ -36,6 +39,12 @@ impl Nlc {
         subject: &Subject,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         Options::of(spec).end()?;
+        if let Some(layer) = subject.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
+            return Err(CriterionError::Fit {
+                criterion: "nlc".to_owned(),
+                reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
+            });
+        }
         Ok(Box::new(Nlc {
             subject: subject.clone(),
         }))

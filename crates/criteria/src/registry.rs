@@ -123,6 +123,7 @@ pub const CRITERIA: &[Entry] = &[
 
 /// Makes a criterion.
 pub fn create(spec: &Spec, subject: &Subject) -> Result<Box<dyn Criterion>, CriterionError> {
+    subject.check()?;
     match CRITERIA.iter().find(|entry| entry.name == spec.name) {
         Some(entry) => (entry.create)(spec, subject),
         None => Err(CriterionError::Unknown {

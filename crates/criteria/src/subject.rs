@@ -3,6 +3,8 @@
 use npcov_paths::{AnpcLayer, Choices};
 use serde::{Deserialize, Serialize};
 
+use crate::error::CriterionError;
+
 /// The network whose coverage is measured, as far as criteria care.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Subject {
@@ -48,7 +50,46 @@ impl SubjectGraph {
     }
 }
 
+/// The most elements that layers may have together. Whatever is counted of so many is far from
+/// overflowing, and no network has more.
+const MOST_UNITS: usize = 1 << 27;
+
 impl Subject {
+    /// Fails unless its parts fit together: records of files may say anything.
+    pub(crate) fn check(&self) -> Result<(), CriterionError> {
+        let wrong = |reason: &str| {
+            Err(CriterionError::Subject {
+                reason: reason.to_owned(),
+            })
+        };
+        let mut units: usize = 0;
+        for layer in &self.layers {
+            units = units.saturating_add(layer.units.max(layer.neurons));
+        }
+        if units > MOST_UNITS || self.logits > MOST_UNITS {
+            return wrong("its layers are too large");
+        }
+        let Some(graph) = &self.graph else {
+            return Ok(());
+        };
+        let known = |anpc: &AnpcLayer| anpc.layer < self.layers.len();
+        if !graph.anpc.iter().all(known) {
+            return wrong("ANPC names a layer that is not there");
+        }
+        let planned = graph.classes.iter().map(|class| class.0);
+        let buckets = graph.choices.snpc_buckets.get().max(graph.choices.anpc_buckets.get());
+        let layers = self.layers.len().max(graph.anpc.len());
+        let slots = planned
+            .fold(0, usize::saturating_add)
+            .saturating_mul(layers)
+            .saturating_mul(usize::from(buckets) + 1);
+        // Their numbers are kept in 32 bits.
+        if slots > u32::MAX as usize || graph.classes.iter().any(|class| class.1 > class.0) {
+            return wrong("its decision graph has too many buckets");
+        }
+        Ok(())
+    }
+
     /// Neurons of all layers.
     pub fn neurons(&self) -> usize {
         self.layers.iter().map(|layer| layer.neurons).sum()

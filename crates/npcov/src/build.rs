@@ -178,12 +178,14 @@ pub fn build(
         let logits = source.network.logits();
         measures::subject(&layers, logits, classes, &settings.choices, anpc)
     };
-    let specs = settings.criteria.clone().unwrap_or_else(default_criteria);
     // What criteria ask for is known before there are clusters.
-    let planned = Measures::new(
-        &specs,
-        subject(vec![(0, 0); classes], &AnpcRecord::default()),
-    )?;
+    let before = subject(vec![(0, 0); classes], &AnpcRecord::default());
+    let mut left_out = Vec::new();
+    let specs = match &settings.criteria {
+        Some(specs) => specs.clone(),
+        None => fitting::possible(default_criteria(), &before, &mut left_out)?,
+    };
+    let planned = Measures::new(&specs, before)?;
     let extras = Extras {
         taps: Vec::new(),
         importance: planned.importance()?,
@@ -231,7 +233,7 @@ pub fn build(
     let counts = graph.classes().iter();
     let counts = counts.map(|class| (class.planned, class.clusters.len()));
     let mut measures = Measures::new(&specs, subject(counts.collect(), &anpc))?;
-    let (fits, left_out) = fitting::fit(&mut measures, &shards)?;
+    let fits = fitting::fit(&mut measures, &shards, &mut left_out)?;
     if let (Some((spec, reason)), Some(_)) = (left_out.first(), &settings.criteria) {
         return Err(Error::Criterion {
             criterion: spec.to_string(),

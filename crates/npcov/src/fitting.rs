@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use npcov_criteria::{CriterionError, Fit, Spec, Tally};
+use npcov_criteria::{CriterionError, Fit, Spec, Subject, Tally};
 use npcov_paths::{AnpcLayer, BitRows, Choices, DecisionGraph, Meter};
 
 use crate::artefact::parts::SHARD;
@@ -18,13 +18,30 @@ const SAMPLE: usize = 1000;
 /// A criterion that could not be fitted to the training data, and why.
 pub(crate) type LeftOut = (Spec, String);
 
-/// Fits criteria to the training data. Those that cannot be fitted are left out, with the reason.
+/// Those criteria that a network can be measured by; the others are left out.
+pub(crate) fn possible(
+    specs: Vec<Spec>,
+    subject: &Subject,
+    left_out: &mut Vec<LeftOut>,
+) -> Result<Vec<Spec>, Error> {
+    let mut possible = Vec::new();
+    for spec in specs {
+        match npcov_criteria::create(&spec, subject) {
+            Ok(_) => possible.push(spec),
+            Err(CriterionError::Fit { reason, .. }) => left_out.push((spec, reason)),
+            Err(source) => return Err(failed(&spec)(source)),
+        }
+    }
+    Ok(possible)
+}
+
+/// Fits criteria to the training data. Those that cannot be fitted are left out.
 pub(crate) fn fit(
     measures: &mut Measures,
     training: &TrainingShards,
-) -> Result<(Vec<Fit>, Vec<LeftOut>), Error> {
+    left_out: &mut Vec<LeftOut>,
+) -> Result<Vec<Fit>, Error> {
     let mut fits = Vec::new();
-    let mut left_out: Vec<LeftOut> = Vec::new();
     for measure in measures.list() {
         match measure.criterion.fit(training) {
             Ok(fit) => fits.push(fit),
@@ -39,7 +56,7 @@ pub(crate) fn fit(
         let spec = measures.list()[i].spec.clone();
         measures.restore(i, fit.clone()).map_err(failed(&spec))?;
     }
-    Ok((fits, left_out))
+    Ok(fits)
 }
 
 /// What a decision graph says of fitted criteria, with what training inputs cover by them.

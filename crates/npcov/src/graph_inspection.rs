@@ -25,6 +25,8 @@ pub struct GraphInspection {
     pub choices: npcov_paths::Choices,
     /// The layers of ANPC and their bounds.
     pub anpc: AnpcRecord,
+    /// The criteria that suites can be measured by.
+    pub criteria: Vec<String>,
     /// The mean width of training paths: the share of neurons that are critical, over the layers.
     pub width: f64,
     /// The mean width of abstract paths.
@@ -126,6 +128,7 @@ impl GraphInspection {
             extraction: record.extraction.clone(),
             choices: record.choices.clone(),
             anpc: record.anpc.clone(),
+            criteria: record.specs().iter().map(ToString::to_string).collect(),
             width: mean(&parts.training.paths),
             abstract_width: mean(&parts.abstract_paths),
             classes: classes.map(class).collect(),
@@ -151,6 +154,8 @@ fn warnings(file: &GraphFile) -> Vec<String> {
             ));
         }
     }
+    let left_out = file.record().left_out.iter();
+    warnings.extend(left_out.map(|reason| format!("suites cannot be measured by {reason}")));
     let empty = graph.empty_layers();
     if !empty.is_empty() {
         let mut layers: Vec<usize> = empty.iter().map(|&(_, layer)| layer).collect();

@@ -47,6 +47,7 @@ pub fn decision_graph(found: &GraphInspection) -> String {
         _ => bounds.join(", "),
     };
     facts.row(["ANPC up to", &format!("{bounds}{source}")]);
+    facts.row(["criteria", &found.criteria.join(", ")]);
 
     let mut table = Table::new([Align::Right, Align::Left, Align::Right, Align::Left]);
     let named = found.classes.iter().any(|class| class.name.is_some());

@@ -65,7 +65,7 @@ impl Rule {
             (false, Some(first)) => {
                 let all = |&i: &u32| take_part.iter().all(|m| varies(m, i as usize));
                 let columns = (0..first.mean.len() as u32).filter(all).collect();
-                self.highest(columns, &Moments::together(&take_part))
+                self.highest(columns, &Moments::together(moments))
             }
             _ => Vec::new(),
         };
@@ -122,10 +122,10 @@ impl Moments {
     }
 
     /// Those of all classes together.
-    fn together(classes: &[&Moments]) -> Moments {
+    fn together(classes: &[Moments]) -> Moments {
         let width = classes.first().map_or(0, |m| m.mean.len());
         let mut all = Moments::new(width);
-        for class in classes {
+        for class in classes.iter().filter(|class| class.count > 0) {
             let (a, b) = (all.count as f64, class.count as f64);
             for i in 0..width {
                 let apart = class.mean[i] - all.mean[i];
@@ -469,13 +469,13 @@ mod tests {
     #[test]
     fn moments_together_are_those_of_all() {
         let table = training();
-        let mut classes = vec![Moments::new(3); 3];
+        let mut classes = vec![Moments::new(3); 4];
         let mut all = Moments::new(3);
         for (trace, &class) in table.activations.chunks_exact(3).zip(&table.predictions) {
             classes[class as usize].add(trace);
             all.add(trace);
         }
-        let together = Moments::together(&classes.iter().collect::<Vec<_>>());
+        let together = Moments::together(&classes);
         assert_eq!(together.count, 5);
         for i in 0..3 {
             assert!((together.variance(i) - all.variance(i)).abs() < 1e-12);

@@ -238,6 +238,10 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
         vec![Value::share(A::NAMES.0, covered, total)]
     }
 
+    fn counts_things(&self) -> bool {
+        self.buckets.edges == Edges::Fixed
+    }
+
     fn slots(&self, state: &State) -> Vec<Slot> {
         let buckets = self.buckets.distinct(state.scores(A::NAMES.1));
         buckets.into_iter().map(Slot::Number).collect()

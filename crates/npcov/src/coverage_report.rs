@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use npcov_criteria::{Amount, LayerValues, Value};
+use npcov_criteria::{Amount, LayerValues, State, Value};
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_paths::{NO_CLUSTER, more_similar};
 use serde::de::{MapAccess, Visitor};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::artefact::{CoverageState, InputRecord, Suite};
 use crate::error::Error;
-use crate::measures::Measures;
+use crate::measures::{Measure, Measures};
 
 /// The coverage of suites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -254,7 +254,7 @@ impl CoverageState {
         let found = criteria.zip(measures.list()).zip(&suite.states);
         let found = found.filter_map(|((record, measure), state)| {
             let yardstick = record.yardstick.as_ref()?;
-            let [value] = &measure.criterion.values(state)[..] else {
+            let [value] = &values_of(measures, measure, state)[..] else {
                 return None;
             };
             let all = match value.amount {
@@ -500,22 +500,25 @@ fn entry(value: Value) -> (String, f64) {
     (value.name, value.amount.value())
 }
 
-/// What a suite is worth. Where several criteria of one name differ in options, those are part of
-/// the names.
+/// What a suite is worth.
 pub(crate) fn values(measures: &Measures, suite: &Suite) -> Vec<Value> {
-    let mut all = Vec::new();
-    for (measure, state) in measures.list().iter().zip(&suite.states) {
-        let alike = measures.list().iter();
-        let several = alike.filter(|m| m.spec.name == measure.spec.name).count() > 1;
-        let options = &measure.spec.to_string()[measure.spec.name.len()..];
-        for mut value in measure.criterion.values(state) {
-            if several {
-                value.name += options;
-            }
-            all.push(value);
-        }
+    let states = measures.list().iter().zip(&suite.states);
+    states
+        .flat_map(|(measure, state)| values_of(measures, measure, state))
+        .collect()
+}
+
+/// What a suite is worth by one criterion. Where several criteria of one name differ in options,
+/// those are part of the names.
+pub(crate) fn values_of(measures: &Measures, measure: &Measure, state: &State) -> Vec<Value> {
+    let alike = measures.list().iter();
+    let several = alike.filter(|m| m.spec.name == measure.spec.name).count() > 1;
+    let options = &measure.spec.to_string()[measure.spec.name.len()..];
+    let mut values = measure.criterion.values(state);
+    if several {
+        values.iter_mut().for_each(|value| value.name += options);
     }
-    all
+    values
 }
 
 /// A breakdown of each criterion that has one.

@@ -185,6 +185,42 @@ pub enum Error {
         /// The criteria that it has something for.
         has: String,
     },
+    /// A state has no suite of the name that was asked for.
+    #[error("there is no suite `{name}`; there are {}", .suites.join(", "))]
+    NoSuchSuite {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        suites: Vec<String>,
+    },
+    /// A criterion does not count what each input covers.
+    #[error("`{criterion}` does not count things that an input covers: {reason}; {} do", .known.join(", "))]
+    CountsNothing {
+        /// The criterion.
+        criterion: String,
+        /// What it does instead.
+        reason: String,
+        /// Criteria that do.
+        known: Vec<String>,
+    },
+    /// No criterion gives inputs that score.
+    #[error("there is no score `{name}`; there are {}", .known.join(", "))]
+    NoSuchScore {
+        /// The score.
+        name: String,
+        /// The scores there are.
+        known: Vec<String>,
+    },
+    /// A smaller suite does not cover what it was made to cover.
+    #[error("`{criterion}`: the smaller suite covers {after} of {before} things, which is a mistake of npcov")]
+    CoverageLost {
+        /// The criterion.
+        criterion: String,
+        /// Things that the suite covers.
+        before: u64,
+        /// Things that the smaller suite covers.
+        after: u64,
+    },
     /// No state is given.
     #[error("there is nothing to merge")]
     NothingToMerge,

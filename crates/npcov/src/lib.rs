@@ -33,9 +33,11 @@
 
 mod artefact;
 mod build;
+mod check;
 mod compile;
 mod cover;
 mod coverage_report;
+mod difference;
 mod error;
 mod explain;
 mod fitting;
@@ -51,6 +53,7 @@ mod placement;
 mod predict;
 mod probe;
 mod ruler;
+mod select;
 mod shards;
 mod trace_file;
 mod tracer;
@@ -65,11 +68,17 @@ pub use build::{
     AUTO_QUANTILE, AnpcBound, AnpcRecord, AnpcUpper, BuildSettings, PAPER_UPPER, PerClass, Source,
     build,
 };
+pub use check::{
+    Allowance, Bound, Check, ClassName, Finding, Floor, Rule, RuleError, Rules, ThinClass,
+};
 pub use compile::{Compilation, ProgramKind, compile};
 pub use cover::{SuiteSource, cover, merge};
 pub use coverage_report::{
     ClassCoverage, ClusterCoverage, Contribution, CoverageReport, LayerCoverage, SuiteReport,
     Values, Yardsticks,
+};
+pub use difference::{
+    Change, ClassDifference, ComparedReport, Counts, Difference, SuiteDifference, Things,
 };
 pub use error::Error;
 pub use explain::{
@@ -89,6 +98,10 @@ pub use paths::{Extras, PathBatch, PathExtractor};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
 pub use predict::{ClassResult, Predictions, predict};
 pub use ruler::Ruler;
+pub use select::{
+    Apfd, Chosen, Minimization, MinimizedCriterion, RANKED_ANYWAY, SelectSettings, Selection,
+    SelectionCoverage, Strategy, apfd, minimize, select,
+};
 pub use shards::Event;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};

@@ -204,16 +204,25 @@ fn a_net() {
     let options = ExplainOptions {
         input: true,
         activations: true,
+        importance: Some(0),
         ..ExplainOptions::default()
     };
     let program = explain(&subject, &lrp, &options).unwrap();
-    let names = ["logits", "activation.0", "relevance.0", "relevance.input"];
+    let names = [
+        "logits",
+        "activation.0",
+        "relevance.0",
+        "relevance.input",
+        "importance.0",
+    ];
     assert_eq!(program.output_names(), names);
     let found = run(&program.graph, &[&[1.0, 1.0]]);
     close(&found[0], &[4.0, 1.0]);
     close(&found[1], &[3.0, 4.0, 2.0]);
     close(&found[2], &[4.5, -2.0, 1.5]);
     close(&found[3], &[2.25, 1.75]);
+    // By the z-rule the logit 4 is shared out as 3 * 2, 4 * -1 and 2 * 1.
+    close(&found[4], &[6.0, -4.0, 2.0]);
 }
 
 /// The logarithm of a softmax as seed: it is negative, and with it all signs turn around.

@@ -158,6 +158,11 @@ impl CoverageState {
         &self.suites
     }
 
+    /// Leaves only the suites that `keep` wants.
+    pub(crate) fn retain_suites(&mut self, keep: impl FnMut(&Suite) -> bool) {
+        self.suites.retain(keep);
+    }
+
     /// The suites alone.
     pub(crate) fn into_suites(self) -> Vec<Suite> {
         self.suites

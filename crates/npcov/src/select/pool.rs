@@ -1,0 +1,625 @@
+//! What is known of the inputs of a pool, which may be larger than memory.
+//!
+//! Inputs are measured shard by shard; each shard becomes a file in the folder of parts. In memory
+//! are a few numbers for each input; the lists of what they cover are as well where there is room,
+//! and otherwise in one file, from which they are read one at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use npcov_criteria::{Slot, Spec};
+use npcov_data::Loader;
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_paths::{Meter, Observation};
+
+use super::ranking::SlotLists;
+use crate::artefact::parts::shards;
+use crate::artefact::record::DataRecord;
+use crate::artefact::{InputRecord, NO_LABEL, PartsFolder};
+use crate::cover::in_parallel;
+use crate::error::Error;
+use crate::measures::{Measure, failed};
+use crate::paths::PathBatch;
+use crate::ruler::Ruler;
+use crate::shards::{Event, Sink, extract_shards};
+
+/// Scores that come from an input's place in the decision graph.
+pub(super) const UNKNOWN: &str = "unknown";
+pub(super) const INCORRECT: &str = "incorrect";
+
+/// Numbers of things that are kept in memory: 128 MiB of them.
+const IN_MEMORY: u64 = 1 << 25;
+
+/// What is wanted of inputs, besides their predictions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// What they cover by each of the ruler's criteria.
+    Slots,
+    /// The score of this name that one of the ruler's criteria gives them.
+    Score(String),
+    /// How far they are from every cluster of their class.
+    Unknown,
+    /// How much closer they are to a cluster of another class.
+    Incorrect,
+}
+
+impl Wanted {
+    fn name(&self) -> &str {
+        match self {
+            Wanted::Nothing => "nothing",
+            Wanted::Slots => "slots",
+            Wanted::Score(name) => name,
+            Wanted::Unknown => UNKNOWN,
+            Wanted::Incorrect => INCORRECT,
+        }
+    }
+}
+
+/// The inputs of a pool.
+pub(super) struct Pool {
+    /// What each input is taken for.
+    pub(super) predictions: Vec<u32>,
+    /// A score for each, where one was wanted.
+    pub(super) scores: Vec<f64>,
+    /// What each covers, where that was wanted.
+    pub(super) lists: PoolLists,
+    /// Where all this is stored.
+    pub(super) parts: PartsFolder,
+}
+
+impl Pool {
+    /// Measures the inputs of a range of a dataset, or goes on with that.
+    pub(super) fn measure(
+        ruler: &Ruler,
+        wanted: &Wanted,
+        data: &Loader,
+        range: Range<usize>,
+        output: &Path,
+        threads: usize,
+        on: &mut dyn FnMut(Event),
+    ) -> Result<Pool, Error> {
+        if range.is_empty() {
+            return Err(Error::NoInputs(data.dataset().name().to_owned()));
+        }
+        let plan = serde_json::json!({
+            "measured": ruler.state().record(),
+            "data": DataRecord::new(data, range.start, range.end)?,
+            "wanted": wanted.name(),
+        });
+        let parts = PartsFolder::open(output, &plan.to_string())?;
+        let mut recording = Recording {
+            ruler,
+            wanted,
+            threads,
+            parts: &parts,
+            streamed: Vec::new(),
+        };
+        recording.forget();
+        let kinds = recording.kinds();
+        let is_done = |i: usize, rows: Range<usize>| {
+            let Ok(reader) = SafetensorsReader::open(part_file(&parts, i)) else {
+                return false;
+            };
+            let rows = TensorSpec::of::<u32>("prediction", &[rows.len()]);
+            reader.tensor("prediction") == Some(&rows)
+        };
+        extract_shards(
+            &ruler.probe()?,
+            data,
+            range.clone(),
+            threads,
+            is_done,
+            on,
+            &mut recording,
+        )?;
+        let mut predictions = Vec::with_capacity(range.len());
+        let mut scores = Vec::new();
+        let files: Vec<PathBuf> = shards(range).map(|(i, _)| part_file(&parts, i)).collect();
+        for file in &files {
+            let reader = SafetensorsReader::open(file)?;
+            predictions.extend(reader.read::<u32>("prediction")?);
+            scores.extend(reader.read::<f64>("score")?);
+        }
+        let inputs = predictions.len();
+        let is_scored = !matches!(wanted, Wanted::Nothing | Wanted::Slots);
+        if is_scored && scores.len() != inputs {
+            return Err(Error::Artefact {
+                file: parts.folder().display().to_string(),
+                reason: "not every input has a score".to_owned(),
+            });
+        }
+        let gathered = parts.file("lists");
+        let lists = PoolLists::gather(&files, kinds, inputs, &gathered, IN_MEMORY)?;
+        Ok(Pool {
+            predictions,
+            scores,
+            lists,
+            parts,
+        })
+    }
+}
+
+/// The file of a shard.
+fn part_file(parts: &PartsFolder, index: usize) -> PathBuf {
+    parts.file(&format!("inputs-{index:06}"))
+}
+
+/// Writes the shards of a pool.
+struct Recording<'a> {
+    ruler: &'a Ruler,
+    wanted: &'a Wanted,
+    threads: usize,
+    parts: &'a PartsFolder,
+    /// By criterion, what was seen of the shard's inputs as soon as they were there.
+    streamed: Vec<Found>,
+}
+
+/// What one criterion finds in inputs.
+#[derive(Default)]
+struct Found {
+    slots: Vec<Vec<Slot>>,
+    scores: Vec<f64>,
+}
+
+impl Found {
+    fn append(&mut self, next: Found) {
+        self.slots.extend(next.slots);
+        self.scores.extend(next.scores);
+    }
+}
+
+impl Recording<'_> {
+    /// Things are numbers or patterns of each criterion.
+    fn kinds(&self) -> usize {
+        match self.wanted {
+            Wanted::Slots => 2 * self.ruler.measures().list().len(),
+            _ => 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        let measures = self.ruler.measures().list();
+        self.streamed = measures.iter().map(|_| Found::default()).collect();
+    }
+
+    /// What a criterion finds in some inputs.
+    fn find(&self, measure: &Measure, batch: &npcov_criteria::Batch<'_>) -> Result<Found, Error> {
+        let training = self.ruler.graph();
+        let found = match self.wanted {
+            Wanted::Slots => measure
+                .criterion
+                .slots_of_each(batch, training)
+                .map(|slots| Found {
+                    slots,
+                    scores: Vec::new(),
+                }),
+            Wanted::Score(name) => {
+                let mut state = measure.criterion.state();
+                let observed = measure.criterion.observe(batch, training, &mut state);
+                let scores = state.all_scores().find(|(key, _)| key == name);
+                let scores = scores.map_or(Vec::new(), |(_, scores)| scores.to_vec());
+                observed.map(|()| Found {
+                    slots: Vec::new(),
+                    scores,
+                })
+            }
+            _ => Ok(Found::default()),
+        };
+        found.map_err(failed(&measure.spec))
+    }
+
+    /// What is found in some inputs of a shard; nothing for criteria that have seen them already.
+    fn part(
+        &self,
+        meter: &Meter<'_>,
+        shard: &PathBatch,
+        inputs: Range<usize>,
+    ) -> Result<(Vec<Found>, Vec<f64>), Error> {
+        let measures = self.ruler.measures();
+        let places = inputs.clone().filter(|_| measures.need_paths());
+        let observations = places.map(|i| meter.observe(shard.input(i), self.ruler.graph()));
+        let observations: Vec<Observation> = observations.collect::<Result<_, Error>>()?;
+        let mut batch = measures.batch(shard, &[]).slice(inputs);
+        batch.observations = &observations;
+        let mut found = Vec::new();
+        for measure in measures.list() {
+            found.push(match measure.is_streamed() {
+                true => Found::default(),
+                false => self.find(measure, &batch)?,
+            });
+        }
+        let places = observations.iter().map(placed);
+        let scores = match self.wanted {
+            Wanted::Unknown => places.map(|place| place.unknown()).collect(),
+            Wanted::Incorrect => places.map(|place| place.incorrect()).collect(),
+            _ => Vec::new(),
+        };
+        Ok((found, scores))
+    }
+}
+
+/// An input's place as scores see it.
+fn placed(observation: &Observation) -> InputRecord {
+    let similarity = |place: Option<(usize, f64)>| place.map_or(0.0, |(_, similarity)| similarity);
+    InputRecord {
+        prediction: 0,
+        label: NO_LABEL,
+        nearest: 0,
+        similarity: similarity(observation.nearest),
+        other: 0,
+        other_similarity: similarity(observation.nearest_other),
+    }
+}
+
+impl Sink for Recording<'_> {
+    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+        let measures = self.ruler.measures();
+        for (i, measure) in measures.list().iter().enumerate() {
+            if measure.is_streamed() {
+                let batch = measures.batch(batch, &[]).slice(places.clone());
+                let found = self.find(measure, &batch)?;
+                self.streamed[i].append(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
+        let file = self.ruler.graph();
+        let measures = self.ruler.measures();
+        // Looking for neighbours takes long, and only ANPC needs them.
+        let anpc = match measures.list().iter().any(|m| m.spec.name == "anpc") {
+            true => file.record().anpc.layers(),
+            false => Vec::new(),
+        };
+        let meter = Meter::new(file.graph(), self.ruler.choices(), &anpc);
+        let inputs = shard.rows.len();
+        let parts = in_parallel(inputs, self.threads, |inputs| {
+            self.part(&meter, shard, inputs)
+        });
+        let mut scores = Vec::new();
+        let mut all = std::mem::take(&mut self.streamed);
+        self.forget();
+        for part in parts {
+            let (found, placed) = part?;
+            scores.extend(placed);
+            for (all, found) in all.iter_mut().zip(found) {
+                all.append(found);
+            }
+        }
+        let mut columns = Vec::new();
+        for (measure, found) in measures.list().iter().zip(&all) {
+            scores.extend_from_slice(&found.scores);
+            if *self.wanted == Wanted::Slots {
+                columns.extend(lists_of(&measure.spec, &found.slots)?);
+            }
+        }
+        let path = part_file(self.parts, index);
+        write_part(&path, &shard.predictions, &scores, &columns)
+    }
+}
+
+/// Lists of numbers, one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ragged {
+    lengths: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Ragged {
+    fn push(&mut self, list: &[u32]) {
+        self.lengths.push(list.len() as u32);
+        self.numbers.extend_from_slice(list);
+    }
+
+    fn specs(&self, name: &str) -> [TensorSpec; 2] {
+        [
+            TensorSpec::of::<u32>(format!("{name}.lengths"), &[self.lengths.len()]),
+            TensorSpec::of::<u32>(name, &[self.numbers.len()]),
+        ]
+    }
+
+    fn write(&self, writer: &mut SafetensorsWriter, name: &str) -> Result<(), Error> {
+        writer.append(&format!("{name}.lengths"), &self.lengths)?;
+        Ok(writer.append(name, &self.numbers)?)
+    }
+
+    fn read(reader: &SafetensorsReader, name: &str) -> Result<Ragged, Error> {
+        let ragged = Ragged {
+            lengths: reader.read(&format!("{name}.lengths"))?,
+            numbers: reader.read(name)?,
+        };
+        let total: u64 = ragged.lengths.iter().map(|&len| u64::from(len)).sum();
+        match total == ragged.numbers.len() as u64 {
+            true => Ok(ragged),
+            false => Err(Error::Artefact {
+                file: reader.name().to_owned(),
+                reason: format!("`{name}` has another size"),
+            }),
+        }
+    }
+
+    fn lists(&self) -> impl Iterator<Item = &[u32]> {
+        let mut rest = &self.numbers[..];
+        self.lengths.iter().map(move |&len| {
+            let (list, behind) = rest.split_at((len as usize).min(rest.len()));
+            rest = behind;
+            list
+        })
+    }
+}
+
+/// Things of one kind that the inputs of a shard cover.
+struct Kind {
+    /// For each input.
+    lists: Ragged,
+    /// The patterns that the numbers in the lists stand for; none where they stand for themselves.
+    patterns: Ragged,
+}
+
+/// The numbers, and the patterns, that inputs cover by a criterion.
+fn lists_of(spec: &Spec, slots: &[Vec<Slot>]) -> Result<[Kind; 2], Error> {
+    let mut numbers = Ragged::default();
+    let mut numbered = Ragged::default();
+    let mut patterns = Ragged::default();
+    let mut known: BTreeMap<&[u32], u32> = BTreeMap::new();
+    for slots in slots {
+        let (mut own, mut rows) = (Vec::new(), Vec::new());
+        for slot in slots {
+            match slot {
+                Slot::Number(number) => match u32::try_from(*number) {
+                    Ok(number) => own.push(number),
+                    Err(_) => {
+                        return Err(Error::Parameter {
+                            name: "criterion",
+                            value: spec.to_string(),
+                            wanted: "one with fewer than 4,294,967,296 things to cover",
+                        });
+                    }
+                },
+                Slot::Pattern(row) => {
+                    let next = known.len() as u32;
+                    rows.push(*known.entry(row).or_insert_with(|| {
+                        patterns.push(row);
+                        next
+                    }));
+                }
+            }
+        }
+        numbers.push(&own);
+        numbered.push(&rows);
+    }
+    Ok([
+        Kind {
+            lists: numbers,
+            patterns: Ragged::default(),
+        },
+        Kind {
+            lists: numbered,
+            patterns,
+        },
+    ])
+}
+
+fn write_part(
+    file: &Path,
+    predictions: &[u32],
+    scores: &[f64],
+    kinds: &[Kind],
+) -> Result<(), Error> {
+    let mut specs = vec![
+        TensorSpec::of::<u32>("prediction", &[predictions.len()]),
+        TensorSpec::of::<f64>("score", &[scores.len()]),
+    ];
+    for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
+        specs.extend(lists.specs(&format!("{kind}.things")));
+        specs.extend(patterns.specs(&format!("{kind}.patterns")));
+    }
+    let mut writer = SafetensorsWriter::create(file, "{}", &specs)?;
+    writer.append("prediction", predictions)?;
+    writer.append("score", scores)?;
+    for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
+        lists.write(&mut writer, &format!("{kind}.things"))?;
+        patterns.write(&mut writer, &format!("{kind}.patterns"))?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// What the inputs of a pool cover.
+pub(super) struct PoolLists {
+    inputs: usize,
+    /// For each kind of things, where the list of each input begins; and where the last one ends.
+    starts: Vec<Vec<u64>>,
+    store: Store,
+}
+
+/// Where lists are.
+enum Store {
+    /// For each kind, lists one after the other.
+    Memory(Vec<Vec<u32>>),
+    /// The same, in a file.
+    File(SafetensorsReader),
+}
+
+impl PoolLists {
+    /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
+    /// `in_memory` numbers, otherwise in a file. Equal patterns become equal numbers, in the order
+    /// in which they are first seen.
+    fn gather(
+        files: &[PathBuf],
+        kinds: usize,
+        inputs: usize,
+        gathered: &Path,
+        in_memory: u64,
+    ) -> Result<PoolLists, Error> {
+        let mut starts = vec![vec![0]; kinds];
+        for file in files.iter().filter(|_| kinds > 0) {
+            let reader = SafetensorsReader::open(file)?;
+            for (kind, starts) in starts.iter_mut().enumerate() {
+                let mut end = starts.last().copied().unwrap_or(0);
+                for length in reader.read::<u32>(&format!("{kind}.things.lengths"))? {
+                    end += u64::from(length);
+                    starts.push(end);
+                }
+            }
+        }
+        if starts.iter().any(|starts| starts.len() != inputs + 1) {
+            return Err(Error::Artefact {
+                file: gathered.display().to_string(),
+                reason: "not every input has a list of what it covers".to_owned(),
+            });
+        }
+        let totals: Vec<u64> = starts.iter().filter_map(|s| s.last().copied()).collect();
+        let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
+        let mut each = |take: &mut dyn FnMut(usize, &[u32]) -> Result<(), Error>| {
+            for file in files.iter().filter(|_| kinds > 0) {
+                let reader = SafetensorsReader::open(file)?;
+                for (kind, known) in patterns.iter_mut().enumerate() {
+                    let things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
+                    let rows = Ragged::read(&reader, &format!("{kind}.patterns"))?;
+                    let mut numbers = Vec::with_capacity(rows.lengths.len());
+                    for row in rows.lists() {
+                        let next = known.len() as u32;
+                        numbers.push(*known.entry(row.into()).or_insert(next));
+                    }
+                    let global = |&thing: &u32| match numbers.is_empty() {
+                        true => thing,
+                        false => numbers.get(thing as usize).copied().unwrap_or(thing),
+                    };
+                    let things: Vec<u32> = things.iter().map(global).collect();
+                    take(kind, &things)?;
+                }
+            }
+            Ok::<(), Error>(())
+        };
+        let store = if totals.iter().sum::<u64>() <= in_memory {
+            let mut lists = vec![Vec::new(); kinds];
+            each(&mut |kind, things| {
+                lists[kind].extend_from_slice(things);
+                Ok(())
+            })?;
+            Store::Memory(lists)
+        } else {
+            let tensor = |(kind, &total): (usize, &u64)| {
+                TensorSpec::of::<u32>(kind.to_string(), &[total as usize])
+            };
+            let specs: Vec<TensorSpec> = totals.iter().enumerate().map(tensor).collect();
+            let mut writer = SafetensorsWriter::create(gathered, "{}", &specs)?;
+            each(&mut |kind, things| Ok(writer.append(&kind.to_string(), things)?))?;
+            writer.finish()?;
+            Store::File(SafetensorsReader::open(gathered)?)
+        };
+        Ok(PoolLists {
+            inputs,
+            starts,
+            store,
+        })
+    }
+
+    /// Where an input's list is among those of a kind.
+    fn span(&self, kind: usize, input: usize) -> Range<usize> {
+        let at = |i: usize| self.starts[kind].get(i).map_or(0, |&start| start as usize);
+        at(input)..at(input + 1)
+    }
+}
+
+impl SlotLists for PoolLists {
+    type Error = Error;
+
+    fn len(&self) -> usize {
+        self.inputs
+    }
+
+    fn count(&self, input: usize) -> u64 {
+        let kinds = 0..self.starts.len();
+        kinds.map(|kind| self.span(kind, input).len() as u64).sum()
+    }
+
+    fn read(&self, input: usize, out: &mut Vec<u64>) -> Result<(), Error> {
+        out.clear();
+        let mut buffer = Vec::new();
+        for kind in 0..self.starts.len() {
+            let span = self.span(kind, input);
+            let things = match &self.store {
+                Store::Memory(lists) => lists[kind].get(span).unwrap_or(&[]),
+                Store::File(_) if span.is_empty() => &[],
+                Store::File(reader) => {
+                    buffer.resize(span.len(), 0);
+                    reader.read_rows(&kind.to_string(), span, &mut buffer)?;
+                    &buffer
+                }
+            };
+            let kind = (kind as u64) << 32;
+            out.extend(things.iter().map(|&thing| kind | u64::from(thing)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(i: u64) -> Slot {
+        Slot::Number(i)
+    }
+
+    fn pattern(row: &[u32]) -> Slot {
+        Slot::Pattern(row.into())
+    }
+
+    #[test]
+    fn lists_come_back_from_memory_and_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let shards = [
+            vec![
+                vec![number(7), number(9), pattern(&[1, 2])],
+                vec![],
+                vec![pattern(&[3]), pattern(&[1, 2])],
+            ],
+            vec![vec![pattern(&[3]), pattern(&[5, 5])], vec![number(9)]],
+        ];
+        let spec: Spec = "snpc".parse().unwrap();
+        let mut files = Vec::new();
+        for (i, slots) in shards.iter().enumerate() {
+            // Another criterion has the same numbers, which are other things.
+            let other: Vec<Vec<Slot>> = slots.iter().map(|_| vec![number(7)]).collect();
+            let mut kinds: Vec<Kind> = lists_of(&spec, slots).unwrap().into();
+            kinds.extend(lists_of(&spec, &other).unwrap());
+            let file = folder.path().join(format!("{i}.safetensors"));
+            write_part(&file, &vec![0; slots.len()], &[], &kinds).unwrap();
+            files.push(file);
+        }
+        let gathered = folder.path().join("lists.safetensors");
+        let kind = |kind: u64, i: u64| kind << 32 | i;
+        let expected = [
+            vec![kind(0, 7), kind(0, 9), kind(1, 0), kind(2, 7)],
+            vec![kind(2, 7)],
+            vec![kind(1, 1), kind(1, 0), kind(2, 7)],
+            vec![kind(1, 1), kind(1, 2), kind(2, 7)],
+            vec![kind(0, 9), kind(2, 7)],
+        ];
+        for in_memory in [1000, 0] {
+            let lists = PoolLists::gather(&files, 4, 5, &gathered, in_memory).unwrap();
+            assert_eq!(gathered.exists(), in_memory == 0);
+            assert_eq!(lists.len(), 5);
+            let mut list = Vec::new();
+            for (input, expected) in expected.iter().enumerate() {
+                lists.read(input, &mut list).unwrap();
+                assert_eq!(list, *expected);
+                assert_eq!(lists.count(input), expected.len() as u64);
+            }
+        }
+        assert!(PoolLists::gather(&files, 4, 6, &gathered, 0).is_err());
+    }
+
+    #[test]
+    fn numbers_that_are_too_large_are_refused() {
+        let spec: Spec = "kmnc".parse().unwrap();
+        assert!(lists_of(&spec, &[vec![number(u64::from(u32::MAX))]]).is_ok());
+        assert!(lists_of(&spec, &[vec![number(1 << 32)]]).is_err());
+    }
+}

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use npcov::data::{Layout, Preprocessing};
 use npcov::program::{BatchNorm, LayerOptions};
-use npcov::{ExplainSettings, Method, NetworkOptions, RuleChoice};
+use npcov::{ExplainSettings, Method, NetworkOptions, RuleChoice, Rules};
 use serde::Deserialize;
 
-use crate::args::{DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
+use crate::args::{CheckArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
+use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
     AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     explain: ExplainTable,
     #[serde(default)]
     pub(crate) paths: PathsTable,
+    #[serde(default)]
+    check: CheckTable,
     /// The file's folder, where its relative paths start.
     #[serde(skip)]
     folder: PathBuf,
@@ -182,6 +185,26 @@ impl Config {
             resize: args.resize.or(file.resize).map(|Size(h, w)| (h, w)),
             layout,
         }
+    }
+
+    /// What suites must fulfil, and the earlier state that they are held against.
+    pub(crate) fn check(&self, args: &CheckArgs) -> anyhow::Result<(Rules, Option<PathBuf>)> {
+        let rules = self.check.rules(args);
+        if rules.is_empty() {
+            bail!(
+                "nothing is to be checked: give `--fail-under`, `--fail-on-drop` or \
+                 `--fail-on-thin`, or set them in the table `[check]` of `{FILE}`"
+            );
+        }
+        let here = || Some(self.folder.join(self.check.against.as_ref()?));
+        let against = args.against.clone().or_else(here);
+        if !rules.allowances.is_empty() && against.is_none() {
+            bail!(
+                "`--fail-on-drop` needs an earlier state: give `--against STATE`, or set `against` \
+                 in the table `[check]` of `{FILE}`"
+            );
+        }
+        Ok((rules, against))
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.

@@ -2,11 +2,13 @@
 //!
 //! What is computed is computed by the crate `npcov`, and written down by `npcov-report`; a command
 //! here collects its settings, calls one verb and prints the result. Results go to standard output,
-//! everything else to standard error. The exit code is 0, or 2 after an error; 1 is kept for
-//! coverage that misses a threshold.
+//! everything else to standard error. The exit code is 0, 1 when `check` finds coverage that misses a
+//! threshold, or 2 after an error.
 
 mod args;
 mod build;
+mod check;
+mod check_table;
 mod compile;
 mod config;
 mod cover;
@@ -16,11 +18,14 @@ mod failure;
 mod init;
 mod inspect;
 mod merge;
+mod minimize;
 mod output;
 mod paths_table;
 mod predict;
 mod printer;
 mod progress;
+mod report;
+mod select;
 mod tune;
 mod value;
 
@@ -41,10 +46,10 @@ fn main() -> ExitCode {
             printer.talk(&usage.to_string());
             return ExitCode::from(2);
         }
-        Err(help) => printer.data(&help.to_string()),
+        Err(help) => printer.data(&help.to_string()).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             printer.error(&failure::message(&error));
             if let Some(hint) = failure::hint(&error) {
@@ -55,9 +60,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<()> {
+fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
     let config = Config::find(cli.config.as_deref())?;
-    match &cli.command {
+    let done = match &cli.command {
         Command::Inspect(args) => inspect::run(args, &config, printer),
         Command::Predict(args) => predict::run(args, &config, printer),
         Command::Explain(args) => explain::run(args, &config, printer),
@@ -67,6 +72,11 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<()> {
         Command::Build(args) => build::run(args, &config, printer),
         Command::Cover(args) => cover::run(args, &config, printer),
         Command::Merge(args) => merge::run(args, printer),
+        Command::Report(args) => report::run(args, printer),
+        Command::Check(args) => return check::run(args, &config, printer),
+        Command::Select(args) => select::run(args, &config, printer),
+        Command::Minimize(args) => minimize::run(args, &config, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -113,6 +113,12 @@ impl PathsTable {
         choices
     }
 
+    /// Restarts of the clustering.
+    pub(crate) fn restarts(&self) -> usize {
+        let usual = BuildSettings::default().restarts;
+        self.restarts.unwrap_or(usual)
+    }
+
     /// How a decision graph is built. A flag counts for all classes.
     pub(crate) fn build(&self, args: &BuildArgs) -> anyhow::Result<BuildSettings> {
         let defaults = BuildSettings::default();
@@ -150,10 +156,7 @@ impl PathsTable {
                 .unwrap_or_default(),
             anpc_upper: (args.anpc_upper.clone().or_else(|| self.anpc_upper.clone()))
                 .map_or(defaults.anpc_upper, |upper| upper.0),
-            restarts: paths
-                .restarts
-                .or(self.restarts)
-                .unwrap_or(defaults.restarts),
+            restarts: paths.restarts.unwrap_or(self.restarts()),
             seed: paths.seed.or(self.seed).unwrap_or(defaults.seed),
             criteria: (args.criteria.as_ref().or(self.criteria.as_ref()))
                 .map(|criteria| criteria.specs(&npcov::default_criteria())),

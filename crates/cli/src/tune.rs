@@ -38,6 +38,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         clusters: args.clusters.clone(),
         betas: args.betas.clone(),
         seed: args.seed,
+        restarts: config.paths.restarts(),
         ..TuneSettings::default()
     };
     let options = NetworkOptions {

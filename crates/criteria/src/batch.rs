@@ -55,9 +55,9 @@ pub struct Batch<'a> {
     pub taps: Vec<(Tap, Column<'a>)>,
     /// Where the inputs are in the decision graph; empty where nobody asked.
     pub observations: &'a [Observation],
-    /// The first input's position in the training data, where these are training inputs: whoever
-    /// compares inputs with those leaves out the input itself.
-    pub training: Option<usize>,
+    /// The inputs' positions in the training data, where these are training inputs: whoever compares
+    /// inputs with those leaves out the input itself.
+    pub training: Option<&'a [u32]>,
 }
 
 impl<'a> Batch<'a> {
@@ -100,7 +100,7 @@ impl<'a> Batch<'a> {
                 .map(|(tap, column)| (*tap, column.slice(&inputs)))
                 .collect(),
             observations,
-            training: self.training.map(|first| first + inputs.start),
+            training: self.training.map(|positions| &positions[inputs]),
         }
     }
 }

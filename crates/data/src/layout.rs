@@ -86,6 +86,15 @@ impl Arrange {
         }
     }
 
+    /// What undoes it.
+    pub(crate) fn inverse(self) -> Arrange {
+        match self {
+            Arrange::AsIs => Arrange::AsIs,
+            Arrange::HwcToChw { pixels, channels } => Arrange::ChwToHwc { pixels, channels },
+            Arrange::ChwToHwc { pixels, channels } => Arrange::HwcToChw { pixels, channels },
+        }
+    }
+
     /// Rearranging one channel or one pixel moves nothing.
     fn simplified(self) -> Arrange {
         match self {

@@ -18,6 +18,7 @@ use crate::rows::Rows;
 /// It can be shared by threads; each call of [`read`](Loader::read) is independent of the others.
 pub struct Loader {
     dataset: Dataset,
+    stored_shape: Vec<usize>,
     sample_len: usize,
     resize: Option<Resizing>,
     arrange: Arrange,
@@ -72,7 +73,7 @@ impl Loader {
             None => (None, stored.to_vec(), layout),
             Some(to) => {
                 let (resizing, shape, layout) = resizing(&dataset, to, layout)?;
-                (Some(resizing), shape, Some(layout))
+                (resizing, shape, Some(layout))
             }
         };
         let (arrange, channels) = layout::arrange(&shape, wanted, layout)
@@ -89,6 +90,7 @@ impl Loader {
         }
         Ok(Loader {
             dataset,
+            stored_shape: shape,
             sample_len,
             resize,
             arrange,
@@ -145,6 +147,33 @@ impl Loader {
     /// model's order, but neither divided nor normalised.
     pub fn read_stored(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), DataError> {
         self.read_with(&Normalise::nothing(), range, out)
+    }
+
+    /// Shape of one sample as it is stored, after resizing where that is asked for.
+    pub fn stored_shape(&self) -> &[usize] {
+        &self.stored_shape
+    }
+
+    /// Brings a sample of [`read_stored`](Loader::read_stored) back into the order that it is stored in, that of
+    /// [`stored_shape`](Loader::stored_shape). Both slices have its length.
+    pub fn restore(&self, sample: &[f32], out: &mut [f32]) {
+        self.arrange.inverse().apply(sample, out);
+    }
+
+    /// What stored numbers are divided by before anything else.
+    pub fn divisor(&self) -> f32 {
+        self.normalise.divisor()
+    }
+
+    /// Makes whole samples of [`read_stored`](Loader::read_stored) into those of [`read`](Loader::read), the same bits.
+    pub fn normalise(&self, samples: &mut [f32]) {
+        self.normalise.apply(samples);
+    }
+
+    /// Turns derivatives with respect to the model's input into those with respect to stored numbers that are divided
+    /// by [`divisor`](Loader::divisor), but not normalised: pixels in 0..1.
+    pub fn pull_back(&self, gradient: &mut [f32]) {
+        self.normalise.pull_back(gradient);
     }
 
     fn read_with(
@@ -314,12 +343,13 @@ impl fmt::Debug for Loader {
     }
 }
 
-/// How the samples of a dataset are resized, and their shape and layout after that.
+/// How the samples of a dataset are resized, and their shape and layout after that. What has that size already is not
+/// resized, and need not be 8-bit images.
 fn resizing(
     dataset: &Dataset,
     to: (usize, usize),
     layout: Option<Layout>,
-) -> Result<(Resizing, Vec<usize>, Layout), DataError> {
+) -> Result<(Option<Resizing>, Vec<usize>, Layout), DataError> {
     let possible = 1..=usize::from(u16::MAX);
     if !possible.contains(&to.0) || !possible.contains(&to.1) {
         return Err(DataError::Preprocessing(format!(
@@ -327,21 +357,26 @@ fn resizing(
             to.0, to.1
         )));
     }
-    if dataset.element() != Element::U8 {
-        return Err(DataError::Preprocessing(format!(
-            "`--resize` is for 8-bit images, `{}` holds {}",
-            dataset.name(),
-            dataset.element()
-        )));
-    }
     let stored = dataset.sample_shape();
-    let (height, width, channels, layout) =
-        layout::image_axes(stored, layout).map_err(|reason| {
-            DataError::Preprocessing(format!(
-                "cannot resize samples of shape {stored:?} in `{}`: {reason}",
-                dataset.name()
-            ))
-        })?;
+    let axes = layout::image_axes(stored, layout);
+    if dataset.element() != Element::U8 {
+        return match axes {
+            Ok((height, width, _, layout)) if (height, width) == to => {
+                Ok((None, stored.to_vec(), layout))
+            }
+            _ => Err(DataError::Preprocessing(format!(
+                "`--resize` is for 8-bit images, `{}` holds {}",
+                dataset.name(),
+                dataset.element()
+            ))),
+        };
+    }
+    let (height, width, channels, layout) = axes.map_err(|reason| {
+        DataError::Preprocessing(format!(
+            "cannot resize samples of shape {stored:?} in `{}`: {reason}",
+            dataset.name()
+        ))
+    })?;
     let (planes, interleaved, shape) = match layout {
         Layout::Chw => (channels, 1, vec![channels, to.0, to.1]),
         Layout::Hwc => (1, channels, vec![to.0, to.1, channels]),
@@ -357,7 +392,7 @@ fn resizing(
         channels: interleaved,
         plan,
     };
-    Ok((resizing, shape, layout))
+    Ok((Some(resizing), shape, layout))
 }
 
 /// Adds the option that helps to a mismatch of shapes.

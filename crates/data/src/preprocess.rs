@@ -83,30 +83,51 @@ impl Normalise {
         }
     }
 
+    /// What every number is divided by first.
+    pub(crate) fn divisor(&self) -> f32 {
+        self.divide
+    }
+
     /// Normalises whole samples in place.
     pub(crate) fn apply(&self, values: &mut [f32]) {
         let divide = self.divide;
-        let normalise = |values: &mut [f32], &(mean, std): &(f32, f32)| {
+        if divide == 1.0 && self.channels == [(0.0, 1.0)] {
+            return;
+        }
+        self.by_channel(values, |values, (mean, std)| {
             for value in values {
                 *value = (*value / divide - mean) / std;
             }
-        };
+        });
+    }
+
+    /// Turns derivatives with respect to what [`apply`](Normalise::apply) gives into those with
+    /// respect to the divided numbers, `x / divide`.
+    pub(crate) fn pull_back(&self, gradient: &mut [f32]) {
+        if self.channels.iter().all(|&(_, std)| std == 1.0) {
+            return;
+        }
+        self.by_channel(gradient, |values, (_, std)| {
+            for value in values {
+                *value /= std;
+            }
+        });
+    }
+
+    /// Calls a function with numbers of whole samples, and with mean and std of their channel.
+    fn by_channel(&self, values: &mut [f32], each: impl Fn(&mut [f32], (f32, f32))) {
         match self.order {
-            Order::Same if divide == 1.0 && self.channels == [(0.0, 1.0)] => {}
-            Order::Same => self
-                .channels
-                .iter()
-                .for_each(|pair| normalise(values, pair)),
+            Order::Same => self.channels.iter().for_each(|&pair| each(values, pair)),
             Order::Planes(pixels) => {
                 let planes = values.chunks_exact_mut(pixels);
-                for (plane, pair) in planes.zip(self.channels.iter().cycle()) {
-                    normalise(plane, pair);
+                for (plane, &pair) in planes.zip(self.channels.iter().cycle()) {
+                    each(plane, pair);
                 }
             }
             Order::Interleaved => {
                 for pixel in values.chunks_exact_mut(self.channels.len()) {
-                    for (value, pair) in pixel.iter_mut().zip(&self.channels) {
-                        normalise(std::slice::from_mut(value), pair);
+                    for (value, &pair) in pixel.iter_mut().zip(&self.channels) {
+                        each(std::slice::from_mut(value), pair);
                     }
                 }
             }
@@ -203,6 +224,24 @@ mod tests {
             apply(&two, &[2, 1, 1], Channels::First, &values),
             [0.0, 0.0, 2.0, 4.0]
         );
+    }
+
+    #[test]
+    fn derivatives_are_divided_by_the_std_of_their_channel() {
+        let pull_back = |options: &Preprocessing, wanted: &[usize], channels: Channels| {
+            let mut gradient = [1.0, 2.0, 3.0, 4.0];
+            let normalise = Normalise::new(options, wanted, channels).unwrap();
+            normalise.pull_back(&mut gradient);
+            gradient
+        };
+        let two = options(Some(10.0), &[1.0, 2.0], &[-1.0, 0.5]);
+        let planes = pull_back(&two, &[2, 1, 2], Channels::First);
+        assert_eq!(planes, [-1.0, -2.0, 6.0, 8.0]);
+        let interleaved = pull_back(&two, &[1, 2, 2], Channels::Last);
+        assert_eq!(interleaved, [-1.0, 4.0, -3.0, 8.0]);
+        let mean_only = options(Some(10.0), &[1.0], &[]);
+        let unchanged = pull_back(&mean_only, &[4], Channels::One);
+        assert_eq!(unchanged, [1.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]

@@ -267,6 +267,51 @@ fn layout_mean_and_std_work_together() {
     );
 }
 
+/// A copy in floats, of the stored shape and order, is the same dataset under the same preprocessing.
+#[test]
+fn what_is_restored_is_read_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("x.npz"), folder.path().join("y.npz"));
+    let pixels: Vec<u8> = (0..2 * 60).map(|i| (i * 37 % 256) as u8).collect();
+    let options = Preprocessing {
+        divide: Some(255.0),
+        mean: vec![0.5, 0.4, 0.3],
+        std: vec![0.2, 0.3, 0.4],
+        ..Preprocessing::default()
+    };
+    for (stored, wanted, layout, resize) in [
+        ([5, 4, 3], [3, 5, 4], None, None),
+        ([3, 5, 4], [3, 5, 4], None, None),
+        ([3, 5, 4], [5, 4, 3], Some(Layout::Chw), None),
+        ([5, 4, 3], [3, 2, 2], None, Some((2, 2))),
+        ([3, 5, 4], [3, 7, 6], Some(Layout::Chw), Some((7, 6))),
+    ] {
+        let options = Preprocessing {
+            layout,
+            resize,
+            ..options.clone()
+        };
+        write_u8(&path, &stored, &pixels);
+        let dataset = Dataset::open(text(&path)).unwrap();
+        let loader = Loader::new(dataset, &wanted, &options).unwrap();
+        let mut samples = vec![0.0; 2 * loader.sample_len()];
+        loader.read_stored(0..2, &mut samples).unwrap();
+        let mut writer = NpzWriter::create(&copy, Compression::Stored).unwrap();
+        let column = writer.array::<f32>("x", loader.stored_shape()).unwrap();
+        let mut restored = vec![0.0; loader.sample_len()];
+        for sample in samples.chunks(loader.sample_len()) {
+            loader.restore(sample, &mut restored);
+            writer.append(&column, &restored).unwrap();
+        }
+        writer.finish().unwrap();
+        loader.normalise(&mut samples);
+        let expected = plain_with(text(&path), &wanted, &options);
+        assert_eq!(samples, expected, "{stored:?}");
+        let found = plain_with(text(&copy), &wanted, &options);
+        assert_eq!(found, expected, "{stored:?}");
+    }
+}
+
 #[test]
 fn pixels_without_a_scale_get_a_warning() {
     let pixels = || Dataset::open(&format!("{}:u8", fixture("stored.npz"))).unwrap();

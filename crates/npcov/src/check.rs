@@ -215,8 +215,9 @@ pub struct Finding {
     /// The rule, and what it looked at.
     #[serde(flatten)]
     pub rule: Rule,
-    /// Classes of the decision graph that the suite has no inputs of; empty where it passed.
-    pub empty: Vec<ClassName>,
+    /// Where it does not: classes of the decision graph that the suite has no inputs of, or far fewer
+    /// than training would let expect.
+    pub thin: Vec<ThinClass>,
 }
 
 /// A rule, and what it looked at.
@@ -247,12 +248,11 @@ pub enum Rule {
         change: Change,
         /// How much less it may be.
         allowed: f64,
+        /// How many inputs the suite had.
+        old_inputs: usize,
     },
     /// Classes must have inputs.
-    FailOnThin {
-        /// Those that have too few.
-        classes: Vec<ThinClass>,
-    },
+    FailOnThin,
     /// The suite is in the earlier state only.
     MissingSuite,
 }
@@ -304,8 +304,7 @@ impl Rules {
                 }
             }
             if self.thin_fails {
-                let classes = thin_classes(suite);
-                findings.push(finding(suite, Rule::FailOnThin { classes }));
+                findings.push(finding(suite, Rule::FailOnThin));
             }
         }
         let missing = difference.filter(|_| !self.allowances.is_empty());
@@ -315,7 +314,7 @@ impl Rules {
                 inputs: 0,
                 passed: false,
                 rule: Rule::MissingSuite,
-                empty: Vec::new(),
+                thin: Vec::new(),
             });
         }
         Ok(Check {
@@ -347,6 +346,7 @@ impl Rules {
                     share,
                     change: *change,
                     allowed: allowance.most,
+                    old_inputs: changes.inputs.old,
                 });
             }
         }
@@ -361,6 +361,7 @@ impl Rules {
                     share: true,
                     change: changes.accuracy.ok_or_else(no_labels)?,
                     allowed: allowance.most,
+                    old_inputs: changes.inputs.old,
                 });
             } else if changes.criteria.get(name).is_none() {
                 return Err(match suite.criteria.get(name) {
@@ -424,31 +425,24 @@ impl Floor {
     }
 }
 
-impl Rule {
-    fn holds(&self) -> bool {
-        match self {
-            Rule::FailUnder {
-                value, required, ..
-            } => *value + ROUNDING >= *required,
-            Rule::FailOnDrop {
-                change, allowed, ..
-            } => -change.change <= *allowed + ROUNDING,
-            Rule::FailOnThin { classes } => classes.is_empty(),
-            Rule::MissingSuite => false,
-        }
-    }
-}
-
 fn finding(suite: &SuiteReport, rule: Rule) -> Finding {
-    let passed = rule.holds();
-    let empty = suite.classes.iter().filter(|_| !passed);
-    let empty = empty.filter(|class| class.inputs == 0 && is_known(suite, class));
+    let thin = thin_classes(suite);
+    let passed = match &rule {
+        Rule::FailUnder {
+            value, required, ..
+        } => *value + ROUNDING >= *required,
+        Rule::FailOnDrop {
+            change, allowed, ..
+        } => -change.change <= *allowed + ROUNDING,
+        Rule::FailOnThin => thin.is_empty(),
+        Rule::MissingSuite => false,
+    };
     Finding {
         suite: suite.name.clone(),
         inputs: suite.inputs,
         passed,
         rule,
-        empty: empty.map(class_name).collect(),
+        thin: if passed { Vec::new() } else { thin },
     }
 }
 
@@ -500,6 +494,7 @@ mod tests {
     use super::*;
     use crate::coverage_report::{ClusterCoverage, Yardsticks};
     use crate::difference::Counts;
+    use proptest::prelude::*;
 
     fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
         let entry = |&(name, value): &(&str, T)| (name.to_owned(), value);
@@ -642,11 +637,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn bounds_are_written_as_they_are_read() {
-        for text in ["0.05", "0.8*random", "0.5*training"] {
-            let bound: Bound = text.parse().unwrap();
-            assert_eq!(bound.to_string(), text);
+    proptest! {
+        #[test]
+        fn bounds_are_read_as_they_are_written(number in 0.0..1e6_f64, kind in 0..3) {
+            let bound = [Bound::Value, Bound::Random, Bound::Training][kind as usize](number);
+            prop_assert_eq!(bound.to_string().parse(), Ok(bound));
+        }
+
+        #[test]
+        fn any_text_is_a_rule_or_an_error(text in "[a-z@:=*%0-9., -]{0,12}") {
+            if let Ok(floor) = text.parse::<Floor>() {
+                let again = format!("{}={}", floor.criterion, floor.bound);
+                prop_assert_eq!(again.parse(), Ok(floor));
+            }
+            if let Ok(allowance) = text.parse::<Allowance>() {
+                prop_assert!(allowance.most.is_finite() && allowance.most >= 0.0);
+            }
         }
     }
 
@@ -658,18 +664,22 @@ mod tests {
         let expected = [true, false, false, true, true, true, true, false];
         assert_eq!(passed(&floors(rules)), expected);
         let check = floors("snpc=0.6,snpc=0.1").check(&example(), None).unwrap();
-        let dress = ClassName {
-            class: 1,
-            name: Some("dress".to_owned()),
+        let dress = ThinClass {
+            class: ClassName {
+                class: 1,
+                name: Some("dress".to_owned()),
+            },
+            inputs: 0,
+            expected: Some(6.0),
         };
-        assert_eq!(check.findings[0].empty, [dress]);
-        assert!(check.findings[1].empty.is_empty() && check.model_changed.is_none());
+        assert_eq!(check.findings[0].thin, [dress]);
+        assert!(check.findings[1].thin.is_empty() && check.model_changed.is_none());
     }
 
     #[test]
     fn shares_may_drop_by_as_much_as_is_allowed() {
         // 0.51 - 0.5 is a little more than 0.01 in floating point; counts are not shares.
-        assert!(0.51 - 0.5 > 0.01);
+        assert!(Change::between(0.51, 0.5).change < -0.01);
         assert_eq!(passed(&drops("0.01")), [true, false]);
         assert_eq!(passed(&drops("0.009")), [false, false]);
         assert_eq!(passed(&drops("0.01,kmnc=0.2")), [true, true]);
@@ -704,14 +714,12 @@ mod tests {
             ..Rules::default()
         };
         let check = rules.check(&example(), None).unwrap();
-        let Rule::FailOnThin { classes } = &check.findings[0].rule else {
-            panic!("{check:?}");
-        };
-        assert_eq!(classes.len(), 1);
-        assert_eq!(
-            (classes[0].class.class, classes[0].expected),
-            (1, Some(6.0))
-        );
+        assert!(!check.passed);
+        let classes = check.findings[0].thin.iter().map(|thin| thin.class.class);
+        assert_eq!(classes.collect::<Vec<_>>(), [1]);
+        let mut whole = example();
+        whole.suites[0].classes.remove(1);
+        assert!(rules.check(&whole, None).unwrap().passed);
     }
 
     #[test]

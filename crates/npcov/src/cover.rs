@@ -50,6 +50,11 @@ pub fn cover(
     }
     let plan = serde_json::json!({ "measured": empty.record(), "suites": records });
     let parts = PartsFolder::open(output, &serde_json::to_string(&plan).map_err(Error::Json)?)?;
+    if parts.resumed() && state.holds(suites.iter().zip(&records)) {
+        // The earlier run was cut off when all was written.
+        parts.remove()?;
+        return Ok(state);
+    }
     let ordered = ruler
         .measures()
         .list()

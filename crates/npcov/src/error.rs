@@ -227,6 +227,20 @@ pub enum Error {
     /// A record cannot be written as JSON.
     #[error("cannot write a record: {0}")]
     Json(serde_json::Error),
+    /// A number of an input is not one that it may be.
+    #[error("`{data}`, input {row}: {number} is not in the range {low} to {high}")]
+    OutOfRange {
+        /// The dataset.
+        data: String,
+        /// The input's position in the dataset.
+        row: usize,
+        /// The number, divided but not normalised.
+        number: f32,
+        /// The least that it may be.
+        low: f32,
+        /// The most that it may be.
+        high: f32,
+    },
     /// The model computed something that is no number.
     #[error("input {row}: the model's logits are not finite")]
     NotFinite {

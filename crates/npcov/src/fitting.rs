@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_criteria::{CriterionError, Fit, Spec, Subject, Tally};
-use npcov_paths::{AnpcLayer, BitRows, Choices, DecisionGraph, Meter};
+use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Meter};
 
 use crate::artefact::parts::SHARD;
 use crate::artefact::record::CriterionRecord;
@@ -84,30 +84,20 @@ pub(crate) fn records(
             Pass::Sample => anpc,
         };
         let meter = Meter::new(graph, choices, anpc);
-        let ranges: Vec<_> = training.ranges().collect();
-        let each = match pass {
-            Pass::All => SHARD,
-            Pass::Sample => SAMPLE.div_ceil(ranges.len().max(1)),
-        };
         let paths_count = (measures.list().iter())
             .any(|measure| counted(measure) && measure.criterion.needs_paths());
-        let count = |shards: Range<usize>| -> Result<Vec<Tally>, Error> {
+        let inputs = pass.inputs(graph.parts().training.paths.len());
+        let count = |places: Range<usize>| -> Result<Vec<Tally>, Error> {
             let mut tallies = vec![Tally::default(); measures.list().len()];
-            for range in &ranges[shards] {
-                let inputs = range.start..range.end.min(range.start + each);
-                let mut paths = BitRows::new(graph.layout().width());
-                for input in inputs.clone() {
-                    paths.push(graph.path(input as u32));
-                }
-                let shard = training.batch(inputs, paths)?;
+            for inputs in inputs[places].chunks(SHARD) {
+                let found = training.batch(inputs, graph)?;
                 let mut observations = Vec::new();
-                for (place, input) in shard.rows.clone().enumerate().filter(|_| paths_count) {
-                    let seen =
-                        meter.observe_training(input as u32, shard.input(place), training)?;
+                for (place, &input) in inputs.iter().enumerate().filter(|_| paths_count) {
+                    let seen = meter.observe_training(input, found.input(place), training)?;
                     observations.push(seen);
                 }
-                let mut batch = measures.batch(&shard, &observations);
-                batch.training = Some(shard.rows.start);
+                let mut batch = measures.batch(&found, &observations);
+                batch.training = Some(inputs);
                 for (measure, tally) in measures.list().iter().zip(&mut tallies) {
                     if counted(measure) {
                         let slots = measure.criterion.slots_of_each(&batch, training);
@@ -118,7 +108,7 @@ pub(crate) fn records(
             }
             Ok(tallies)
         };
-        for part in in_parallel(ranges.len(), threads, count) {
+        for part in in_parallel(inputs.len(), threads, count) {
             let part = part?;
             for ((measure, tally), part) in measures.list().iter().zip(&mut tallies).zip(part) {
                 if counted(measure) {
@@ -144,4 +134,15 @@ pub(crate) fn records(
 enum Pass {
     All,
     Sample,
+}
+
+impl Pass {
+    /// The inputs, of so many. A sample is spread over all, which may be sorted by class.
+    fn inputs(self, count: usize) -> Vec<u32> {
+        let sample = match self {
+            Pass::All => count,
+            Pass::Sample => count.min(SAMPLE),
+        };
+        (0..sample).map(|i| (i * count / sample) as u32).collect()
+    }
 }

@@ -32,6 +32,7 @@
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
 mod artefact;
+mod attack;
 mod build;
 mod check;
 mod compile;
@@ -63,6 +64,10 @@ pub use artefact::{
     ClassRecord, CoverageState, CriterionRecord, DataRecord, ExtractionRecord, GraphFile,
     GraphRecord, InputRecord, Kind, LayerRecord, ModelRecord, NO_LABEL, PreprocessingRecord,
     SelectorRecord, StateRecord, Suite, SuiteRecord,
+};
+pub use attack::{
+    Adversaries, AttackFile, AttackMethod, AttackReport, AttackSettings, CarliniWagner, Diversity,
+    DiversityReport, MeanDistance, Norm, Pgd, attack,
 };
 pub use build::{
     AUTO_QUANTILE, AnpcBound, AnpcRecord, AnpcUpper, BuildSettings, PAPER_UPPER, PerClass, Source,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use npcov_criteria::{Training, TrainingError};
 use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{BitRows, Layout, TrainingActivations, TrainingPaths};
+use npcov_paths::{BitRows, DecisionGraph, Layout, TrainingActivations, TrainingPaths};
 
 use crate::artefact::parts::{SHARD, shards};
 use crate::artefact::{Kind, PartsFolder, graph_file, metadata};
@@ -248,29 +248,29 @@ impl TrainingShards {
         Ok(training)
     }
 
-    /// The inputs of each shard.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
-        shards(0..self.predictions.len()).map(|(_, range)| range)
-    }
-
-    /// Some inputs of one shard as they were extracted; paths come from elsewhere.
-    pub(crate) fn batch(&self, inputs: Range<usize>, paths: BitRows) -> Result<PathBatch, Error> {
-        let mut activations = vec![0.0; inputs.len() * self.form.layout.total_neurons()];
-        let mut logits = vec![0.0; inputs.len() * self.form.logits];
-        if let Some(reader) = self.readers.get(inputs.start / SHARD) {
-            let start = inputs.start % SHARD;
-            let rows = start..start + inputs.len();
-            reader.read_rows("activation", rows.clone(), &mut activations)?;
-            reader.read_rows("logits", rows, &mut logits)?;
-        }
-        Ok(PathBatch {
-            predictions: self.predictions[inputs.clone()].to_vec(),
-            rows: inputs,
-            logits,
-            paths,
-            activations,
+    /// Some inputs as they were extracted; their paths are the graph's.
+    pub(crate) fn batch(&self, inputs: &[u32], graph: &DecisionGraph) -> Result<PathBatch, Error> {
+        let neurons = self.form.layout.total_neurons();
+        let mut batch = PathBatch {
+            rows: 0..inputs.len(),
+            predictions: Vec::with_capacity(inputs.len()),
+            logits: vec![0.0; inputs.len() * self.form.logits],
+            paths: BitRows::new(self.form.layout.width()),
+            activations: vec![0.0; inputs.len() * neurons],
             ..PathBatch::default()
-        })
+        };
+        let logits = batch.logits.chunks_exact_mut(self.form.logits.max(1));
+        let activations = batch.activations.chunks_exact_mut(neurons.max(1));
+        for ((&input, logits), activations) in inputs.iter().zip(logits).zip(activations) {
+            batch.predictions.push(self.predictions[input as usize]);
+            batch.paths.push(graph.path(input));
+            let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
+            if let Some(reader) = self.readers.get(shard) {
+                reader.read_row_into("activation", row, activations)?;
+                reader.read_row_into("logits", row, logits)?;
+            }
+        }
+        Ok(batch)
     }
 }
 

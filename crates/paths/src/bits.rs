@@ -82,6 +82,7 @@ pub fn count(row: &[u64]) -> u32 {
 }
 
 /// Number of bits that are set in both.
+#[inline(always)]
 pub fn count_both(a: &[u64], b: &[u64]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()
 }

@@ -7,6 +7,7 @@ use crate::bits::{self, BitRows};
 use crate::choices::{Members, Merge, Similarity};
 use crate::kmeans::{self, KMeans};
 use crate::layout::Layout;
+use crate::popcount::counting;
 use crate::similarity::{Comparison, layer_counts, more_similar};
 
 /// The cluster of a training input that belongs to none.
@@ -299,17 +300,21 @@ impl DecisionGraph {
         comparison: &Comparison<'_>,
         except: Option<u32>,
     ) -> Option<u32> {
-        let mut best = None;
-        for &row in self.members[cluster]
-            .iter()
-            .filter(|&&row| Some(row) != except)
-        {
-            let score = comparison.to(self.path(row), self.counts_of(row));
-            if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
-                best = Some((row, score));
-            }
-        }
-        best.map(|(row, _)| row)
+        let members = self.members[cluster].iter();
+        let members = members.copied().filter(|&row| Some(row) != except);
+        counting(
+            #[inline(always)]
+            || {
+                let mut best = None;
+                for row in members {
+                    let score = comparison.to(self.path(row), self.counts_of(row));
+                    if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
+                        best = Some((row, score));
+                    }
+                }
+                best.map(|(row, _)| row)
+            },
+        )
     }
 
     fn counts_of(&self, input: u32) -> &[u32] {

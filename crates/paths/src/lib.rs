@@ -54,6 +54,7 @@ mod graph;
 pub mod kmeans;
 mod layout;
 mod observe;
+mod popcount;
 mod similarity;
 
 pub use bits::BitRows;

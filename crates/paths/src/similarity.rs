@@ -52,6 +52,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The similarity to a path with `counts` neurons in its layers.
+    #[inline(always)]
     pub(crate) fn to(&self, other: &[u64], counts: &[u32]) -> f64 {
         let layers = self.counts.iter().zip(counts).enumerate();
         let layers = layers.map(|(layer, (&a, &b))| {
@@ -72,6 +73,7 @@ pub(crate) fn layer_counts(layout: &Layout, path: &[u64]) -> impl Iterator<Item 
 }
 
 /// The similarity of paths whose layers have these similarities; 1 without layers.
+#[inline(always)]
 pub(crate) fn combined(
     similarity: Similarity,
     layers: impl ExactSizeIterator<Item = Jaccard>,

@@ -51,6 +51,18 @@ pub enum Term {
         /// Position among the path layers.
         layer: usize,
     },
+    /// The sum of a path layer's activations, each multiplied by a weight. The weights are an input
+    /// of the program, `weight.0` for path layer 0, with a number for each element of the layer.
+    /// What depends on the activations of several inputs at once is differentiated with it: the
+    /// weights are the derivatives with respect to the activations.
+    Weighted {
+        /// Position among the path layers.
+        layer: usize,
+    },
+    /// `c max(k - m, 0)`, `m` being the [margin](Term::Margin): what Carlini and Wagner minimise to
+    /// have an input misclassified by `k`. Both numbers are inputs of the program, `hinge.scale` for
+    /// `c` and `hinge.confidence` for `k`, a number for each input of the model.
+    Hinge,
 }
 
 /// A program that gives the logits, the loss of each input, and its gradient with respect to the
@@ -58,7 +70,7 @@ pub enum Term {
 ///
 /// After the model's own input it takes another, `label`: for each input of the model the number
 /// of a class, as a floating-point number. Without such a class the terms that look for it mean
-/// nothing.
+/// nothing. Then come the inputs of terms that have some, in the order of the terms.
 ///
 /// Where several inputs are computed at once, those of a model that keeps them apart have gradients
 /// of their own.
@@ -112,6 +124,11 @@ pub fn gradient(subject: &Subject<'_>, loss: &Loss) -> Result<Program, ProgramEr
                 let layer = path_layer(subject, layer)?;
                 activation(&mut program, layer, batch).map_err(at(&layer.name))?
             }
+            Term::Weighted { layer: position } => {
+                let layer = path_layer(subject, position)?;
+                weighted(&mut program, layer, position, batch).map_err(at(&layer.name))?
+            }
+            Term::Hinge => scores.hinge(&mut program).map_err(at("logits"))?,
         };
         let mut g = Append::new(&mut program, "loss");
         let sum = g.times(value, weight).and_then(|value| match total {
@@ -217,6 +234,17 @@ impl Scores {
         let mut g = Append::new(program, "margin");
         self.others(&mut g, ReduceKind::Max)
     }
+
+    fn hinge(&self, program: &mut Graph) -> Result<ValueId, OpError> {
+        let numbers = || TensorType::new(DType::F32, [self.batch]);
+        let scale = program.add_input("hinge.scale", numbers());
+        let confidence = program.add_input("hinge.confidence", numbers());
+        let margin = self.margin(program)?;
+        let mut g = Append::new(program, "hinge");
+        let missing = g.sub(confidence, margin)?;
+        let missing = g.positive(missing)?;
+        g.mul(scale, missing)
+    }
 }
 
 /// The elements of a layer, a row for each input.
@@ -252,5 +280,21 @@ fn activation(program: &mut Graph, layer: &PathLayer, batch: usize) -> Result<Va
     let mut g = Append::new(program, format!("activation of {}", layer.name));
     let a = rows(&mut g, layer, batch)?;
     let sum = g.sum(a, vec![1])?;
+    g.reshape(sum, &[batch])
+}
+
+fn weighted(
+    program: &mut Graph,
+    layer: &PathLayer,
+    position: usize,
+    batch: usize,
+) -> Result<ValueId, OpError> {
+    let mut g = Append::new(program, format!("weighted {}", layer.name));
+    let a = rows(&mut g, layer, batch)?;
+    let shape = g.shape(a);
+    let weights = TensorType::new(DType::F32, shape);
+    let weights = g.graph.add_input(format!("weight.{position}"), weights);
+    let products = g.mul(weights, a)?;
+    let sum = g.sum(products, vec![1])?;
     g.reshape(sum, &[batch])
 }

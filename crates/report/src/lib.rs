@@ -25,21 +25,35 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod check;
 mod compilation;
 mod coverage;
 mod decision_graph;
+mod difference;
+#[cfg(test)]
+mod example;
 mod explanation;
 mod inspection;
 mod json;
+mod junit;
+mod markdown;
 mod predictions;
+mod report;
+mod selection;
 mod table;
 mod tuning;
 
+pub use check::check;
 pub use compilation::compilation;
 pub use coverage::coverage;
 pub use decision_graph::decision_graph;
+pub use difference::notes;
 pub use explanation::{explanation, explanations};
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};
+pub use junit::junit;
+pub use markdown::markdown;
 pub use predictions::predictions;
+pub use report::report;
+pub use selection::{minimization, selection};
 pub use tuning::tuning;

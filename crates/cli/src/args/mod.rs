@@ -1,6 +1,8 @@
 //! The arguments, and all help texts.
 
 mod coverage;
+mod gate;
+mod selection;
 
 use std::path::PathBuf;
 
@@ -12,6 +14,9 @@ pub(crate) use coverage::{
     BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices, StudyChoices,
     TuneArgs,
 };
+
+pub(crate) use gate::{CheckArgs, CheckFormat, ReportArgs, ReportFormat};
+pub(crate) use selection::{MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
     AttributionName, Batch, BatchNormName, BiasName, RuleSetting, Shape, Size, Threads,
@@ -25,8 +30,10 @@ use crate::value::{
 /// `npcov demo` shows it on data of its own. With your model: `tune` finds good parameters, `build`
 /// learns a decision graph from the training data, `cover` measures suites with it.
 ///
-/// Results go to standard output, messages and progress to standard error. The exit code is 0, or
-/// 2 after an error.
+/// `report` sets the numbers beside yardsticks and earlier ones, `check` fails where they are too low.
+///
+/// Results go to standard output, messages and progress to standard error. The exit code is 0, 1
+/// when `check` finds that a rule does not hold, or 2 after an error.
 #[derive(Debug, Parser)]
 #[command(name = "npcov", version, max_term_width = 100, after_long_help = CONFIG_HELP)]
 pub(crate) struct Cli {
@@ -62,7 +69,11 @@ Settings can stand in `npcov.toml`, in the current folder; flags override it:
   beta = 0.8
   class.3 = { alpha = 0.9, clusters = 7 }
   choices.preset = \"tables\"
-  measure.snpc-buckets = 100";
+  measure.snpc-buckets = 100
+
+  [check]
+  fail-under = { snpc = 0.05, kmnc = \"0.8*random\" }
+  fail-on-drop = 0.01";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -75,6 +86,10 @@ pub(crate) enum Command {
     Build(BuildArgs),
     Cover(CoverArgs),
     Merge(MergeArgs),
+    Report(ReportArgs),
+    Check(CheckArgs),
+    Select(SelectArgs),
+    Minimize(MinimizeArgs),
     Compile(CompileArgs),
 }
 

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::Project;
 
-fn guide(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(name)
+/// The folder of the guides.
+pub(crate) fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 #[test]
@@ -25,9 +24,14 @@ fn outputs_in_the_guide_to_coverage_are_real() {
     compare("guide-coverage.md");
 }
 
+#[test]
+fn outputs_in_the_guide_to_selecting_are_real() {
+    compare("guide-select.md");
+}
+
 /// Runs the commands of a guide. With `NPCOV_UPDATE_DOCS` set, writes their outputs into it instead.
 fn compare(name: &str) {
-    let guide = guide(name);
+    let guide = docs().join(name);
     let project = Project::with_fixtures_in("fixtures");
     let text = std::fs::read_to_string(&guide).unwrap();
     let mut actual = String::new();

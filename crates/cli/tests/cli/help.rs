@@ -9,7 +9,7 @@ fn help() {
     let project = Project::new();
     for command in [
         "", "demo", "init", "inspect", "predict", "explain", "tune", "build", "cover", "merge",
-        "compile",
+        "report", "check", "select", "minimize", "compile",
     ] {
         let name = |flag: &str| format!("help_{command}{flag}");
         assert_snapshot!(

@@ -3,6 +3,8 @@
 //! Snapshots are in `snapshots/`; `INSTA_UPDATE=always cargo test -p npcov-cli` writes them anew.
 
 mod build;
+#[cfg(unix)]
+mod ci;
 mod compile;
 mod config;
 mod cover;
@@ -15,6 +17,8 @@ mod init;
 mod inspect;
 mod onnx;
 mod predict;
+mod report;
 #[cfg(unix)]
 mod resume;
+mod select;
 mod support;

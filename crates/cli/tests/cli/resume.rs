@@ -247,3 +247,27 @@ fn a_damaged_part_is_made_again() {
     succeed(&project, &format!("{command} -o g.npcov"));
     assert!(bytes(&project, "g.npcov") == bytes(&project, "whole.npcov"));
 }
+
+#[test]
+fn a_run_that_was_cut_off_after_its_last_write_is_done() {
+    let project = with_data();
+    let data = "--data fashion-1000.npz --divide 255 --clusters 2";
+    succeed(&project, &format!("build mlp-matlab.onnx {data} -o g.npcov"));
+    let command = "cover g.npcov --data data.npz --append -o s.npcov";
+    let mut child = start(&project, command);
+    wait_for_parts(&project, "s.npcov", 1, &mut child);
+    kill(child);
+    let plan = project.path("s.npcov.parts/plan.json");
+    let text = std::fs::read(&plan).unwrap();
+    succeed(&project, command);
+    let expected = bytes(&project, "s.npcov");
+    // The state is there, and so is the folder that is removed last.
+    std::fs::create_dir(project.path("s.npcov.parts")).unwrap();
+    std::fs::write(&plan, text).unwrap();
+    succeed(&project, command);
+    assert!(bytes(&project, "s.npcov") == expected);
+    assert!(!project.path("s.npcov.parts").exists());
+    // Without it, the same inputs would count twice.
+    let again = project.run(command);
+    assert!(again.stderr.contains("were measured twice"), "{}", again.stderr);
+}

@@ -74,7 +74,7 @@ impl Adequacy for Dsa {
         };
         let query = |(i, &class): (usize, &u32)| Query {
             class,
-            except: inputs.training.map(|first| first + i),
+            except: inputs.training.map(|positions| positions[i] as usize),
             trace: inputs.traces.row(i).to_vec(),
         };
         let queries: Vec<Query> = inputs.predictions.iter().enumerate().map(query).collect();
@@ -118,7 +118,7 @@ mod tests {
         table: &TrainingTable,
         predictions: &[u32],
         traces: &[f32],
-        first: Option<usize>,
+        training: Option<&[u32]>,
     ) -> Vec<f64> {
         let trace = Trace {
             layer: 0,
@@ -130,7 +130,7 @@ mod tests {
         let inputs = Inputs {
             predictions,
             traces: Column::of(traces, table.neurons),
-            training: first,
+            training,
         };
         dsa.scores(&inputs, table).unwrap()
     }
@@ -183,7 +183,7 @@ mod tests {
             [0.25, 0.25, infinite]
         );
         // As training inputs: (0, 0) is 1 from (1, 0), which is 4 from (5, 0); and so on.
-        let all = scores(&table, &table.predictions, &table.activations, Some(0));
+        let all = scores(&table, &table.predictions, &table.activations, Some(&[0, 1, 2, 3]));
         assert_eq!(all, [0.25, 0.2, 0.5, 1.0]);
     }
 
@@ -202,7 +202,8 @@ mod tests {
             };
             // The training inputs, and the same traces as if they were others, one class on.
             let (classes, traces) = (&table.predictions, &table.activations);
-            let own = scores(&table, classes, traces, Some(0));
+            let positions: Vec<u32> = (0..rows.len() as u32).collect();
+            let own = scores(&table, classes, traces, Some(&positions));
             let next: Vec<u32> = classes.iter().map(|class| (class + 1) % 4).collect();
             let others = scores(&table, &next, traces, None);
             for i in 0..rows.len() {

@@ -26,6 +26,9 @@ pub(super) const BLOCK: usize = 128;
 /// Numbers that may be held at a time for many classes: 128 MB.
 const HELD: usize = 1 << 24;
 
+/// Numbers that may be stored of all covariances: 2 GB.
+const STORED: usize = 1 << 28;
+
 /// Which neurons take part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
@@ -221,6 +224,17 @@ impl Gaussians {
             };
         }
         drop(moments);
+        let pairs = |gaussian: &Gaussian| gaussian.width() * (gaussian.width() + 1) / 2;
+        let stored: usize = self.classes.iter().map(pairs).sum();
+        if stored > STORED {
+            return Err(CriterionError::Fit {
+                criterion: "a Gaussian".to_owned(),
+                reason: format!(
+                    "the covariances of its classes take {} GB; `most` keeps fewer neurons",
+                    (stored * size_of::<f64>()).div_ceil(1 << 30)
+                ),
+            });
+        }
 
         let fitting: Vec<usize> = self.with(|gaussian| gaussian.width() > 0);
         for classes in self.portions(&fitting, |width| width * width) {

@@ -96,10 +96,10 @@ impl Panel {
     }
 
     /// Adds the kernels of training inputs.
-    fn add(&mut self, block: &Block<'_>, first: Option<usize>, scratch: &mut Scratch) {
+    fn add(&mut self, block: &Block<'_>, training: Option<&[u32]>, scratch: &mut Scratch) {
         product::rows(&self.dual, block.rows, block.width, &mut scratch.products);
         for (place, sum) in self.sums.iter_mut().enumerate() {
-            let own = first.map(|first| first + self.inputs[place]);
+            let own = training.map(|positions| positions[self.inputs[place]] as usize);
             let products = &scratch.products[place * BLOCK..(place + 1) * BLOCK];
             scratch.exponents.clear();
             for ((&input, &norm), &product) in block.inputs.iter().zip(&block.norms).zip(products) {
@@ -276,7 +276,7 @@ mod tests {
         table: &TrainingTable,
         predictions: &[u32],
         traces: &[f32],
-        training: Option<usize>,
+        training: Option<&[u32]>,
     ) -> Vec<f64> {
         let batch = Batch {
             predictions,
@@ -426,7 +426,8 @@ mod tests {
             prop_assume!(fit.len("columns") == 6 && ridge.iter().all(|&ridge| ridge == 0.0));
             let classes = &table.predictions;
             let traces = &table.activations;
-            let own = scores(&*lsc, &table, classes, traces, Some(0));
+            let positions: Vec<u32> = (0..classes.len() as u32).collect();
+            let own = scores(&*lsc, &table, classes, traces, Some(&positions));
             let others = scores(&*lsc, &table, classes, traces, None);
             let at = |i: usize| &traces[i * 2..i * 2 + 2];
             let naively = |i: usize, own| naive(&table, classes[i], at(i), own);

@@ -87,8 +87,8 @@ pub(crate) struct Trace {
 pub(crate) struct Inputs<'a> {
     predictions: &'a [u32],
     traces: Column<'a>,
-    /// The position of the first among the training inputs, where they are such.
-    training: Option<usize>,
+    /// Their positions among the training inputs, where they are such.
+    training: Option<&'a [u32]>,
 }
 
 /// Coverage by an adequacy.

@@ -13,6 +13,7 @@ pub(crate) const SHARD: usize = 512;
 /// off goes on after the parts that are there.
 pub(crate) struct PartsFolder {
     folder: PathBuf,
+    resumed: bool,
 }
 
 /// What the parts are made with.
@@ -26,12 +27,16 @@ impl PartsFolder {
         let mut name = artefact.file_name().unwrap_or_default().to_owned();
         name.push(".parts");
         let folder = artefact.with_file_name(name);
-        let parts = PartsFolder { folder };
-        let failed = |source| parts.failed(source);
+        let mut parts = PartsFolder {
+            folder,
+            resumed: false,
+        };
         let file = parts.folder.join(PLAN);
         if std::fs::read_to_string(&file).is_ok_and(|found| found == plan) {
+            parts.resumed = true;
             return Ok(parts);
         }
+        let failed = |source| parts.failed(source);
         // The plan goes first, so that parts are never taken for those of another one.
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -43,6 +48,11 @@ impl PartsFolder {
         std::fs::create_dir_all(&parts.folder).map_err(failed)?;
         write_whole(&file, plan.as_bytes())?;
         Ok(parts)
+    }
+
+    /// Whether an earlier run by the same plan was cut off.
+    pub(crate) fn resumed(&self) -> bool {
+        self.resumed
     }
 
     /// The folder, for temporary files as well: what a killed process leaves is removed with the

@@ -9,6 +9,7 @@ use npcov_paths::NO_CLUSTER;
 
 use super::record::{DataRecord, StateRecord, SuiteRecord};
 use super::{Kind, MOST_CLUSTERS, differences, metadata, open, state_tensors};
+use crate::cover::SuiteSource;
 use crate::error::Error;
 use crate::measures::{Measures, failed};
 
@@ -186,6 +187,20 @@ impl CoverageState {
             None => self.suites.push(suite),
         }
         Ok(())
+    }
+
+    /// Whether parts of datasets were measured, each for its suite.
+    pub(crate) fn holds<'a>(
+        &self,
+        mut parts: impl Iterator<Item = (&'a SuiteSource<'a>, &'a DataRecord)>,
+    ) -> bool {
+        parts.all(|(source, part)| {
+            let covers = |shard: &DataRecord| {
+                shard.sha256 == part.sha256 && shard.start <= part.start && shard.end >= part.end
+            };
+            let suite = self.suites.iter().find(|suite| suite.name == source.name);
+            suite.is_some_and(|suite| suite.shards.iter().any(covers))
+        })
     }
 
     /// The criteria, to tell what their states are worth.

@@ -428,6 +428,34 @@ fn write_part(
     Ok(writer.finish()?)
 }
 
+/// Hands on the things of each kind that the inputs of each shard cover, one list after the other.
+/// Equal patterns become equal numbers, in the order in which they are first seen.
+fn each_shard(
+    files: &[PathBuf],
+    kinds: usize,
+    mut take: impl FnMut(usize, &[u32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
+    for file in files.iter().filter(|_| kinds > 0) {
+        let reader = SafetensorsReader::open(file)?;
+        for (kind, known) in patterns.iter_mut().enumerate() {
+            let mut things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
+            let rows = Ragged::read(&reader, &format!("{kind}.patterns"))?;
+            let mut numbers = Vec::with_capacity(rows.lengths.len());
+            for row in rows.lists() {
+                let next = known.len() as u32;
+                numbers.push(*known.entry(row.into()).or_insert(next));
+            }
+            for thing in &mut things {
+                // Without patterns, numbers stand for themselves.
+                *thing = numbers.get(*thing as usize).copied().unwrap_or(*thing);
+            }
+            take(kind, &things)?;
+        }
+    }
+    Ok(())
+}
+
 /// What the inputs of a pool cover.
 pub(super) struct PoolLists {
     inputs: usize,
@@ -446,8 +474,7 @@ enum Store {
 
 impl PoolLists {
     /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
-    /// `in_memory` numbers, otherwise in a file. Equal patterns become equal numbers, in the order
-    /// in which they are first seen.
+    /// `in_memory` numbers, otherwise in a file.
     fn gather(
         files: &[PathBuf],
         kinds: usize,
@@ -473,31 +500,9 @@ impl PoolLists {
             });
         }
         let totals: Vec<u64> = starts.iter().filter_map(|s| s.last().copied()).collect();
-        let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
-        let mut each = |take: &mut dyn FnMut(usize, &[u32]) -> Result<(), Error>| {
-            for file in files.iter().filter(|_| kinds > 0) {
-                let reader = SafetensorsReader::open(file)?;
-                for (kind, known) in patterns.iter_mut().enumerate() {
-                    let things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
-                    let rows = Ragged::read(&reader, &format!("{kind}.patterns"))?;
-                    let mut numbers = Vec::with_capacity(rows.lengths.len());
-                    for row in rows.lists() {
-                        let next = known.len() as u32;
-                        numbers.push(*known.entry(row.into()).or_insert(next));
-                    }
-                    let global = |&thing: &u32| match numbers.is_empty() {
-                        true => thing,
-                        false => numbers.get(thing as usize).copied().unwrap_or(thing),
-                    };
-                    let things: Vec<u32> = things.iter().map(global).collect();
-                    take(kind, &things)?;
-                }
-            }
-            Ok::<(), Error>(())
-        };
         let store = if totals.iter().sum::<u64>() <= in_memory {
             let mut lists = vec![Vec::new(); kinds];
-            each(&mut |kind, things| {
+            each_shard(files, kinds, |kind, things| {
                 lists[kind].extend_from_slice(things);
                 Ok(())
             })?;
@@ -508,7 +513,9 @@ impl PoolLists {
             };
             let specs: Vec<TensorSpec> = totals.iter().enumerate().map(tensor).collect();
             let mut writer = SafetensorsWriter::create(gathered, "{}", &specs)?;
-            each(&mut |kind, things| Ok(writer.append(&kind.to_string(), things)?))?;
+            each_shard(files, kinds, |kind, things| {
+                Ok(writer.append(&kind.to_string(), things)?)
+            })?;
             writer.finish()?;
             Store::File(SafetensorsReader::open(gathered)?)
         };

@@ -175,9 +175,13 @@ impl Ruler {
     /// Those of the graph's criteria that count things which inputs cover: suites can be minimised
     /// and inputs chosen by them.
     pub fn counting_criteria(&self) -> Vec<Spec> {
-        let counting = counting(self);
+        let subject = self.graph().record().subject(self.choices());
+        let counts = |spec: &Spec| {
+            let created = npcov_criteria::create(spec, &subject);
+            created.is_ok_and(|criterion| criterion.counts_things())
+        };
         let specs = self.graph().record().specs().into_iter();
-        specs.filter(|spec| counting.contains(&spec.name)).collect()
+        specs.filter(counts).collect()
     }
 }
 

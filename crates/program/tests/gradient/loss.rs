@@ -4,7 +4,7 @@ use npcov_graph::op::{Binary, Gather, Gemm, Unary};
 use npcov_graph::{Classifier, DType, Graph, Op, TensorType, ValueId};
 use npcov_program::{Loss, PathLayer, Program, ProgramError, Subject, Term, gradient};
 
-use crate::harness::{close, layer, run, tensor};
+use crate::harness::{close, layer, numbers, run, tensor};
 
 /// `z = x` after an identity that is a layer: the loss of given logits or activations.
 struct Plain {
@@ -130,6 +130,91 @@ fn weighted_terms_add_up() {
         plain.program(&absent.into()).unwrap_err().to_string(),
         "a loss names path layer 1, of 1"
     );
+}
+
+/// `sum w a` and its gradient `w`, for each input of a batch.
+#[test]
+fn weighted_activations() {
+    let plain = Plain::new([2, 3]);
+    let program = plain.program(&Term::Weighted { layer: 0 }.into()).unwrap();
+    let names = program.graph.inputs().iter();
+    let names: Vec<&str> = names.map(|&i| &*program.graph.value(i).name).collect();
+    assert_eq!(names, ["x", "label", "weight.0"]);
+    let x = [1.0, 3.0, 2.0, 0.5, -1.0, 0.0];
+    let w = [2.0, -1.0, 0.5, 4.0, 3.0, 7.0];
+    let found = run(&program.graph, &[&x, &[0.0, 0.0], &w]);
+    assert_eq!(found[1], [2.0 - 3.0 + 1.0, 2.0 - 3.0]);
+    assert_eq!(found[2], w);
+    let absent = Term::Weighted { layer: 1 };
+    assert_eq!(
+        plain.program(&absent.into()).unwrap_err().to_string(),
+        "a loss names path layer 1, of 1"
+    );
+}
+
+/// The weights that stand for a divergence give its gradient: with `d KL / d a_i` from central
+/// differences of the definition, for the activations `relu(V x)` of two inputs.
+#[test]
+fn weights_carry_a_loss_of_all_inputs_back() {
+    let mut graph = Graph::new();
+    let x = graph.add_input("x", TensorType::new(DType::F32, [2, 3]));
+    let v = numbers(12, -0.5, 1.0);
+    let weights = graph.add_constant("v", tensor(&[3, 4], &v));
+    let h = graph.push("h", Op::MatMul, &[x, weights]).unwrap();
+    let a = graph.push("a", Op::Unary(Unary::Relu), &[h]).unwrap();
+    graph.set_outputs(vec![a]);
+    let classifier = Classifier::find(&graph, a);
+    let layers = [layer(&graph, a)];
+    let subject = Subject {
+        graph: &graph,
+        classifier: &classifier,
+        layers: &layers,
+        batch: 2,
+    };
+    let program = gradient(&subject, &Term::Weighted { layer: 0 }.into()).unwrap();
+
+    let activations = |x: &[f64]| -> Vec<f64> {
+        let unit = |row: usize, j: usize| -> f64 {
+            let terms = (0..3).map(|i| x[3 * row + i] * f64::from(v[4 * i + j]));
+            terms.sum::<f64>().max(0.0)
+        };
+        (0..8).map(|at| unit(at / 4, at % 4)).collect()
+    };
+    // KL(U || Q) of what both inputs activate together.
+    let divergence = |a: &[f64]| -> f64 {
+        let sum: f64 = a.iter().sum();
+        let sums = (0..4).map(|j| (a[j] + a[4 + j]) / sum + 1e-20);
+        sums.map(|q| 0.25 * (0.25f64.ln() - q.ln())).sum()
+    };
+    let slope = |f: &dyn Fn(&[f64]) -> f64, at: &[f64]| -> Vec<f64> {
+        let moved = |i: usize, by: f64| {
+            let mut at = at.to_vec();
+            at[i] += by;
+            f(&at)
+        };
+        let each = (0..at.len()).map(|i| (moved(i, 1e-6) - moved(i, -1e-6)) / 2e-6);
+        each.collect()
+    };
+    let x = numbers(6, 0.2, 1.0);
+    let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+    let w = slope(&divergence, &activations(&wide));
+    let w: Vec<f32> = w.iter().map(|&w| w as f32).collect();
+    let found = run(&program.graph, &[&x, &[0.0, 0.0], &w]);
+    let expected = slope(&|x| divergence(&activations(x)), &wide);
+    close(&found[2], &expected, 1e-5, "gradient");
+}
+
+/// `c max(k - m, 0)`: its slope is that of the margin while that is below `k`, downwards.
+#[test]
+fn hinge() {
+    let plain = Plain::new([3, 3]);
+    let program = plain.program(&Term::Hinge.into()).unwrap();
+    let z = [1.0, 3.0, 2.0, 1.0, 3.0, 2.0, 0.5, -1.0, 0.0];
+    let (label, scale, confidence) = ([1.0, 1.0, 2.0], [0.5, 3.0, 7.0], [0.0, 2.0, 0.25]);
+    // The margins are -1, -1 and 0.5.
+    let found = run(&program.graph, &[&z, &label, &scale, &confidence]);
+    assert_eq!(found[1], [0.5, 9.0, 0.0]);
+    assert_eq!(found[2], [0.0, 0.5, -0.5, 0.0, 3.0, -3.0, 0.0, 0.0, 0.0]);
 }
 
 /// The sigmoid of `z` is the probability of class 1: the loss is `ln(1 + e^-z)` for it, and

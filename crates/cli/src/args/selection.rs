@@ -1,0 +1,150 @@
+//! The arguments of `select` and `minimize`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use npcov::Strategy;
+
+use super::{Format, MeasureChoices, PreprocessingArgs};
+use crate::value::{Criteria, Threads};
+
+/// Pick the inputs of a pool that are worth having
+///
+/// Orders the inputs of a pool by a strategy and writes the first ones to an npz file, to be
+/// labelled, looked at or added to a suite. Where the pool has labels, it also prints how early the
+/// order shows misclassified inputs (APFD), beside the 0.5 of a random order.
+///
+/// Pools may be larger than memory. Work that was interrupted goes on where it was when the same
+/// command is given again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov select graph.npcov --data pool.npz --count 100 --by additional:snpc -o to-label.npz
+  npcov select graph.npcov --data pool.npz --count 100 --by score:deepgini -o to-label.npz
+  npcov select graph.npcov --data pool.npz --count 100 --by score:lsa:layer=-2 -o to-label.npz
+  npcov select graph.npcov --data test.npz --by total:kmnc:sections=100 -o ranked.npz")]
+pub(crate) struct SelectArgs {
+    /// The decision graph
+    #[arg(value_name = "GRAPH")]
+    pub(crate) graph: PathBuf,
+
+    /// The pool: npz, npy, IDX, CIFAR binary, or a folder of images
+    #[arg(long, value_name = "POOL")]
+    pub(crate) data: String,
+
+    /// Which inputs come first
+    ///
+    /// `additional:CRITERION`: each next input adds the most to what those before it cover; when
+    /// none adds anything, everything counts as not covered again. `total:CRITERION`: those that
+    /// cover the most by themselves. CRITERION is one that counts things, such as `snpc`, `anpc`,
+    /// `kmnc`, `nbc`, `tknc`, `lsc`, with options as in `--criteria` of `cover`.
+    ///
+    /// `score:NAME`: those with the highest score: `deepgini`, `entropy`, `margin`, `max-softmax`,
+    /// `lsa`, `dsa`, `mdsa`, `unknown` (far from every cluster of its class) or `incorrect` (closer
+    /// to another class). `random`: a random order, to compare with.
+    ///
+    /// Of equal inputs, the first in the pool comes first.
+    #[arg(long, value_name = "STRATEGY")]
+    pub(crate) by: Strategy,
+
+    /// How many inputs to pick; by default all: the pool in its new order
+    ///
+    /// APFD is always that of the whole pool. With `additional` and `--count`, it is left out for
+    /// pools of more than 20,000 inputs, whose whole order would take long.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub(crate) count: Option<usize>,
+
+    /// The npz file to write
+    ///
+    /// Arrays: `x` (the inputs, as they are stored in the pool), `y` (their labels, if there are
+    /// any), `index` (their positions in the pool) and `score` (their score, or the number of things
+    /// that they cover or add; 0 for `random`). It can be the `--data` of other commands.
+    #[arg(long, short, value_name = "OUT.npz")]
+    pub(crate) output: PathBuf,
+
+    /// Use only the first N inputs of the pool
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    /// Seed of `random`
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) measuring: MeasuringArgs,
+}
+
+/// Make a suite smaller that covers the same
+///
+/// Finds a small part of a suite that covers every thing which the suite covers, and in which no
+/// input can be left out. Greedy: each next input adds the most; then those that later ones made
+/// redundant are dropped. The coverage that is printed is the same before and after.
+///
+/// Work that was interrupted goes on where it was when the same command is given again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov minimize graph.npcov --data suite.npz -o small.npz
+  npcov minimize graph.npcov --data suite.npz --criteria snpc,anpc,kmnc:sections=10 -o small.npz
+  npcov minimize graph.npcov --data suite.npz --criteria default -o small.npz")]
+pub(crate) struct MinimizeArgs {
+    /// The decision graph
+    #[arg(value_name = "GRAPH")]
+    pub(crate) graph: PathBuf,
+
+    /// The suite: npz, npy, IDX, CIFAR binary, or a folder of images
+    #[arg(long, value_name = "SUITE")]
+    pub(crate) data: String,
+
+    /// The criteria whose coverage is kept; by default `snpc,anpc`
+    ///
+    /// Criteria that count things, with options as in `--criteria` of `cover`; `default` stands for
+    /// those of them that the graph was built for. The more there are to cover, the more inputs are
+    /// kept.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) criteria: Option<Criteria>,
+
+    /// The npz file to write
+    ///
+    /// Arrays: `x` (the inputs that are kept, as they are stored in the suite), `y` (their labels,
+    /// if there are any), `index` (their positions in the suite) and `score` (the number of things
+    /// that each adds to those before it).
+    #[arg(long, short, value_name = "OUT.npz")]
+    pub(crate) output: PathBuf,
+
+    /// Use only the first N inputs of the suite
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) measuring: MeasuringArgs,
+}
+
+/// How inputs are measured, and the result is printed.
+#[derive(Debug, Args)]
+pub(crate) struct MeasuringArgs {
+    /// The model's file, if it is no longer where it was
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// How many threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<Threads>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) choices: MeasureChoices,
+
+    #[command(flatten)]
+    pub(crate) preprocessing: PreprocessingArgs,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("use a whole number from 1 on".to_owned()),
+        Ok(count) => Ok(count),
+    }
+}

@@ -1,0 +1,41 @@
+//! `npcov check`.
+
+use std::process::ExitCode;
+
+use npcov::{ComparedReport, Difference};
+
+use crate::args::{CheckArgs, CheckFormat};
+use crate::config::Config;
+use crate::printer::Printer;
+
+/// Holds a state against rules and prints what they found. A rule that does not hold is a result,
+/// not an error.
+pub(crate) fn run(
+    args: &CheckArgs,
+    config: &Config,
+    printer: &Printer,
+) -> anyhow::Result<ExitCode> {
+    let (rules, against) = config.check(args)?;
+    let found = crate::report::read(&args.state, against.as_deref(), &args.suite)?;
+    let ComparedReport { report, difference } = &found;
+    let check = rules.check(report, difference.as_ref())?;
+    if let Some(difference) = difference {
+        // Suites that are missing are among what was found.
+        let rest = Difference {
+            missing: Vec::new(),
+            ..difference.clone()
+        };
+        for note in npcov_report::notes(&rest) {
+            printer.note(&note);
+        }
+    }
+    printer.data(&match args.format {
+        CheckFormat::Text => npcov_report::check(&check),
+        CheckFormat::Json => npcov_report::json(&check),
+        CheckFormat::Junit => npcov_report::junit(report, difference.as_ref(), Some(&check)),
+    })?;
+    Ok(match check.passed {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(1),
+    })
+}

@@ -1,0 +1,129 @@
+//! The table `[check]` of `npcov.toml`: what suites must fulfil.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use npcov::{Allowance, Floor, RuleError, Rules};
+use serde::Deserialize;
+
+use crate::args::CheckArgs;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CheckTable {
+    fail_under: Option<RuleList<Floor>>,
+    fail_on_drop: Option<RuleList<Allowance>>,
+    fail_on_thin: Option<bool>,
+    pub(crate) against: Option<PathBuf>,
+}
+
+impl CheckTable {
+    /// The rules; a flag takes the place of the key of its name.
+    pub(crate) fn rules(&self, args: &CheckArgs) -> Rules {
+        Rules {
+            floors: rules(&args.fail_under, &self.fail_under),
+            allowances: rules(&args.fail_on_drop, &self.fail_on_drop),
+            thin_fails: args.fail_on_thin || self.fail_on_thin.unwrap_or(false),
+        }
+    }
+}
+
+fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<RuleList<R>>) -> Vec<R> {
+    let file = || file.as_ref().map(|list| list.0.clone());
+    flag.clone().or_else(file).unwrap_or_default()
+}
+
+/// Rules as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(
+    try_from = "RuleTexts",
+    bound(deserialize = "R: FromStr<Err = RuleError>")
+)]
+struct RuleList<R>(Vec<R>);
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number, rules as in a flag, or a table of criteria"
+)]
+enum RuleTexts {
+    One(NumberOrText),
+    Table(BTreeMap<String, NumberOrText>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number or a rule")]
+enum NumberOrText {
+    Whole(u32),
+    Number(f64),
+    Text(String),
+}
+
+impl NumberOrText {
+    fn text(&self) -> String {
+        match self {
+            NumberOrText::Whole(number) => number.to_string(),
+            NumberOrText::Number(number) => number.to_string(),
+            NumberOrText::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl<R: FromStr<Err = RuleError>> TryFrom<RuleTexts> for RuleList<R> {
+    type Error = RuleError;
+
+    fn try_from(texts: RuleTexts) -> Result<RuleList<R>, RuleError> {
+        let rules: Result<Vec<R>, RuleError> = match &texts {
+            RuleTexts::One(rules) => rules.text().split(',').map(str::parse).collect(),
+            RuleTexts::Table(table) => table
+                .iter()
+                .map(|(criterion, rule)| format!("{criterion}={}", rule.text()).parse())
+                .collect(),
+        };
+        rules.map(RuleList)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Result<CheckTable, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    #[test]
+    fn rules_are_text_or_tables() {
+        let floors = |text: &str| table(text).unwrap().fail_under.unwrap().0;
+        let expected = vec![
+            "kmnc=0.8*random".parse().unwrap(),
+            "snpc=5%".parse().unwrap(),
+        ];
+        assert_eq!(
+            floors("fail-under = \"kmnc=0.8*random,snpc=0.05\""),
+            expected
+        );
+        let as_table = "fail-under = { snpc = 0.05, kmnc = \"0.8*random\" }";
+        assert_eq!(floors(as_table), expected);
+        let drops = |text: &str| table(text).unwrap().fail_on_drop.unwrap().0;
+        assert_eq!(drops("fail-on-drop = 0.01"), ["1%".parse().unwrap()]);
+        assert_eq!(drops("fail-on-drop = 0"), ["0".parse().unwrap()]);
+        let named = "fail-on-drop = { \"nc@0.5\" = 0.01 }";
+        assert_eq!(drops(named), ["nc@0.5=0.01".parse().unwrap()]);
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        for wrong in [
+            "fail-under = 0.05",
+            "fail-under = \"snpc\"",
+            "fail-under = { snpc = true }",
+            "fail-under = { snpc = -1 }",
+            "fail-on-drop = \"snpc\"",
+            "fail-over = 1",
+        ] {
+            assert!(table(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What changed since an earlier state, in words.
+
+use npcov::{CoverageReport, Difference, SuiteDifference};
+
+use crate::coverage::{label, number, percent};
+use crate::report::change;
+use crate::table::{Align, Table, grouped};
+
+/// Classes that are named.
+const MOST_CLASSES: usize = 10;
+
+/// What changed since an earlier state, suite by suite.
+pub(crate) fn differences(report: &CoverageReport, difference: &Difference) -> String {
+    let mut text = "since the earlier state".to_owned();
+    if difference.model_changed {
+        text += " (model changed)";
+    }
+    text.push('\n');
+    for suite in &difference.suites {
+        text += &suite_difference(report, suite);
+    }
+    for note in notes(difference) {
+        text += &format!("{note}\n");
+    }
+    text
+}
+
+fn suite_difference(report: &CoverageReport, suite: &SuiteDifference) -> String {
+    let mut align = vec![Align::Left];
+    align.extend([Align::Right; 5]);
+    let mut table = Table::new(align);
+    let counted = !suite.things.0.is_empty();
+    let mut heads = vec![
+        title(suite),
+        "earlier".into(),
+        "now".into(),
+        "change".into(),
+    ];
+    heads.extend(
+        ["lost", "new"]
+            .iter()
+            .filter(|_| counted)
+            .map(|s| (*s).to_owned()),
+    );
+    table.row(heads);
+    let inputs = suite.inputs;
+    let grown = inputs.new as f64 - inputs.old as f64;
+    let cells = [
+        grouped(inputs.old),
+        grouped(inputs.new),
+        change(grown, false),
+    ];
+    table.row(std::iter::once("inputs".to_owned()).chain(cells));
+    if let Some(accuracy) = suite.accuracy {
+        let cells = [
+            percent(accuracy.old),
+            percent(accuracy.new),
+            change(accuracy.change, true),
+        ];
+        table.row(std::iter::once("accuracy".to_owned()).chain(cells));
+    }
+    for (name, values) in &suite.criteria.0 {
+        let share = report.buckets.get(name).is_some();
+        let shown = |value: f64| if share { percent(value) } else { number(value) };
+        let mut cells = vec![label(name), shown(values.old), shown(values.new)];
+        cells.push(change(values.change, share));
+        if let Some(things) = suite.things.get(name) {
+            cells.extend([grouped(things.lost), grouped(things.new)]);
+        }
+        table.row(cells);
+    }
+    let mut text = table.lines();
+    if !suite.classes.is_empty() {
+        text += &format!("  fewer inputs: {}\n", fewer(suite));
+    }
+    text
+}
+
+/// The suite, and what it was called.
+fn title(suite: &SuiteDifference) -> String {
+    match suite.name == suite.earlier {
+        true => suite.name.clone(),
+        false => format!("{}, earlier {}", suite.name, suite.earlier),
+    }
+}
+
+/// Classes that have fewer inputs, those that have none first.
+pub(crate) fn fewer(suite: &SuiteDifference) -> String {
+    let mut classes: Vec<_> = suite.classes.iter().collect();
+    classes.sort_by_key(|class| class.inputs.new > 0);
+    let class = |class: &&npcov::ClassDifference| {
+        let name = class
+            .name
+            .as_ref()
+            .map_or(String::new(), |n| format!(" ({n})"));
+        let (old, new) = (grouped(class.inputs.old), grouped(class.inputs.new));
+        format!("class {}{name}: {new} instead of {old}", class.class)
+    };
+    let shown: Vec<String> = classes.iter().take(MOST_CLASSES).map(class).collect();
+    let more = classes.len() - shown.len();
+    match more {
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// What could not be compared, and why.
+pub fn notes(difference: &Difference) -> Vec<String> {
+    let mut notes = Vec::new();
+    if difference.graph_changed {
+        let what = if difference.model_changed {
+            "model"
+        } else {
+            "decision graph"
+        };
+        notes.push(format!(
+            "the {what} changed: values can be compared, single buckets cannot"
+        ));
+    }
+    if !difference.choices.is_empty() {
+        let choices = difference.choices.join("; ");
+        notes.push(format!(
+            "other choices, so values mean something else: {choices}"
+        ));
+    }
+    for name in &difference.missing {
+        notes.push(format!("suite `{name}` is only in the earlier state"));
+    }
+    for name in &difference.added {
+        notes.push(format!("suite `{name}` is not in the earlier state"));
+    }
+    if !difference.not_compared.is_empty() {
+        let names = difference.not_compared.join(", ");
+        notes.push(format!("measured in one of both states only: {names}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    #[test]
+    fn values_then_and_now() {
+        let text = differences(&example::two_suites(), &example::difference());
+        let expected = "\
+since the earlier state
+  unit|test  earlier     now  change  lost  new
+  inputs          15      10      -5
+  accuracy    85.00%  90.00%   +5.00
+  SNPC        55.00%  50.00%   -5.00     6    1
+  TKNP             7       7       0
+  fewer inputs: class 1 (<dress>): 0 instead of 5
+suite `gone` is only in the earlier state
+suite `field` is not in the earlier state
+measured in one of both states only: nlc
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn another_model_is_said() {
+        let changed = Difference {
+            model_changed: true,
+            graph_changed: true,
+            choices: vec!["snpc-buckets: 10, not 200".to_owned()],
+            ..example::difference()
+        };
+        let text = differences(&example::two_suites(), &changed);
+        assert!(text.starts_with("since the earlier state (model changed)\n"));
+        assert!(text.contains("the model changed: values can be compared"));
+        assert!(text.contains("snpc-buckets: 10, not 200"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Coverage as JUnit XML: a test suite for each suite, a test case for each criterion.
+
+use npcov::{Check, CoverageReport, Difference, Finding, Rule, SuiteReport};
+
+use crate::check::line;
+
+/// What suites cover, for programs that collect test results. Values are properties of test cases;
+/// rules that do not hold are failures.
+pub fn junit(
+    report: &CoverageReport,
+    difference: Option<&Difference>,
+    check: Option<&Check>,
+) -> String {
+    let findings = check.map_or(&[][..], |check| &check.findings);
+    let changed = check.is_some_and(|check| check.model_changed == Some(true));
+    let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
+    for suite in &report.suites {
+        suites.push((suite.name.clone(), cases(suite, difference, findings)));
+    }
+    for finding in findings.iter().filter(|f| f.rule == Rule::MissingSuite) {
+        let case = Case::new("measured", &[finding]);
+        suites.push((finding.suite.clone(), vec![case]));
+    }
+    let all = || suites.iter().flat_map(|(_, cases)| cases);
+    let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+    xml += &format!(
+        "<testsuites name=\"npcov\" tests=\"{}\" failures=\"{}\">\n",
+        all().count(),
+        all().filter(|case| case.fails()).count()
+    );
+    for (name, cases) in &suites {
+        xml += &format!(
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\">\n",
+            escape(name),
+            cases.len(),
+            cases.iter().filter(|case| case.fails()).count()
+        );
+        for case in cases {
+            xml += &case.xml(name, changed);
+        }
+        xml += "  </testsuite>\n";
+    }
+    xml += "</testsuites>\n";
+    xml
+}
+
+/// A test case.
+struct Case<'a> {
+    name: String,
+    properties: Vec<(&'static str, f64)>,
+    findings: Vec<&'a Finding>,
+}
+
+impl<'a> Case<'a> {
+    fn new(name: &str, findings: &[&'a Finding]) -> Case<'a> {
+        Case {
+            name: name.to_owned(),
+            properties: Vec::new(),
+            findings: findings.to_vec(),
+        }
+    }
+
+    fn fails(&self) -> bool {
+        self.findings.iter().any(|finding| !finding.passed)
+    }
+
+    fn xml(&self, suite: &str, model_changed: bool) -> String {
+        let mut xml = format!(
+            "    <testcase classname=\"{}\" name=\"{}\">\n",
+            escape(suite),
+            escape(&self.name)
+        );
+        if !self.properties.is_empty() {
+            xml += "      <properties>\n";
+            for (name, value) in &self.properties {
+                xml += &format!("        <property name=\"{name}\" value=\"{value}\"/>\n");
+            }
+            xml += "      </properties>\n";
+        }
+        for finding in self.findings.iter().filter(|finding| !finding.passed) {
+            let kind = match finding.rule {
+                Rule::FailUnder { .. } => "fail-under",
+                Rule::FailOnDrop { .. } => "fail-on-drop",
+                Rule::FailOnThin => "fail-on-thin",
+                Rule::MissingSuite => "missing-suite",
+            };
+            let message = escape(&line(finding, model_changed));
+            xml += &format!("      <failure type=\"{kind}\" message=\"{message}\"/>\n");
+        }
+        xml + "    </testcase>\n"
+    }
+}
+
+fn cases<'a>(
+    suite: &SuiteReport,
+    difference: Option<&Difference>,
+    findings: &'a [Finding],
+) -> Vec<Case<'a>> {
+    let about = |name: &str| -> Vec<&'a Finding> {
+        let named = |finding: &&Finding| match &finding.rule {
+            Rule::FailUnder { criterion, .. } | Rule::FailOnDrop { criterion, .. } => {
+                finding.suite == suite.name && criterion == name
+            }
+            _ => false,
+        };
+        findings.iter().filter(named).collect()
+    };
+    let changes = difference.and_then(|difference| difference.suite(&suite.name));
+    let mut cases = Vec::new();
+    if let Some(accuracy) = suite.accuracy {
+        let mut case = Case::new("accuracy", &about("accuracy"));
+        case.properties.push(("value", accuracy));
+        let earlier = changes.and_then(|changes| changes.accuracy);
+        case.properties
+            .extend(earlier.map(|change| ("earlier", change.old)));
+        cases.push(case);
+    }
+    for (name, value) in &suite.criteria.0 {
+        let mut case = Case::new(name, &about(name));
+        case.properties.push(("value", *value));
+        if let Some(yardsticks) = suite.yardsticks.get(name) {
+            let random = yardsticks.random.map(|random| ("random", random));
+            case.properties.extend(random);
+            case.properties.push(("training", yardsticks.training));
+        }
+        let earlier = changes.and_then(|changes| changes.criteria.get(name));
+        case.properties
+            .extend(earlier.map(|change| ("earlier", change.old)));
+        cases.push(case);
+    }
+    let thin = |finding: &&Finding| finding.suite == suite.name && finding.rule == Rule::FailOnThin;
+    let thin: Vec<&Finding> = findings.iter().filter(thin).collect();
+    if !thin.is_empty() {
+        cases.push(Case::new("classes", &thin));
+    }
+    cases
+}
+
+/// Text as the value of an attribute. Characters that XML cannot hold at all are replaced.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&apos;",
+            '\t' | '\n' | '\r' => escaped += &format!("&#{};", u32::from(character)),
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+    use npcov::{Bound, ThinClass};
+
+    #[test]
+    fn attributes_are_escaped() {
+        let text = "a<b> & \"c\" 'd'\n\u{1}é";
+        let expected = "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;&#10;\u{fffd}é";
+        assert_eq!(escape(text), expected);
+    }
+
+    #[test]
+    fn criteria_are_test_cases() {
+        let xml = junit(&example::two_suites(), Some(&example::difference()), None);
+        assert!(
+            xml.contains("<testsuites name=\"npcov\" tests=\"7\" failures=\"0\">"),
+            "{xml}"
+        );
+        let case = "    <testcase classname=\"unit|test\" name=\"snpc\">\n      <properties>\n        \
+                    <property name=\"value\" value=\"0.5\"/>\n        \
+                    <property name=\"random\" value=\"0.6\"/>\n        \
+                    <property name=\"training\" value=\"0.8\"/>\n        \
+                    <property name=\"earlier\" value=\"0.55\"/>\n      </properties>\n    \
+                    </testcase>\n";
+        assert!(xml.contains(case), "{xml}");
+    }
+
+    #[test]
+    fn rules_that_do_not_hold_are_failures() {
+        let finding = |suite: &str, rule: Rule| Finding {
+            suite: suite.to_owned(),
+            inputs: 10,
+            passed: false,
+            rule,
+            thin: vec![ThinClass {
+                class: example::dress(),
+                inputs: 0,
+                expected: None,
+            }],
+        };
+        let under = Rule::FailUnder {
+            criterion: "snpc".to_owned(),
+            share: true,
+            value: 0.5,
+            required: 0.6,
+            bound: Bound::Value(0.6),
+        };
+        let check = Check {
+            passed: false,
+            model_changed: None,
+            findings: vec![
+                finding("unit|test", under),
+                finding("unit|test", Rule::FailOnThin),
+                finding("gone", Rule::MissingSuite),
+            ],
+        };
+        let xml = junit(&example::two_suites(), None, Some(&check));
+        assert!(xml.contains("tests=\"9\" failures=\"3\""), "{xml}");
+        assert!(xml.contains("<failure type=\"fail-under\" message=\"suite `unit|test`: SNPC is"));
+        assert!(
+            xml.contains("class 1 (&lt;dress&gt;) has no inputs\"/>"),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("<testsuite name=\"gone\" tests=\"1\" failures=\"1\">"),
+            "{xml}"
+        );
+    }
+}

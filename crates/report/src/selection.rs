@@ -1,0 +1,208 @@
+//! Selected inputs and smaller suites in words.
+
+use npcov::{Apfd, Chosen, Minimization, Selection, SelectionCoverage};
+
+use crate::coverage::label;
+use crate::table::{Align, Table, grouped, number, percent};
+
+/// Inputs that are shown one by one; the file has all.
+const SHOWN: usize = 10;
+
+/// What was selected, for people to read: what it is worth, and the first inputs.
+pub fn selection(selection: &Selection) -> String {
+    let mut table = Table::new([Align::Left, Align::Left]);
+    let all = grouped(selection.inputs);
+    table.row([
+        "selected",
+        &format!("{} of {all} inputs", grouped(selection.chosen.len())),
+    ]);
+    table.row(["by", &selection.strategy]);
+    if let Some(coverage) = &selection.coverage {
+        table.row([label(&coverage.criterion), covered(coverage)]);
+        if let Some(enough) = coverage.enough {
+            let words = match enough == selection.inputs {
+                true => "only all inputs cover as much as the pool".to_owned(),
+                false => format!("the first {} cover as much as the pool", grouped(enough)),
+            };
+            table.row([String::new(), words]);
+        }
+    }
+    if let Some(apfd) = &selection.apfd {
+        table.row(["APFD".to_owned(), faults(apfd)]);
+    }
+    table.row(["written to", &selection.file]);
+    let reason = match selection.strategy.split(':').next() {
+        Some("additional") => "adds",
+        Some("total") => "covers",
+        Some("score") => "score",
+        _ => "",
+    };
+    format!(
+        "{}\n{}\n{}",
+        selection.data,
+        table.lines(),
+        first(&selection.chosen, reason)
+    )
+}
+
+/// A suite that was made smaller, for people to read.
+pub fn minimization(minimization: &Minimization) -> String {
+    let mut table = Table::new([Align::Left, Align::Left]);
+    let (kept, all) = (minimization.chosen.len(), minimization.inputs);
+    let words = format!(
+        "{} of {} inputs ({})",
+        grouped(kept),
+        grouped(all),
+        percent(kept, all)
+    );
+    table.row(["kept", &words]);
+    table.row(["written to", &minimization.file]);
+    let mut criteria = Table::new([Align::Left, Align::Right, Align::Right, Align::Right]);
+    criteria.row(["criterion", "covered", "before", "after"]);
+    for criterion in &minimization.criteria {
+        let share = |things: u64| match criterion.total {
+            Some(total) => percent(things as usize, total as usize),
+            None => grouped(things as usize),
+        };
+        criteria.row([
+            label(&criterion.criterion),
+            grouped(criterion.after as usize),
+            share(criterion.before),
+            share(criterion.after),
+        ]);
+    }
+    format!(
+        "{}\n{}\ncoverage\n{}\n{}",
+        minimization.data,
+        table.lines(),
+        criteria.lines(),
+        first(&minimization.chosen, "adds")
+    )
+}
+
+fn covered(coverage: &SelectionCoverage) -> String {
+    let things = grouped(coverage.covered as usize);
+    let share = percent(coverage.covered as usize, coverage.pool as usize);
+    let pool = grouped(coverage.pool as usize);
+    let mut words = format!("{things} covered: {share} of the {pool} that the pool covers");
+    if let Some(total) = coverage.total {
+        let share = percent(coverage.covered as usize, total as usize);
+        words += &format!(", {share} of all {}", grouped(total as usize));
+    }
+    words
+}
+
+fn faults(apfd: &Apfd) -> String {
+    let Some(value) = apfd.value else {
+        return "- (no input is misclassified)".to_owned();
+    };
+    format!(
+        "{value:.3}, random order {}: {} of the {} misclassified inputs selected",
+        apfd.random,
+        grouped(apfd.found),
+        grouped(apfd.faults)
+    )
+}
+
+/// The first inputs, one a line.
+fn first(chosen: &[Chosen], reason: &str) -> String {
+    let labelled = chosen.iter().any(|input| input.label.is_some());
+    let mut table = Table::new([Align::Right; 5]);
+    let mut heads = vec!["rank", "input", "class"];
+    heads.extend(labelled.then_some("label"));
+    heads.extend((!reason.is_empty()).then_some(reason));
+    table.row(heads);
+    for (i, input) in chosen.iter().take(SHOWN).enumerate() {
+        let score = match input.score {
+            None => "infinite".to_owned(),
+            Some(score) if reason == "score" => number(score),
+            Some(score) => grouped(score as usize),
+        };
+        let mut cells = vec![
+            (i + 1).to_string(),
+            input.input.to_string(),
+            input.prediction.to_string(),
+        ];
+        let label = |label: i64| label.to_string();
+        cells.extend(labelled.then(|| input.label.map_or(String::new(), label)));
+        cells.extend((!reason.is_empty()).then_some(score));
+        table.row(cells);
+    }
+    match chosen.len() > SHOWN {
+        true => format!("the first inputs\n{}", table.lines()),
+        false => format!("the inputs\n{}", table.lines()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(input: usize, score: Option<f64>, label: Option<i64>) -> Chosen {
+        Chosen {
+            input,
+            score,
+            prediction: 3,
+            label,
+        }
+    }
+
+    #[test]
+    fn scores_of_any_size_are_shown() {
+        let mut found = Selection {
+            data: "pool.npz".to_owned(),
+            inputs: 12345,
+            strategy: "score:lsa".to_owned(),
+            file: "out.npz".to_owned(),
+            coverage: None,
+            apfd: Some(Apfd {
+                value: None,
+                random: 0.5,
+                faults: 0,
+                found: 0,
+            }),
+            chosen: vec![chosen(7, None, Some(4)), chosen(0, Some(0.25), Some(3))],
+        };
+        let text = selection(&found);
+        assert!(text.contains("2 of 12,345 inputs"), "{text}");
+        assert!(text.contains("no input is misclassified"), "{text}");
+        assert!(
+            text.contains("1      7      3      4  infinite\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("2      0      3      3    0.2500\n"),
+            "{text}"
+        );
+        // A random order has no reasons.
+        (found.strategy, found.apfd) = ("random".to_owned(), None);
+        found.chosen = vec![chosen(7, Some(0.0), None)];
+        let text = selection(&found);
+        assert!(
+            text.ends_with("rank  input  class\n     1      7      3\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn coverage_without_a_limit_is_a_count() {
+        let found = Minimization {
+            data: "suite.npz".to_owned(),
+            inputs: 0,
+            file: "out.npz".to_owned(),
+            criteria: vec![npcov::MinimizedCriterion {
+                criterion: "tknp".to_owned(),
+                before: 1200,
+                after: 1200,
+                total: None,
+            }],
+            chosen: Vec::new(),
+        };
+        let text = minimization(&found);
+        assert!(text.contains("0 of 0 inputs (-)"), "{text}");
+        assert!(
+            text.contains("TKNP         1,200   1,200  1,200\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Measures a test suite, and fails when it covers too little or less than before.
+#
+# Run in the folder of `npcov.toml`, which names the model and the training data, and in its table
+# `[check]` what suites must fulfil. The environment may say:
+#
+#   SUITE  the suite (test.npz)
+#   OUT    the folder for results (coverage)
+#   BASE   the state to compare with, where there is one (coverage/base.npcov)
+#   DROP   how far any criterion may fall below it (0.01: one point)
+#   NPCOV  the program (npcov)
+#
+# Exits with 0, with 1 when a rule does not hold, and with 2 after an error.
+set -eu
+
+SUITE=${SUITE:-test.npz}
+OUT=${OUT:-coverage}
+BASE=${BASE:-$OUT/base.npcov}
+DROP=${DROP:-0.01}
+NPCOV=${NPCOV:-npcov}
+
+mkdir -p "$OUT"
+
+# The decision graph depends on the model, the training data and the settings, not on the suite.
+if [ ! -f "$OUT/graph.npcov" ]; then
+    "$NPCOV" build --output "$OUT/graph.npcov" > "$OUT/graph.txt"
+fi
+"$NPCOV" cover "$OUT/graph.npcov" --data "$SUITE" --output "$OUT/state.npcov" > /dev/null
+
+# The report is there for people to read whether or not the rules hold.
+set --
+if [ -f "$BASE" ]; then
+    set -- --against "$BASE"
+fi
+"$NPCOV" report "$OUT/state.npcov" "$@" --format markdown > "$OUT/report.md"
+if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
+    cat "$OUT/report.md" >> "$GITHUB_STEP_SUMMARY"
+fi
+
+if [ -f "$BASE" ]; then
+    set -- "$@" --fail-on-drop "$DROP"
+fi
+"$NPCOV" check "$OUT/state.npcov" "$@" --format junit > "$OUT/junit.xml" 2> /dev/null || true
+"$NPCOV" check "$OUT/state.npcov" "$@"

@@ -95,6 +95,9 @@ fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
             "something is divided by a number close to zero; a rule with a larger epsilon (`--rule \
              epsilon:0.01`) or `--rule zplus` keeps away from that"
         }
+        npcov::Error::OutOfRange { .. } => {
+            "`--divide 255` brings pixels to 0..1; `--range LOW,HIGH` says what numbers can be"
+        }
         npcov::Error::NotFinite { .. } => {
             "numbers far from what the model was trained on can overflow; check `--divide`, \
              `--mean` and `--std`"

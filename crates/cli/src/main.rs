@@ -6,6 +6,7 @@
 //! threshold, or 2 after an error.
 
 mod args;
+mod attack;
 mod build;
 mod check;
 mod check_table;
@@ -76,6 +77,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(args, &config, printer),
         Command::Select(args) => select::run(args, &config, printer),
         Command::Minimize(args) => minimize::run(args, &config, printer),
+        Command::Attack(args) => attack::run(args, &config, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
     };
     done.map(|()| ExitCode::SUCCESS)

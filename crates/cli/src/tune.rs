@@ -39,7 +39,6 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         betas: args.betas.clone(),
         seed: args.seed,
         restarts: config.paths.restarts(),
-        ..TuneSettings::default()
     };
     let options = NetworkOptions {
         batch_norm: config.batch_norm(&args.method),

@@ -77,7 +77,11 @@ impl Subject {
             return wrong("ANPC names a layer that is not there");
         }
         let planned = graph.classes.iter().map(|class| class.0);
-        let buckets = graph.choices.snpc_buckets.get().max(graph.choices.anpc_buckets.get());
+        let buckets = graph
+            .choices
+            .snpc_buckets
+            .get()
+            .max(graph.choices.anpc_buckets.get());
         let layers = self.layers.len().max(graph.anpc.len());
         let slots = planned
             .fold(0, usize::saturating_add)

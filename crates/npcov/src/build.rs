@@ -211,7 +211,7 @@ pub fn build(
     let plan = plan(&extraction, &training, &settings.choices, &extras)?;
     let parts = PartsFolder::open(output, &plan)?;
     extract_shards(
-        &Probe::Paths(extractor),
+        &Probe::Paths(Box::new(extractor)),
         data,
         range.clone(),
         threads,

@@ -212,7 +212,9 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A smaller suite does not cover what it was made to cover.
-    #[error("`{criterion}`: the smaller suite covers {after} of {before} things, which is a mistake of npcov")]
+    #[error(
+        "`{criterion}`: the smaller suite covers {after} of {before} things, which is a mistake of npcov"
+    )]
     CoverageLost {
         /// The criterion.
         criterion: String,

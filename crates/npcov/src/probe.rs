@@ -16,7 +16,7 @@ use crate::tracer::{Batch, Tracer};
 /// A network whose inputs can be measured.
 pub(crate) enum Probe<'n> {
     /// By relevance programs.
-    Paths(PathExtractor<'n>),
+    Paths(Box<PathExtractor<'n>>),
     /// By the network alone.
     Trace {
         network: &'n Network,

@@ -209,7 +209,8 @@ impl Ruler {
         }
         let alpha = &self.file.record().extraction.alpha;
         let (network, method) = (&self.network, &self.method);
-        PathExtractor::with_extras(network, method, &self.choices, alpha, &extras).map(Probe::Paths)
+        PathExtractor::with_extras(network, method, &self.choices, alpha, &extras)
+            .map(|extractor| Probe::Paths(Box::new(extractor)))
     }
 
     /// Extracts paths as the graph's own were.

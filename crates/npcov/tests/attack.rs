@@ -372,7 +372,7 @@ fn carlini_and_wagner_move_images_less() {
     };
     let (report, _) = run(&network, &data, 40, &cw_small(attack, 5, 100));
     assert!(report.success_rate.unwrap() > 0.9, "{report:?}");
-    assert!(report.distance.unwrap().maximum < 0.1, "{report:?}");
+    assert!(report.distance.unwrap().maximum < 0.15, "{report:?}");
 }
 
 fn diverse(settings: AttackSettings, layer: usize, lambda: f64) -> AttackSettings {
@@ -500,12 +500,12 @@ fn a_single_logit_is_attacked_too() {
     let (report, _) = run(&network, &data, 30, &pgd(Pgd::maximum(0.3)));
     assert_eq!((report.labelled, report.correct_before), (false, 30));
     assert!(report.correct_after < 10, "{report:?}");
-    let (report, _) = run(
-        &network,
-        &data,
-        30,
-        &cw_small(CarliniWagner::euclidean(), 6, 100),
-    );
+    let attack = CarliniWagner {
+        first_factor: 1.0,
+        learning_rate: 0.1,
+        ..CarliniWagner::euclidean()
+    };
+    let (report, _) = run(&network, &data, 30, &cw_small(attack, 3, 100));
     assert!(report.correct_after < 3, "{report:?}");
 }
 

@@ -365,7 +365,7 @@ mod tests {
             model_changed: None,
             findings: vec![
                 under(0.06, 0.05, Bound::Random(0.5), true),
-                fell("kmnc", 0.3, 0.1, 0.01, false),
+                fell("kmnc", 0.5, 0.25, 0.01, false),
                 Finding {
                     rule: Rule::FailOnThin,
                     ..under(0.0, 0.0, Bound::Value(0.0), false)

@@ -25,6 +25,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod attack;
 mod check;
 mod compilation;
 mod coverage;
@@ -43,6 +44,7 @@ mod selection;
 mod table;
 mod tuning;
 
+pub use attack::attack;
 pub use check::check;
 pub use compilation::compilation;
 pub use coverage::coverage;

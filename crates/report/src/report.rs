@@ -318,7 +318,7 @@ pub(crate) fn change(change: f64, share: bool) -> String {
 mod tests {
     use super::*;
     use crate::{Document, example, json};
-    use npcov::ComparedReport;
+    use npcov::{Change, ComparedReport};
 
     #[test]
     fn values_stand_beside_yardsticks() {
@@ -345,7 +345,11 @@ coverage
 
     #[test]
     fn reports_with_and_without_a_difference_survive_json() {
-        for difference in [None, Some(example::difference())] {
+        let mut changed = example::difference();
+        let change = Change::between(0.5, 0.25);
+        changed.suites[0].accuracy = Some(change);
+        changed.suites[0].criteria = example::values(&[("snpc", change)]);
+        for difference in [None, Some(changed)] {
             let compared = ComparedReport {
                 report: example::two_suites(),
                 difference,

@@ -1,5 +1,6 @@
 //! The arguments, and all help texts.
 
+mod attack;
 mod coverage;
 mod gate;
 mod selection;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
 use npcov::program::{Preset, Selector};
 
+pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};
 pub(crate) use coverage::{
     BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices, StudyChoices,
     TuneArgs,
@@ -90,6 +92,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Select(SelectArgs),
     Minimize(MinimizeArgs),
+    Attack(AttackArgs),
     Compile(CompileArgs),
 }
 

@@ -252,7 +252,10 @@ fn a_damaged_part_is_made_again() {
 fn a_run_that_was_cut_off_after_its_last_write_is_done() {
     let project = with_data();
     let data = "--data fashion-1000.npz --divide 255 --clusters 2";
-    succeed(&project, &format!("build mlp-matlab.onnx {data} -o g.npcov"));
+    succeed(
+        &project,
+        &format!("build mlp-matlab.onnx {data} -o g.npcov"),
+    );
     let command = "cover g.npcov --data data.npz --append -o s.npcov";
     let mut child = start(&project, command);
     wait_for_parts(&project, "s.npcov", 1, &mut child);
@@ -269,5 +272,9 @@ fn a_run_that_was_cut_off_after_its_last_write_is_done() {
     assert!(!project.path("s.npcov.parts").exists());
     // Without it, the same inputs would count twice.
     let again = project.run(command);
-    assert!(again.stderr.contains("were measured twice"), "{}", again.stderr);
+    assert!(
+        again.stderr.contains("were measured twice"),
+        "{}",
+        again.stderr
+    );
 }

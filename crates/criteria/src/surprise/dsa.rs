@@ -183,7 +183,12 @@ mod tests {
             [0.25, 0.25, infinite]
         );
         // As training inputs: (0, 0) is 1 from (1, 0), which is 4 from (5, 0); and so on.
-        let all = scores(&table, &table.predictions, &table.activations, Some(&[0, 1, 2, 3]));
+        let all = scores(
+            &table,
+            &table.predictions,
+            &table.activations,
+            Some(&[0, 1, 2, 3]),
+        );
         assert_eq!(all, [0.25, 0.2, 0.5, 1.0]);
     }
 

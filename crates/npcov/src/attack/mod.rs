@@ -44,7 +44,7 @@ pub enum Norm {
 
 /// How adversaries are sought.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum AttackMethod {
     /// Projected gradient descent, and the fast gradient sign method.
     Pgd(Pgd),
@@ -126,10 +126,9 @@ impl AttackSettings {
             return parameter("range", format!("{low},{high}"), wanted);
         }
         positive("batch", self.batch)?;
-        if let Some(Diversity { lambda, .. }) = self.diversity {
-            if !(lambda >= 0.0 && lambda.is_finite()) {
-                return parameter("lambda", lambda, "a number from 0");
-            }
+        let lambda = self.diversity.map_or(0.0, |d| d.lambda);
+        if !(lambda >= 0.0 && lambda.is_finite()) {
+            return parameter("lambda", lambda, "a number from 0");
         }
         match &self.method {
             AttackMethod::Pgd(pgd) => pgd.check(),

@@ -42,7 +42,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--options", default="--divide 255 --alpha 0.9 --clusters 7 --beta 0.9")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir="target") as folder:
         graph = options.graph
         if graph is None:
             print("| inputs | seconds | relevances | peak memory | graph |")

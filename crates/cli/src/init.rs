@@ -10,9 +10,8 @@ use npcov::decision::choices::{
     Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
 };
 use npcov::decision::{Choices, Clusters, Preset};
-use npcov::graph::Model;
 use npcov::program::Selector;
-use npcov::{BuildSettings, Network, NetworkOptions, PAPER_UPPER};
+use npcov::{BuildSettings, Network, NetworkOptions, PAPER_UPPER, read_model};
 
 use crate::args::InitArgs;
 use crate::config::Config;
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     let options = config.network(&args.model);
-    let read = Model::read(&model).map_err(npcov::Error::from)?;
+    let read = read_model(&model)?;
     let first_output = read.outputs().first().map(|output| output.name.clone());
     let network = Network::new(read, &options)?;
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
@@ -98,6 +97,7 @@ impl Found<'_> {
         explain(&mut file);
         paths(&mut file);
         choices(&mut file);
+        check(&mut file);
         file.0
     }
 
@@ -303,6 +303,11 @@ fn paths(file: &mut Settings) {
         "path layers that take part in ANPC; by default all",
     );
     file.example(
+        "criteria",
+        "[\"default\"]",
+        "what suites are measured by; see `docs/criteria.md`",
+    );
+    file.example(
         "class.0",
         &format!("{{ alpha = {alpha}, clusters = {clusters}, beta = {beta} }}"),
         "what differs for a class",
@@ -439,6 +444,25 @@ fn choices(file: &mut Settings) {
         Edges::WORDS,
         "ends of buckets",
     );
+}
+
+fn check(file: &mut Settings) {
+    file.table(
+        "check",
+        "What `npcov check` requires of suites; see `docs/ci.md`.",
+    );
+    file.example(
+        "fail-under",
+        "{ snpc = \"0.8*random\" }",
+        "the least that suites cover: a number, or a part of what training inputs do",
+    );
+    file.example(
+        "fail-on-drop",
+        "0.01",
+        "how far criteria may fall below an earlier state",
+    );
+    file.example("against", "\"main.npcov\"", "that state");
+    file.example("fail-on-thin", "true", "every class must have inputs");
 }
 
 /// The text of the file. Keys that are not set begin with `#`, comments with `#` and a space.

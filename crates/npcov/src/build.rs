@@ -6,7 +6,6 @@ use std::path::Path;
 
 use npcov_criteria::{CriterionError, Spec};
 use npcov_data::{Digest, Loader, Preprocessing};
-use npcov_graph::Model;
 use npcov_paths::choices::Members;
 use npcov_paths::{
     AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
@@ -23,7 +22,7 @@ use crate::error::Error;
 use crate::fitting;
 use crate::measures::{self, Measures, default_criteria};
 use crate::method::Method;
-use crate::network::{Network, NetworkOptions};
+use crate::network::{Network, NetworkOptions, read_model};
 use crate::paths::{Extras, PathExtractor};
 use crate::probe::Probe;
 use crate::shards::{Event, ShardForm, ShardWriter, TrainingShards, extract_shards};
@@ -193,7 +192,7 @@ pub fn build(
     let (network, method) = (source.network, source.method);
     let extractor =
         PathExtractor::with_extras(network, method, &settings.choices, &alpha, &extras)?;
-    let sha256 = Digest::from(Model::read(source.file)?.digest()?).to_string();
+    let sha256 = Digest::from(read_model(source.file)?.digest()?).to_string();
     let extraction = ExtractionRecord::new(
         network,
         method,

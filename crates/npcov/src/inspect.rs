@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::Path;
 
 use npcov_engine::EngineError;
-use npcov_graph::{Declaration, Dim, Ending, GraphError, Model, NodeErrorKind};
+use npcov_graph::{Declaration, Dim, Ending, GraphError, NodeErrorKind};
 use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::network::{Network, NetworkOptions};
+use crate::network::{Network, NetworkOptions, read_model};
 
 /// The facts about a model.
 ///
@@ -135,7 +135,7 @@ pub fn inspect(
     options: &NetworkOptions,
 ) -> Result<(Inspection, Option<Error>), Error> {
     let path = path.as_ref();
-    let model = Model::read(path)?;
+    let model = read_model(path)?;
     let mut inspection = Inspection {
         file: path.display().to_string(),
         producer: model.producer(),

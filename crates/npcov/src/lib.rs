@@ -98,7 +98,7 @@ pub use inspect::{
 pub use masked::MaskedNetwork;
 pub use measures::default_criteria;
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
-pub use network::{Network, NetworkOptions};
+pub use network::{Network, NetworkOptions, read_model};
 pub use paths::{Extras, PathBatch, PathExtractor};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
 pub use predict::{ClassResult, Predictions, predict};

@@ -12,6 +12,7 @@ use npcov_program::{
     explain, path_layers, trace,
 };
 
+use crate::artefact::Kind;
 use crate::error::Error;
 use crate::tracer::Tracer;
 
@@ -46,10 +47,22 @@ pub struct Network {
 /// How far two ways to run a model may be apart, relative to the largest logit.
 const REBATCH_TOLERANCE: f32 = 1e-5;
 
+/// Reads a model. An artefact in its place is named as what it is.
+pub fn read_model(path: impl AsRef<Path>) -> Result<Model, Error> {
+    let path = path.as_ref();
+    Model::read(path).map_err(|error| match (&error, Kind::of(path)) {
+        (GraphError::NotOnnx { .. }, Some(kind)) => Error::Artefact {
+            file: path.display().to_string(),
+            reason: format!("it is {}, not an ONNX model", kind.words()),
+        },
+        _ => error.into(),
+    })
+}
+
 impl Network {
     /// Reads a model and finds its logits and path layers.
     pub fn open(path: impl AsRef<Path>, options: &NetworkOptions) -> Result<Network, Error> {
-        Network::new(Model::read(path)?, options)
+        Network::new(read_model(path)?, options)
     }
 
     /// Finds the logits and path layers of a model.

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use npcov_criteria::Spec;
 use npcov_data::{DataError, Dataset, Digest, Loader, Preprocessing};
-use npcov_graph::Model;
 use npcov_paths::{Choices, Meter, Observation};
 
 use crate::artefact::record::{
@@ -14,7 +13,7 @@ use crate::artefact::{CoverageState, GraphFile, differences};
 use crate::error::Error;
 use crate::measures::{Measure, Measures, failed};
 use crate::method::Method;
-use crate::network::Network;
+use crate::network::{Network, read_model};
 use crate::paths::{PathBatch, PathExtractor};
 use crate::probe::Probe;
 
@@ -48,7 +47,7 @@ impl Ruler {
                 model: path.display().to_string(),
             });
         }
-        let read = Model::read(&path)?;
+        let read = read_model(&path)?;
         let sha256 = Digest::from(read.digest()?).to_string();
         if sha256 != record.model.sha256 {
             return Err(Error::AnotherModel {

@@ -56,6 +56,7 @@ fn every_key_is_there() {
         "paths.choices",
         "paths.measure",
         "paths.class.0",
+        "check",
     ] {
         let head = if table.is_empty() {
             String::new()

@@ -55,7 +55,8 @@ impl Kind {
         Some(header.kind)
     }
 
-    fn words(self) -> &'static str {
+    /// The same in words.
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Kind::DecisionGraph => "a decision graph",
             Kind::CoverageState => "a coverage state",

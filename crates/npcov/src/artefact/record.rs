@@ -334,6 +334,16 @@ pub struct CriterionRecord {
     pub yardstick: Option<Yardstick>,
 }
 
+impl CriterionRecord {
+    /// The criterion and its options alone.
+    pub(crate) fn bare(&self) -> CriterionRecord {
+        CriterionRecord {
+            yardstick: None,
+            ..self.clone()
+        }
+    }
+}
+
 /// What a coverage state says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {

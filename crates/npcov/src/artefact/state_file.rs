@@ -7,7 +7,7 @@ use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::NO_CLUSTER;
 
-use super::record::{DataRecord, StateRecord, SuiteRecord};
+use super::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
 use super::{Kind, MOST_CLUSTERS, differences, metadata, open, state_tensors};
 use crate::cover::SuiteSource;
 use crate::error::Error;
@@ -235,9 +235,11 @@ impl CoverageState {
 
     /// Fails with what differs unless another record is of the same graph and the same choices.
     pub(crate) fn require(&self, other: &StateRecord, file: &Path) -> Result<(), Error> {
+        // Yardsticks follow from the graph and the criteria, and nobody reads lists of frequencies.
         let comparable = |record: &StateRecord| StateRecord {
             version: String::new(),
             suites: Vec::new(),
+            criteria: record.criteria.iter().map(CriterionRecord::bare).collect(),
             ..record.clone()
         };
         let found = differences(&comparable(other), &comparable(&self.record));

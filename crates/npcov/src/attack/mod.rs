@@ -75,8 +75,8 @@ pub struct AttackSettings {
     pub range: (f32, f32),
     /// What else is sought.
     pub diversity: Option<Diversity>,
-    /// At most so many inputs are attacked together. Without [diversity](AttackSettings::diversity)
-    /// results do not depend on it.
+    /// At most so many inputs are attacked together. Without
+    /// [diversity](field@AttackSettings::diversity) results do not depend on it.
     pub batch: usize,
     /// Seed of random starts. That of an input depends on its position in the dataset and on nothing
     /// else.

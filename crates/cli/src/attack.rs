@@ -32,7 +32,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let rows = rows(args, &loader)?;
     let mut file = AttackFile::create(&args.output, &loader)?;
     let threads = config.threads(args.threads);
-    let mut progress = Progress::new(settings.work(rows.len()));
+    let mut progress = Progress::counting("steps of inputs", settings.work(rows.len()));
     let report = npcov::attack::<npcov::Error>(
         &network,
         &loader,

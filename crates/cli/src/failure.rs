@@ -89,7 +89,8 @@ fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
              the name of a node, in which `*` stands for any characters"
         }
         npcov::Error::Program(ProgramError::NotDifferentiated(_)) => {
-            "`--attribution lrp` needs no gradients"
+            "`attack`, `--attribution gradient-input` and `--program gradient` need gradients; \
+             `--attribution lrp` needs none"
         }
         npcov::Error::RelevanceNotFinite { .. } => {
             "something is divided by a number close to zero; a rule with a larger epsilon (`--rule \

@@ -18,10 +18,17 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Of work that is counted in inputs.
     pub(crate) fn new(inputs: usize) -> Progress {
-        let bar = ProgressBar::with_draw_target(Some(inputs as u64), ProgressDrawTarget::hidden());
-        let template = "{bar:30} {human_pos} of {human_len} inputs, {eta} left {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        Progress::counting("inputs", inputs)
+    }
+
+    /// Of work that is counted in something else.
+    pub(crate) fn counting(things: &str, count: usize) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::hidden());
+        let template =
+            format!("{{bar:30}} {{human_pos}} of {{human_len}} {things}, {{eta}} left {{msg}}");
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("=> "));
         }
         Progress {
@@ -44,8 +51,8 @@ impl Progress {
         }
     }
 
-    pub(crate) fn advance(&mut self, inputs: usize) {
-        self.bar.inc(inputs as u64);
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.bar.inc(count as u64);
         if !self.shown && self.start.elapsed() >= PATIENCE {
             self.shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -509,6 +509,19 @@ fn a_single_logit_is_attacked_too() {
     assert!(report.correct_after < 3, "{report:?}");
 }
 
+/// Steps beyond all counting are many, not few.
+#[test]
+fn work_is_counted_without_overflow() {
+    let settings = cw_small(CarliniWagner::euclidean(), usize::MAX / 2, 3);
+    assert_eq!(settings.work(1), usize::MAX);
+    let settings = pgd(Pgd {
+        steps: usize::MAX / 2,
+        ..Pgd::fast(0.1)
+    });
+    assert_eq!(settings.work(3), usize::MAX);
+    assert_eq!(pgd(Pgd::maximum(0.1)).work(3), 120);
+}
+
 #[test]
 fn what_cannot_be_attacked_says_why() {
     let network = linear(IDENTITY);

@@ -9,7 +9,7 @@ fn help() {
     let project = Project::new();
     for command in [
         "", "demo", "init", "inspect", "predict", "explain", "tune", "build", "cover", "merge",
-        "report", "check", "select", "minimize", "compile",
+        "report", "check", "select", "minimize", "attack", "compile",
     ] {
         let name = |flag: &str| format!("help_{command}{flag}");
         assert_snapshot!(

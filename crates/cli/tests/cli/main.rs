@@ -2,6 +2,7 @@
 //!
 //! Snapshots are in `snapshots/`; `INSTA_UPDATE=always cargo test -p npcov-cli` writes them anew.
 
+mod attack;
 mod build;
 #[cfg(unix)]
 mod ci;

@@ -219,7 +219,7 @@ impl<'a> Descent<'a> {
                 }
             }
             if going.is_empty() {
-                progress((steps - step - 1) * seeds.len());
+                progress((steps - step - 1).saturating_mul(seeds.len()));
                 break;
             }
         }

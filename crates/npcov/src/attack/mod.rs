@@ -99,11 +99,11 @@ impl From<AttackMethod> for AttackSettings {
 impl AttackSettings {
     /// What `progress` of [`attack`] adds up to, for a number of inputs.
     pub fn work(&self, inputs: usize) -> usize {
-        inputs
-            * match self.method {
-                AttackMethod::Pgd(pgd) => pgd.steps,
-                AttackMethod::CarliniWagner(cw) => cw.rounds * cw.steps,
-            }
+        let steps = match self.method {
+            AttackMethod::Pgd(pgd) => pgd.steps,
+            AttackMethod::CarliniWagner(cw) => cw.rounds.saturating_mul(cw.steps),
+        };
+        inputs.saturating_mul(steps)
     }
 
     /// What distances are measured in.

@@ -7,52 +7,10 @@ import torch
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+sys.path[:0] = [str(SCRIPTS), str(SCRIPTS / "train")]
+from architectures import alexnet, sadl1, sadl2, vgg16  # noqa: E402
 from fixture_models import ResidualBlock  # noqa: E402
-
-
-def convolutions(plan, channels, norm):
-    """3x3 convolutions with padding as in `plan`: output channels, or "M" for a pool."""
-    for step in plan:
-        if step == "M":
-            yield nn.MaxPool2d(2)
-        else:
-            yield nn.Conv2d(channels, step, 3, padding=1)
-            if norm:
-                yield nn.BatchNorm2d(step)
-            yield nn.ReLU()
-            channels = step
-
-
-def vgg16():
-    plan = [64, 64, "M", 128, 128, "M", 256, 256, 256, "M"] + 2 * [512, 512, 512, "M"]
-    layers = convolutions(plan, 3, norm=True)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Dropout(0.3), nn.Linear(512, 10))
-
-
-def sadl1():
-    return nn.Sequential(
-        nn.Conv2d(1, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Dropout(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
-
-
-def sadl2():
-    plan = [32, 32, "M", 64, 64, "M", 128, 128, "M"]
-    return nn.Sequential(
-        *convolutions(plan, 3, norm=False), nn.Flatten(), nn.Dropout(),
-        nn.Linear(2048, 1024), nn.ReLU(), nn.Dropout(),
-        nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, 10),
-    )  # fmt: skip
-
-
-def alexnet():
-    return nn.Sequential(
-        nn.Conv2d(3, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        *convolutions([384, 256, 256, "M"], 192, norm=False), nn.Flatten(), nn.Dropout(),
-        nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 10),
-    )  # fmt: skip
 
 
 def resnet20():

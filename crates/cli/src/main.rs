@@ -18,6 +18,7 @@ mod explain;
 mod failure;
 mod init;
 mod inspect;
+mod lab;
 mod merge;
 mod minimize;
 mod output;
@@ -79,6 +80,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Minimize(args) => minimize::run(args, &config, printer),
         Command::Attack(args) => attack::run(args, &config, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
+        Command::Lab(args) => lab::run(args, &config, printer),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -113,6 +113,11 @@ impl PathsTable {
         choices
     }
 
+    /// The share of relevance, where the file has one.
+    pub(crate) fn alpha(&self) -> Option<f64> {
+        self.alpha
+    }
+
     /// Restarts of the clustering.
     pub(crate) fn restarts(&self) -> usize {
         let usual = BuildSettings::default().restarts;

@@ -82,7 +82,7 @@ pub enum Error {
         layer: String,
     },
     /// A picture cannot be encoded.
-    #[error("cannot draw the heat map: {0}")]
+    #[error("cannot draw the picture: {0}")]
     Png(String),
     /// A program cannot be written as ONNX.
     #[error("cannot write the program as ONNX: {0}")]
@@ -249,6 +249,20 @@ pub enum Error {
         /// The input's position in the dataset.
         row: usize,
     },
+}
+
+impl Error {
+    /// The same error, naming the row of the dataset instead of its position among `rows`.
+    pub(crate) fn of_row(self, rows: &[usize]) -> Error {
+        match self {
+            Error::NotFinite { row } => Error::NotFinite { row: rows[row] },
+            Error::RelevanceNotFinite { row, layer } => Error::RelevanceNotFinite {
+                row: rows[row],
+                layer,
+            },
+            error => error,
+        }
+    }
 }
 
 fn extent(count: usize) -> String {

@@ -79,19 +79,7 @@ impl Heatmap {
 
     /// The picture as the bytes of a PNG file.
     pub fn to_png(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        let mut encode = || {
-            // Pictures are drawn far below this.
-            let size = |extent: usize| u32::try_from(extent).unwrap_or(u32::MAX);
-            let mut encoder = png::Encoder::new(&mut bytes, size(self.width), size(self.height));
-            encoder.set_color(png::ColorType::Rgb);
-            encoder.set_depth(png::BitDepth::Eight);
-            let mut writer = encoder.write_header()?;
-            writer.write_image_data(&self.pixels)?;
-            writer.finish()
-        };
-        encode().map_err(|error: png::EncodingError| Error::Png(error.to_string()))?;
-        Ok(bytes)
+        png_of(self.width, self.height, &self.pixels)
     }
 
     /// Writes the picture as a PNG file.
@@ -100,8 +88,25 @@ impl Heatmap {
     }
 }
 
+/// A picture as the bytes of a PNG file: red, green and blue of every pixel.
+pub(crate) fn png_of(width: usize, height: usize, pixels: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let mut encode = || {
+        // Pictures are drawn far below this.
+        let size = |extent: usize| u32::try_from(extent).unwrap_or(u32::MAX);
+        let mut encoder = png::Encoder::new(&mut bytes, size(width), size(height));
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(pixels)?;
+        writer.finish()
+    };
+    encode().map_err(|error: png::EncodingError| Error::Png(error.to_string()))?;
+    Ok(bytes)
+}
+
 /// The colours of an image of one or three channels, row by row.
-fn shown(shape: ImageShape, image: &[f32], bytes: bool) -> Vec<[u8; 3]> {
+pub(crate) fn shown(shape: ImageShape, image: &[f32], bytes: bool) -> Vec<[u8; 3]> {
     let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
     for &x in image {
         (low, high) = (low.min(x), high.max(x));

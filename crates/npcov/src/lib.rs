@@ -46,6 +46,7 @@ mod graph_inspection;
 mod heatmap;
 mod inspect;
 mod masked;
+mod masking;
 mod measures;
 mod method;
 mod network;
@@ -56,6 +57,7 @@ mod probe;
 mod ruler;
 mod select;
 mod shards;
+mod sheet;
 mod trace_file;
 mod tracer;
 mod tune;
@@ -96,6 +98,10 @@ pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
 };
 pub use masked::MaskedNetwork;
+pub use masking::{
+    ClusteredPaths, Cut, GridPoint, Inconsistency, MaskingSettings, MaskingStudy, Neurons,
+    StrangerPoint,
+};
 pub use measures::default_criteria;
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{Network, NetworkOptions, read_model};
@@ -108,11 +114,11 @@ pub use select::{
     SelectionCoverage, Strategy, apfd, minimize, select,
 };
 pub use shards::Event;
+pub use sheet::Sheet;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};
 pub use tune::{
-    AlphaPoint, Basis, Control, GridPoint, Inconsistency, PathParameters, Recommendation,
-    TuneSettings, Tuning, tune,
+    AlphaPoint, Basis, Control, PathParameters, Recommendation, TuneSettings, Tuning, tune,
 };
 
 pub use npcov_criteria as criteria;

@@ -10,6 +10,7 @@ use npcov_program::Tap;
 
 use crate::error::Error;
 use crate::explain::{ExplainSettings, Explainer, Row};
+use crate::masked::read_rows;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
 use crate::tracer::{Batch, Tracer};
@@ -191,6 +192,27 @@ impl<'n> PathExtractor<'n> {
         })
     }
 
+    /// The same for rows of a dataset in any order: batches have positions in `rows`.
+    pub fn run_rows<E: From<Error>>(
+        &self,
+        data: &Loader,
+        rows: &[usize],
+        threads: usize,
+        mut sink: impl FnMut(&PathBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut paths = PathBatch::default();
+        let feed = |places: Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
+            [samples, ..] => read_rows(data, &rows[places], samples),
+            [] => Ok(()),
+        };
+        self.tracer()
+            .run_fed(&feed, 0..rows.len(), threads, |batch| {
+                self.extract(batch, &mut paths)
+                    .map_err(|error| error.of_row(rows))?;
+                sink(&paths)
+            })
+    }
+
     /// The paths of a batch of the [tracer](PathExtractor::tracer)'s results.
     pub fn extract(&self, batch: &Batch, out: &mut PathBatch) -> Result<(), Error> {
         out.clear(batch.rows.clone());
@@ -207,6 +229,24 @@ impl<'n> PathExtractor<'n> {
 
     /// Adds the neurons that a rule selects for an input to `path`.
     pub(crate) fn select(&self, row: &Row<'_>, rule: &PathRule, path: &mut [u64]) {
+        self.select_layers(row, rule, |layer, critical| {
+            let set = self.layout.layer_mut(path, layer);
+            critical
+                .iter()
+                .for_each(|&neuron| bits::set(set, neuron as usize));
+        });
+    }
+
+    /// The same neurons by layer, the most relevant first.
+    pub(crate) fn select_ordered(&self, row: &Row<'_>, rule: &PathRule, out: &mut Vec<Vec<u32>>) {
+        out.resize_with(self.layout.layers(), Vec::new);
+        self.select_layers(row, rule, |layer, critical| {
+            out[layer].clear();
+            out[layer].extend_from_slice(critical);
+        });
+    }
+
+    fn select_layers(&self, row: &Row<'_>, rule: &PathRule, mut sink: impl FnMut(usize, &[u32])) {
         let factor = self.factor(row);
         let seed = f64::from(row.seed) * factor;
         // A gradient's logit may be negative, and nothing positive is a share of it.
@@ -218,10 +258,7 @@ impl<'n> PathExtractor<'n> {
             scaled.extend(relevances.iter().map(|&r| (f64::from(r) * factor) as f32));
             let cut = self.network().layers()[layer].cut && !shares;
             rule.select(&scaled, seed, cut, &mut critical);
-            let set = self.layout.layer_mut(path, layer);
-            critical
-                .iter()
-                .for_each(|&neuron| bits::set(set, neuron as usize));
+            sink(layer, &critical);
         }
     }
 

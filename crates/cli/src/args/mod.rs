@@ -3,6 +3,7 @@
 mod attack;
 mod coverage;
 mod gate;
+mod lab;
 mod selection;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub(crate) use coverage::{
 };
 
 pub(crate) use gate::{CheckArgs, CheckFormat, ReportArgs, ReportFormat};
+pub(crate) use lab::{LabArgs, LabOptions, Question, Rq1Args, Rq2Args, StudyArgs};
 pub(crate) use selection::{MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
@@ -94,6 +96,7 @@ pub(crate) enum Command {
     Minimize(MinimizeArgs),
     Attack(AttackArgs),
     Compile(CompileArgs),
+    Lab(LabArgs),
 }
 
 /// Show what is inside a model, a decision graph or a coverage state

@@ -179,6 +179,24 @@ impl CoverageState {
         Ok(state)
     }
 
+    /// Some of the suites as one of this name, as if their inputs had been measured together. A name
+    /// that no suite has is an error.
+    pub fn united(&self, suites: &[&str], name: &str) -> Result<CoverageState, Error> {
+        let mut state = CoverageState::new(self.record.clone());
+        for &wanted in suites {
+            let found = self.suites.iter().find(|suite| suite.name == wanted);
+            let suite = found.ok_or_else(|| Error::NoSuchSuite {
+                name: wanted.to_owned(),
+                suites: self.suites.iter().map(|suite| suite.name.clone()).collect(),
+            })?;
+            state.add(Suite {
+                name: name.to_owned(),
+                ..suite.clone()
+            })?;
+        }
+        Ok(state)
+    }
+
     /// Adds a suite; to one of the same name, where there is one.
     pub(crate) fn add(&mut self, suite: Suite) -> Result<(), Error> {
         let criteria = self.record.specs();

@@ -9,26 +9,18 @@
 //! its class, and with all others off a network may predict that class for any input: of 1,000
 //! inputs of the fixture `resnet8.onnx`, all are taken for the class of whatever path is left.
 
-mod random;
 mod recommend;
-mod sets;
-mod study;
 
 use npcov_data::Loader;
-use npcov_paths::choices::{Members, Population};
-use npcov_paths::{Choices, ClassParameters, Clusters, KMeans, Learning, TrainingPaths};
+use npcov_paths::{Choices, KMeans};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::masked::MaskedNetwork;
+use crate::masking::{GridPoint, Inconsistency, MaskingSettings, MaskingStudy, Neurons};
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
-use crate::paths::PathExtractor;
-use crate::predict::labels;
 use recommend::recommend;
 pub use recommend::{Basis, Recommendation};
-use sets::Sets;
-use study::Study;
 
 /// Which parameters are tried, on what.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,22 +103,6 @@ pub struct PathParameters {
     pub beta: f64,
 }
 
-/// Shares of inputs whose prediction changes when neurons are masked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inconsistency {
-    /// When a set of neurons is masked.
-    pub inc_c: f64,
-    /// When all other neurons are.
-    pub inc_nc: f64,
-}
-
-impl Inconsistency {
-    /// What sets a good choice of neurons apart from a poor one: Inc.C - Inc.NC.
-    pub fn difference(&self) -> f64 {
-        self.inc_c - self.inc_nc
-    }
-}
-
 /// What masking does to the paths of one alpha.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlphaPoint {
@@ -168,21 +144,6 @@ pub enum Control {
     Random,
 }
 
-/// What masking does to the abstract paths of one choice of clusters and beta.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GridPoint {
-    /// Clusters of each class that were asked for.
-    pub clusters: usize,
-    /// The share of a cluster's members above which a neuron is abstract.
-    pub beta: f64,
-    /// Number of abstract paths, of all classes.
-    pub paths: usize,
-    /// Their mean width.
-    pub width: f64,
-    /// With the abstract path of its cluster for each input.
-    pub path: Inconsistency,
-}
-
 /// Masks the critical decision paths of training inputs and the abstract paths of their clusters,
 /// and recommends alpha, and then clusters and beta.
 ///
@@ -217,60 +178,56 @@ pub fn tune(
     progress: &mut dyn FnMut(usize),
 ) -> Result<Tuning, Error> {
     let settings = settings.checked()?;
-    let choices = &settings.choices;
     let name = || data.dataset().name().to_owned();
-    let by_label = choices.population == Population::Correct || choices.members == Members::Correct;
-    let labels = match by_label {
-        true => Some(labels(network, data, 0..data.len())?.ok_or_else(|| Error::NoLabels(name()))?),
-        false => None,
+    let masking = MaskingSettings {
+        method: settings.method.clone(),
+        choices: settings.choices.clone(),
+        sample: settings.sample,
+        alphas: settings.alphas.clone(),
+        bands: None,
+        restarts: settings.restarts,
+        seed: settings.seed,
     };
-    let sample = settings.sample(data);
-    let extractor = PathExtractor::new(network, &settings.method, choices, &settings.alphas)?;
-    let masked = MaskedNetwork::new(network)?;
-    let grid = (&settings.alphas[..], choices);
-    let sets = Sets::extract(&extractor, data, &sample, grid, threads, progress)?;
-    let is_counted = |&position: &u32| match (choices.population, &labels) {
-        (Population::Correct, Some(labels)) => {
-            let position = position as usize;
-            labels[sample[position]] == sets.predictions[position] as usize
-        }
-        _ => true,
-    };
-    let counted: Vec<u32> = (0..sample.len() as u32).filter(is_counted).collect();
-    if counted.is_empty() {
-        return Err(Error::NoInputs(name()));
+    let study = MaskingStudy::new(network, data, &masking, threads, progress)?;
+    let (counted, inputs) = (study.counted(), study.sample().len());
+    // What does not count is as good as done.
+    let spared = 2 * (inputs - counted.len());
+    let mut alphas = Vec::new();
+    for (i, &alpha) in settings.alphas.iter().enumerate() {
+        let mut masked = |neurons| {
+            progress(spared);
+            study.inconsistency(i, neurons, counted, progress)
+        };
+        alphas.push(AlphaPoint {
+            alpha,
+            width: study.width(i),
+            path: masked(Neurons::Path)?,
+            activated: masked(Neurons::Activated)?,
+            random: masked(Neurons::Random)?,
+        });
     }
-
-    let mut study = Study {
-        masked: &masked,
-        data,
-        sample: &sample,
-        sets: &sets,
-        threads,
-        progress,
-    };
-    let alphas = study.alphas(&settings, &counted)?;
     let points: Vec<_> = alphas
         .iter()
         .map(|point| (point.width, point.path))
         .collect();
     let alpha = recommend(&points).ok_or_else(|| Error::NoInputs(name()))?;
-    let training = TrainingPaths {
-        layout: extractor.layout().clone(),
-        paths: sets.paths[alpha.point].clone(),
-        predictions: sets.predictions.clone(),
-        labels: labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect()),
-    };
-    let grid = study.grid(&settings, &counted, training, network.classes())?;
+    let mut grid: Vec<GridPoint> = Vec::new();
+    for &clusters in &settings.clusters {
+        let clustered = study.cluster(alpha.point, clusters);
+        for &beta in &settings.betas {
+            progress(spared);
+            grid.push(study.abstract_paths(&clustered, beta, progress)?);
+        }
+    }
     let points: Vec<_> = grid.iter().map(|point| (point.width, point.path)).collect();
     let abstraction = recommend(&points).ok_or_else(|| Error::NoInputs(name()))?;
     Ok(Tuning {
         data: name(),
         available: data.len(),
-        inputs: sample.len(),
+        inputs,
         counted: counted.len(),
-        method: extractor.method().clone(),
-        choices: choices.clone(),
+        method: study.method().clone(),
+        choices: settings.choices.clone(),
         seed: settings.seed,
         rivals: alphas[alpha.point].rivals(),
         chosen: PathParameters {
@@ -291,13 +248,6 @@ impl TuneSettings {
         let inputs = self.sample.unwrap_or(data.len()).min(data.len());
         let sets = 3 * self.alphas.len() + self.clusters.len() * self.betas.len();
         inputs * (1 + 2 * sets)
-    }
-
-    fn sample(&self, data: &Loader) -> Vec<usize> {
-        match self.sample {
-            Some(count) if count < data.len() => random::sample(data.len(), count, self.seed),
-            _ => (0..data.len()).collect(),
-        }
     }
 
     /// The same in ascending order, if all parameters can be.
@@ -341,23 +291,5 @@ impl TuneSettings {
             return wrong("clusters", count.to_string(), "1 to 1000");
         }
         Ok(settings)
-    }
-
-    fn learning(&self, clusters: usize, beta: f64, classes: usize, threads: usize) -> Learning {
-        let parameters = ClassParameters {
-            clusters: Clusters::Fixed(clusters),
-            beta,
-        };
-        Learning {
-            classes: vec![parameters; classes],
-            members: self.choices.members,
-            merge: self.choices.merge,
-            kmeans: KMeans {
-                restarts: self.restarts,
-                seed: self.seed,
-                ..KMeans::default()
-            },
-            threads,
-        }
     }
 }

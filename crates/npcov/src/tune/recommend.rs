@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Inconsistency;
+use crate::masking::Inconsistency;
 
 /// How far below the best Inc.C a point may be.
 pub(super) const INC_C_SLACK: f64 = 0.05;

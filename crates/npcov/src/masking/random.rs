@@ -5,7 +5,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// Indices of `0..len`, `count` of them at most, in ascending order; every such choice is equally
 /// likely.
-pub(super) fn sample(len: usize, count: usize, seed: u64) -> Vec<usize> {
+pub(crate) fn sample(len: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut rng = generator(seed, 0, 0);
     let mut missing = count.min(len);
     let mut chosen = Vec::with_capacity(missing);
@@ -20,7 +20,7 @@ pub(super) fn sample(len: usize, count: usize, seed: u64) -> Vec<usize> {
 }
 
 /// `count` of `0..neurons` for one layer of one input. A smaller count gives the first of them.
-pub(super) fn neurons(
+pub(crate) fn neurons(
     neurons: usize,
     count: usize,
     seed: u64,
@@ -35,6 +35,19 @@ pub(super) fn neurons(
     }
     order.truncate(count);
     order
+}
+
+/// Another of `0..len` than what `same` rejects, for an input; `None` where ten thousand draws find
+/// none.
+pub(crate) fn other(
+    len: usize,
+    seed: u64,
+    input: usize,
+    same: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    let mut rng = generator(seed, u64::MAX, input as u64);
+    let mut draws = (0..10_000).map(|_| below(len as u64, &mut rng) as usize);
+    draws.find(|&index| index < len && !same(index))
 }
 
 fn generator(seed: u64, purpose: u64, stream: u64) -> ChaCha8Rng {
@@ -86,6 +99,17 @@ mod tests {
             counts.iter().all(|&n: &i32| (n - 900).abs() < 125),
             "{counts:?}"
         );
+    }
+
+    #[test]
+    fn others_are_never_the_same() {
+        for input in 0..50 {
+            let found = other(10, 3, input, |i| i % 2 == 0).unwrap();
+            assert!(found < 10 && found % 2 == 1);
+            assert_eq!(other(10, 3, input, |i| i % 2 == 0), Some(found));
+        }
+        assert_eq!(other(10, 3, 0, |_| true), None);
+        assert_eq!(other(0, 3, 0, |_| false), None);
     }
 
     #[test]

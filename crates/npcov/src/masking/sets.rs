@@ -10,6 +10,9 @@ use crate::explain::Row;
 use crate::masked::read_rows;
 use crate::paths::PathExtractor;
 
+/// Parts that a path is cut into.
+pub(super) const FIFTHS: usize = 5;
+
 /// What one pass leaves of the relevances and activations of a sample.
 pub(super) struct Sets {
     /// The predicted classes.
@@ -18,7 +21,13 @@ pub(super) struct Sets {
     pub(super) paths: Vec<BitRows>,
     /// By alpha: in each layer, as many of each input's most activated neurons as its path has.
     pub(super) activated: Vec<BitRows>,
+    /// By fifth of the path of one alpha, the most relevant first; none unless they are wanted.
+    pub(super) bands: Vec<BitRows>,
 }
+
+/// Cuts the critical neurons of a layer into fifths: [`npcov_paths::band`] or
+/// [`npcov_paths::rounded_band`].
+pub type Cut = fn(usize, usize) -> std::ops::Range<usize>;
 
 impl Sets {
     /// Explains the `sample` of a dataset.
@@ -27,6 +36,7 @@ impl Sets {
         data: &Loader,
         sample: &[usize],
         (alphas, choices): (&[f64], &Choices),
+        bands: Option<(f64, Cut)>,
         threads: usize,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Sets, Error> {
@@ -37,12 +47,14 @@ impl Sets {
             empty_layer: choices.empty_layer,
         };
         let rules: Vec<PathRule> = alphas.iter().map(rule).collect();
-        let empty = || vec![BitRows::zeros(layout.width(), sample.len()); alphas.len()];
+        let empty = |count: usize| vec![BitRows::zeros(layout.width(), sample.len()); count];
         let mut sets = Sets {
             predictions: Vec::with_capacity(sample.len()),
-            paths: empty(),
-            activated: empty(),
+            paths: empty(alphas.len()),
+            activated: empty(alphas.len()),
+            bands: empty(if bands.is_some() { FIFTHS } else { 0 }),
         };
+        let mut critical = Vec::new();
         let feed = |rows: std::ops::Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
             [samples, ..] => read_rows(data, &sample[rows], samples),
             [] => Ok(()),
@@ -53,10 +65,14 @@ impl Sets {
             for position in batch.rows.clone() {
                 let row = explainer
                     .row(batch, position)
-                    .map_err(|e| of_row(e, sample))?;
+                    .map_err(|error| error.of_row(sample))?;
                 sets.predictions.push(row.prediction as u32);
                 for (rule, paths) in rules.iter().zip(&mut sets.paths) {
                     extractor.select(&row, rule, paths.row_mut(position));
+                }
+                if let Some((alpha, cut)) = bands {
+                    extractor.select_ordered(&row, &rule(&alpha), &mut critical);
+                    sets.cut(layout, &critical, cut, position);
                 }
                 sets.activate(layout, &row, position);
             }
@@ -64,6 +80,18 @@ impl Sets {
             Ok::<(), Error>(())
         })?;
         Ok(sets)
+    }
+
+    /// Adds the fifths of an input's path: its critical neurons by layer, the most relevant first.
+    fn cut(&mut self, layout: &Layout, critical: &[Vec<u32>], cut: Cut, position: usize) {
+        for (fifth, band) in self.bands.iter_mut().enumerate() {
+            for (layer, neurons) in critical.iter().enumerate() {
+                let set = layout.layer_mut(band.row_mut(position), layer);
+                for &neuron in &neurons[cut(neurons.len(), fifth)] {
+                    bits::set(set, neuron as usize);
+                }
+            }
+        }
     }
 
     /// Adds the most activated neurons of an input, once its paths are there.
@@ -127,18 +155,6 @@ pub(super) fn width<'p>(
     counts.iter().enumerate().map(share).sum::<f64>() / layout.layers().max(1) as f64
 }
 
-/// An error that names a position of the sample, with the row of the dataset instead.
-fn of_row(error: Error, sample: &[usize]) -> Error {
-    match error {
-        Error::NotFinite { row } => Error::NotFinite { row: sample[row] },
-        Error::RelevanceNotFinite { row, layer } => Error::RelevanceNotFinite {
-            row: sample[row],
-            layer,
-        },
-        error => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,8 +181,20 @@ mod tests {
         let mut done = 0;
         let grid = (&alphas[..], &choices);
         let count = &mut |inputs| done += inputs;
-        let sets = Sets::extract(&extractor(1.0), &data, &sample, grid, 2, count).unwrap();
+        let bands = Some((0.9, npcov_paths::band as Cut));
+        let sets = Sets::extract(&extractor(1.0), &data, &sample, grid, bands, 2, count).unwrap();
         assert_eq!(done, sample.len());
+        // Fifths are apart, and together they are the path.
+        for position in 0..sample.len() {
+            let mut united = vec![0; sets.paths[1].width()];
+            for band in &sets.bands {
+                for (word, part) in united.iter_mut().zip(band.row(position)) {
+                    assert_eq!(*word & part, 0);
+                    *word |= part;
+                }
+            }
+            assert_eq!(united, sets.paths[1].row(position));
+        }
         for (a, &alpha) in alphas.iter().enumerate() {
             let extractor = extractor(alpha);
             let layout = extractor.layout();

@@ -1,0 +1,156 @@
+//! `npcov lab rq1` and `npcov lab rq2`: experiments with masks, on training data.
+
+use std::path::PathBuf;
+
+use npcov::data::{Dataset, Digest, Loader, Preprocessing};
+use npcov::decision::Choices;
+use npcov::graph::Model;
+use npcov::{Method, Network, NetworkOptions};
+use npcov_lab::{Rq1Settings, Rq2Settings};
+
+use super::{Results, plain};
+use crate::args::{Rq1Args, Rq2Args, StudyArgs};
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+/// What is masked.
+struct Subject {
+    network: Network,
+    /// The model's digest.
+    digest: String,
+    data: Loader,
+    preprocessing: Preprocessing,
+    method: Method,
+    choices: Choices,
+}
+
+impl Subject {
+    fn open(args: &StudyArgs, config: &Config, printer: &Printer) -> anyhow::Result<Subject> {
+        let model: PathBuf = config.model(&args.model)?;
+        let data = config.data(&args.data)?;
+        let options = NetworkOptions {
+            batch_norm: config.batch_norm(&args.method),
+            ..config.network(&args.model)
+        };
+        let read = Model::read(&model).map_err(npcov::Error::from)?;
+        let digest = read.digest().map_err(npcov::Error::from)?;
+        let network = Network::new(read, &options)?;
+        let preprocessing = config.preprocessing(&args.data.preprocessing);
+        let data = loader(&data, &network, &preprocessing)?;
+        for warning in data.warnings() {
+            printer.warning(warning);
+        }
+        Ok(Subject {
+            network,
+            // Other layers or units make another experiment of the same file.
+            digest: format!("{} {options:?}", Digest::from(digest)),
+            data,
+            preprocessing,
+            method: config.method(&args.method)?,
+            choices: config
+                .paths
+                .choices(&args.path_choices, None, Some(&args.study_choices)),
+        })
+    }
+}
+
+fn loader(spec: &str, network: &Network, preprocessing: &Preprocessing) -> anyhow::Result<Loader> {
+    let dataset = Dataset::open(spec).map_err(npcov::Error::from)?;
+    let loader = Loader::new(dataset, network.sample_shape(), preprocessing);
+    Ok(loader.map_err(npcov::Error::from)?)
+}
+
+pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let lab = &args.lab;
+    let subject = Subject::open(&args.study, config, printer)?;
+    let own = subject.data.dataset().name().to_owned();
+    let test = args.test.as_ref().unwrap_or(&own);
+    let test = loader(test, &subject.network, &subject.preprocessing)?;
+    let usual = Rq1Settings::default();
+    let quick = |size: usize| lab.quick.then_some(size);
+    let chosen = lab.paper.map(|paper| paper.published().alpha);
+    let settings = Rq1Settings {
+        method: subject.method,
+        choices: subject.choices,
+        sample: args.sample.or(quick(200)),
+        alphas: args.alphas.clone(),
+        band_alpha: (args.alpha.or(chosen))
+            .or(config.paths.alpha())
+            .unwrap_or(usual.band_alpha),
+        bands: args.bands.into(),
+        controls: args.controls.or(quick(100)).or(usual.controls),
+        per_class: args.per_class.or(quick(10)).unwrap_or(usual.per_class),
+        seed: lab.seed,
+        paper: lab.paper,
+    };
+    let results = Results::new(lab, "rq1")?;
+    let told = (&settings, &subject.preprocessing);
+    let work = results.work(subject.digest, &[&subject.data, &test], &told)?;
+    let threads = config.threads(lab.threads);
+    let mut progress = Progress::new(settings.work(&subject.data));
+    let found = npcov_lab::rq1(
+        &subject.network,
+        &subject.data,
+        &test,
+        &settings,
+        &work,
+        threads,
+        &mut |inputs| progress.advance(inputs),
+    );
+    drop(progress);
+    let found = found.map_err(plain)?;
+    let (text, plot) = (npcov_report::rq1(&found), npcov_report::rq1_plot(&found));
+    results.finish(&found, &text, &plot, printer)
+}
+
+pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let lab = &args.lab;
+    let subject = Subject::open(&args.study, config, printer)?;
+    let usual = Rq2Settings::default();
+    let quick = |size: usize| lab.quick.then_some(size);
+    let published = lab.paper.map(|paper| paper.published());
+    let settings = Rq2Settings {
+        method: subject.method,
+        choices: subject.choices,
+        sample: args.sample.or(quick(200)),
+        alpha: (args.alpha.or(published.map(|p| p.alpha)))
+            .or(config.paths.alpha())
+            .unwrap_or(usual.alpha),
+        clusters: (args.clusters.clone())
+            .or(lab.quick.then(|| vec![1, 4]))
+            .unwrap_or(usual.clusters),
+        betas: (args.betas.clone())
+            .or(lab.quick.then(|| vec![0.6, 0.8]))
+            .unwrap_or(usual.betas),
+        chosen: (args.chosen)
+            .or(published.map(|p| p.clusters))
+            .unwrap_or(usual.chosen),
+        per_class: args.per_class.or(quick(10)).unwrap_or(usual.per_class),
+        sheet_classes: args.sheet_classes.clone(),
+        sheet_inputs: usual.sheet_inputs,
+        restarts: config.paths.restarts(),
+        seed: lab.seed,
+        paper: lab.paper,
+    };
+    let results = Results::new(lab, "rq2")?;
+    let told = (&settings, &subject.preprocessing);
+    let work = results.work(subject.digest, &[&subject.data], &told)?;
+    let threads = config.threads(lab.threads);
+    let mut progress = Progress::new(settings.work(&subject.data));
+    let found = npcov_lab::rq2(
+        &subject.network,
+        &subject.data,
+        &settings,
+        &work,
+        threads,
+        &mut |inputs| progress.advance(inputs),
+    );
+    drop(progress);
+    let found = found.map_err(plain)?;
+    if let Some(sheet) = found.sheet(&subject.data).map_err(plain)? {
+        sheet.write(results.file("-clusters.png"))?;
+    }
+    let (text, plot) = (npcov_report::rq2(&found), npcov_report::rq2_plot(&found));
+    results.finish(&found, &text, &plot, printer)
+}

@@ -1,0 +1,111 @@
+//! `npcov lab`.
+
+mod masking;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use npcov::data::write_whole;
+use npcov_lab::{LabError, WorkFolder};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::args::{Format, LabArgs, LabOptions, Question};
+use crate::config::Config;
+use crate::printer::Printer;
+
+/// Makes an experiment, prints what it gave, and writes that into a folder.
+pub(crate) fn run(args: &LabArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    match &args.question {
+        Question::Rq1(args) => masking::rq1(args, config, printer),
+        Question::Rq2(args) => masking::rq2(args, config, printer),
+    }
+}
+
+/// Where the results of an experiment go.
+struct Results<'a> {
+    options: &'a LabOptions,
+    /// The experiment, as its files are called.
+    name: &'static str,
+}
+
+/// What tells an experiment from another one: finished parts are those of an equal plan.
+#[derive(Serialize)]
+struct Plan {
+    version: &'static str,
+    model: String,
+    data: Vec<String>,
+    settings: String,
+}
+
+impl<'a> Results<'a> {
+    /// Makes the folder. One that cannot be written into is said before hours of work.
+    fn new(options: &'a LabOptions, name: &'static str) -> anyhow::Result<Results<'a>> {
+        let folder = &options.output;
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+        Ok(Results { options, name })
+    }
+
+    /// The finished parts of an earlier run with the same model, data and settings.
+    fn work(
+        &self,
+        model: String,
+        data: &[&npcov::data::Loader],
+        settings: &impl std::fmt::Debug,
+    ) -> anyhow::Result<WorkFolder> {
+        let mut digests = Vec::new();
+        for loader in data {
+            let digest = loader.dataset().digest().map_err(npcov::Error::from)?;
+            digests.push(digest.to_string());
+        }
+        let plan = Plan {
+            version: env!("CARGO_PKG_VERSION"),
+            model,
+            data: digests,
+            settings: format!("{settings:?}"),
+        };
+        let folder = self.options.output.join(format!("{}.parts", self.name));
+        WorkFolder::open(&folder, &plan).map_err(plain)
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.options
+            .output
+            .join(format!("{}{extension}", self.name))
+    }
+
+    /// Writes a result and its picture, and prints it.
+    fn finish<T: Serialize + DeserializeOwned>(
+        &self,
+        result: &T,
+        text: &str,
+        plot: &str,
+        printer: &Printer,
+    ) -> anyhow::Result<()> {
+        let json = npcov_report::json(result);
+        write(&self.file(".json"), json.as_bytes())?;
+        write(&self.file(".svg"), plot.as_bytes())?;
+        write(&self.file(".txt"), text.as_bytes())?;
+        printer.note(&format!(
+            "results are in `{}`, `.svg` and `.txt`",
+            self.file(".json").display()
+        ));
+        printer.data(match self.options.format {
+            Format::Text => text,
+            Format::Json => &json,
+        })
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    Ok(write_whole(path, bytes).map_err(npcov::Error::from)?)
+}
+
+/// An error as hints know it.
+fn plain(error: LabError) -> anyhow::Error {
+    match error {
+        LabError::Npcov(error) => error.into(),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Why an experiment cannot be made.
+
+/// Why an experiment cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A step of it cannot be carried out.
+    #[error(transparent)]
+    Npcov(#[from] npcov::Error),
+    /// What was finished cannot be kept or found again.
+    #[error("cannot keep finished work in `{folder}`: {reason}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Labels are needed.
+    #[error("`{0}` has no labels, and the experiment needs to know what is misclassified")]
+    NoLabels(String),
+    /// There are fewer inputs of a kind than the experiment takes.
+    #[error("`{data}` has {found} {kind}, and {wanted} are needed")]
+    TooFew {
+        /// The dataset.
+        data: String,
+        /// What is missing.
+        kind: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        wanted: usize,
+    },
+    /// A parameter has a value that it cannot have.
+    #[error("{name} cannot be {value}: use {wanted}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        wanted: &'static str,
+    },
+}
+
+impl From<npcov::data::DataError> for LabError {
+    fn from(error: npcov::data::DataError) -> LabError {
+        LabError::Npcov(error.into())
+    }
+}
+
+/// Fails with what a parameter may be.
+pub(crate) fn parameter<T>(
+    name: &'static str,
+    value: impl ToString,
+    wanted: &'static str,
+) -> Result<T, LabError> {
+    Err(LabError::Parameter {
+        name,
+        value: value.to_string(),
+        wanted,
+    })
+}

@@ -1,0 +1,56 @@
+//! The paper's experiments, on any model and data.
+//!
+//! Each research question is a function that gives a result: [`rq1`] whether critical decision paths
+//! decide, [`rq2`] whether the abstract paths of clusters still do, [`rq3`] how criteria react to
+//! errors in a suite, [`rq4`] how they go with the impartiality of outputs, [`rq5`] how long they
+//! take. [`Paper`] holds the published numbers, which stand beside ours where the network is one of
+//! the paper's.
+//!
+//! ```
+//! use npcov::data::{Dataset, Loader, Preprocessing};
+//! use npcov::{Network, NetworkOptions};
+//! use npcov_lab::{Rq1Settings, WorkFolder, rq1};
+//!
+//! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+//! # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
+//! # let folder = std::env::temp_dir().join(format!("npcov-lab-rq1-{}", std::process::id()));
+//! let network = Network::open(model, &NetworkOptions::default())?;
+//! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+//! let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+//!
+//! let settings = Rq1Settings {
+//!     sample: Some(50),
+//!     alphas: vec![0.8],
+//!     per_class: 5,
+//!     ..Rq1Settings::default()
+//! };
+//! let work = WorkFolder::open(&folder, &"lenet, 50 inputs")?;
+//! let found = rq1(&network, &loader, &loader, &settings, &work, 2, &mut |_inputs| {})?;
+//! let point = &found.points[0];
+//! assert!(point.path.inc_c > point.random.inc_c);
+//! assert!(point.similarity.intra > point.similarity.inter);
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Long work goes on where it was cut off: finished parts are kept in a [`WorkFolder`]. Every random
+//! draw comes from one seed, and results do not depend on the number of threads. The crate stands on
+//! the verbs of `npcov`; what is shown to people is made by `npcov-report`.
+
+mod error;
+mod folder;
+mod inputs;
+mod published;
+mod random;
+mod rq1;
+mod rq2;
+mod similarity;
+mod statistics;
+
+pub use error::LabError;
+pub use folder::WorkFolder;
+pub use published::{Masking, Paper, Published, RQ4_CRITERIA, RQ5_CRITERIA};
+pub use rq1::{Bands, Rq1, Rq1Bands, Rq1Point, Rq1Settings, rq1};
+pub use rq2::{Rq2, Rq2Point, Rq2Settings, Rq2Similarity, SheetClass, rq2};
+pub use similarity::Similarities;
+pub use statistics::{Correlation, impartiality, normalised, pearson};

@@ -1,0 +1,112 @@
+//! Random draws that depend on a seed and on what they are for, never on the order of work.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// What is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Inputs whose paths are compared.
+    Similarity = 0,
+    /// Inputs that controls are masked for.
+    Controls = 1,
+    /// Inputs that are shown for a cluster.
+    Sheet = 2,
+    /// The suite that errors are put into.
+    Benign = 3,
+    /// Which inputs of it are replaced, and the order of classes.
+    Replaced = 4,
+    /// Natural errors.
+    Natural = 5,
+    /// Inputs that are attacked.
+    Attacked = 6,
+    /// Benign inputs in the place of errors.
+    Others = 7,
+    /// Seeds of diverse suites.
+    Seeds = 8,
+}
+
+/// Puts a list into a random order; every order is equally likely.
+pub(crate) fn shuffle<T>(list: &mut [T], seed: u64, purpose: Purpose, stream: u64) {
+    let mut rng = generator(seed, purpose, stream);
+    for place in 1..list.len() {
+        let other = below(place as u64 + 1, &mut rng) as usize;
+        list.swap(place, other);
+    }
+}
+
+/// Some of a list, in its order; every choice is equally likely.
+pub(crate) fn some<T: Copy>(list: &[T], count: usize, seed: u64, purpose: Purpose) -> Vec<T> {
+    let mut places: Vec<usize> = (0..list.len()).collect();
+    shuffle(&mut places, seed, purpose, 0);
+    places.truncate(count);
+    places.sort_unstable();
+    places.into_iter().map(|place| list[place]).collect()
+}
+
+fn generator(seed: u64, purpose: Purpose, stream: u64) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    key[8] = purpose as u8;
+    // Other users of a seed have other numbers here.
+    key[31] = 4;
+    let mut rng = ChaCha8Rng::from_seed(key);
+    rng.set_stream(stream);
+    rng
+}
+
+/// A number below `bound`, each equally likely.
+fn below(bound: u64, rng: &mut ChaCha8Rng) -> u64 {
+    let bound = bound.max(1);
+    // The largest multiple of the bound that fits, so that every remainder is equally likely.
+    let multiple = u64::MAX - u64::MAX % bound;
+    loop {
+        let number = rng.next_u64();
+        if number < multiple {
+            return number % bound;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_is_as_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for seed in 0..6000 {
+            let mut list = [0, 1, 2];
+            shuffle(&mut list, seed, Purpose::Sheet, 0);
+            *counts.entry(list).or_insert(0) += 1;
+        }
+        // 1000 expected of each of six orders; the standard deviation is 29.
+        assert_eq!(counts.len(), 6);
+        assert!(
+            counts.values().all(|&n: &i32| (n - 1000).abs() < 145),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn seeds_purposes_and_streams_differ() {
+        let order = |seed, purpose, stream| {
+            let mut list: Vec<u8> = (0..20).collect();
+            shuffle(&mut list, seed, purpose, stream);
+            list
+        };
+        let one = order(1, Purpose::Seeds, 0);
+        assert_eq!(one, order(1, Purpose::Seeds, 0));
+        assert_ne!(one, order(2, Purpose::Seeds, 0));
+        assert_ne!(one, order(1, Purpose::Benign, 0));
+        assert_ne!(one, order(1, Purpose::Seeds, 1));
+    }
+
+    #[test]
+    fn some_of_a_list_keep_their_order() {
+        let list = [5, 6, 7, 8, 9];
+        let chosen = some(&list, 3, 1, Purpose::Controls);
+        assert!(chosen.len() == 3 && chosen.is_sorted() && chosen.iter().all(|x| list.contains(x)));
+        assert_eq!(some(&list, 9, 1, Purpose::Controls), list);
+    }
+}

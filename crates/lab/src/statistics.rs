@@ -1,0 +1,167 @@
+//! Correlation, impartiality and normalised coverage.
+
+use serde::{Deserialize, Serialize};
+
+/// The quantile of the normal distribution that 95 % confidence intervals reach to on both sides.
+const Z_95: f64 = 1.959_963_984_540_054;
+
+/// A correlation, and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Correlation {
+    /// Pearson's coefficient.
+    pub r: f64,
+    /// The 95 % confidence interval by Fisher's transformation; `None` for fewer than four pairs.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Pearson's correlation of pairs; `None` where a side is constant, or there are fewer than two.
+///
+/// ```
+/// let found = npcov_lab::pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 1.0, 4.0, 3.0]).unwrap();
+/// assert!((found.r - 0.6).abs() < 1e-12);
+/// assert_eq!(npcov_lab::pearson(&[1.0, 2.0], &[3.0, 3.0]), None);
+/// ```
+pub fn pearson(x: &[f64], y: &[f64]) -> Option<Correlation> {
+    let n = x.len().min(y.len());
+    let (x, y) = (&x[..n], &y[..n]);
+    let constant = |list: &[f64]| list.iter().all(|value| *value == list[0]);
+    if n < 2 || constant(x) || constant(y) {
+        return None;
+    }
+    let mean = |list: &[f64]| list.iter().sum::<f64>() / n as f64;
+    let (mean_x, mean_y) = (mean(x), mean(y));
+    let moment = |a: &[f64], b: &[f64], (ma, mb): (f64, f64)| -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum()
+    };
+    let both = moment(x, y, (mean_x, mean_y));
+    let spread = (moment(x, x, (mean_x, mean_x)) * moment(y, y, (mean_y, mean_y))).sqrt();
+    let r = (both / spread).clamp(-1.0, 1.0);
+    r.is_finite().then(|| Correlation {
+        r,
+        interval: fisher(r, n),
+    })
+}
+
+/// `atanh r` is almost normal, with a standard deviation of `1 / sqrt(n - 3)`.
+fn fisher(r: f64, n: usize) -> Option<(f64, f64)> {
+    if n < 4 {
+        return None;
+    }
+    let reach = Z_95 / ((n - 3) as f64).sqrt();
+    let end = |z: f64| match r.abs() < 1.0 {
+        true => (r.atanh() + z).tanh(),
+        false => r,
+    };
+    Some((end(-reach), end(reach)))
+}
+
+/// How evenly predictions are spread over the classes: their entropy over that of an even spread,
+/// from 0 to 1. `counts` has the predictions of each class.
+///
+/// The paper prints a denominator of `(1/n) log(1/n)`, which makes it `n` times larger; a correlation
+/// does not change by that.
+///
+/// ```
+/// assert_eq!(npcov_lab::impartiality(&[3, 3, 3]), 1.0);
+/// assert_eq!(npcov_lab::impartiality(&[9, 0, 0]), 0.0);
+/// ```
+pub fn impartiality(counts: &[usize]) -> f64 {
+    let all: usize = counts.iter().sum();
+    if all == 0 || counts.len() < 2 {
+        return 0.0;
+    }
+    // Summed in ascending order: which class is which does not matter.
+    let mut counts = counts.to_vec();
+    counts.sort_unstable();
+    let share = |&count: &usize| count as f64 / all as f64;
+    let term = |p: f64| if p > 0.0 { -p * p.ln() } else { 0.0 };
+    let entropy: f64 = counts.iter().map(share).map(term).sum();
+    (entropy / (counts.len() as f64).ln()).clamp(0.0, 1.0)
+}
+
+/// How coverage changes from the first of some suites, over the range of those changes. All zero
+/// where nothing changes.
+///
+/// ```
+/// let found = npcov_lab::normalised(&[0.10, 0.08, 0.13]);
+/// assert!((found[1] + 0.4).abs() < 1e-12 && (found[2] - 0.6).abs() < 1e-12);
+/// ```
+pub fn normalised(coverage: &[f64]) -> Vec<f64> {
+    let Some(&first) = coverage.first() else {
+        return Vec::new();
+    };
+    let largest = coverage
+        .iter()
+        .fold(f64::NEG_INFINITY, |m, c| m.max(c - first));
+    let least = coverage.iter().fold(f64::INFINITY, |m, c| m.min(c - first));
+    let range = largest - least;
+    let change = |c: &f64| match range > 0.0 {
+        true => (c - first) / range,
+        false => 0.0,
+    };
+    coverage.iter().map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+    }
+
+    #[test]
+    fn worked_cases_of_impartiality() {
+        close(impartiality(&[5; 10]), 1.0);
+        let mut two = [0; 10];
+        (two[3], two[7]) = (4, 4);
+        close(impartiality(&two), 0.301_03);
+        let mut one = [0; 10];
+        one[2] = 8;
+        close(impartiality(&one), 0.0);
+        close(impartiality(&[7, 1, 2]), 0.729_846_7);
+        assert_eq!([impartiality(&[]), impartiality(&[3])], [0.0, 0.0]);
+        assert_eq!(impartiality(&[0, 0]), 0.0);
+    }
+
+    #[test]
+    fn worked_cases_of_correlation() {
+        let found = pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 1.0, 4.0, 3.0]).unwrap();
+        close(found.r, 0.6);
+        // atanh 0.6 = 0.693147, and one standard deviation is 1.
+        let (low, high) = found.interval.unwrap();
+        close(low, (0.693_147_2_f64 - 1.959_964).tanh());
+        close(high, (0.693_147_2_f64 + 1.959_964).tanh());
+        assert_eq!(pearson(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
+        assert_eq!(pearson(&[1.0, 2.0, 3.0], &[0.1, 0.1, 0.1]), None);
+        assert_eq!(pearson(&[1.0], &[1.0]), None);
+        let line = pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]).unwrap();
+        assert_eq!((line.r, line.interval), (1.0, Some((1.0, 1.0))));
+        let three = pearson(&[1.0, 2.0, 4.0], &[2.0, 1.0, 0.0]).unwrap();
+        assert!(three.r < 0.0 && three.interval.is_none());
+    }
+
+    /// In one pass over sums, as textbooks also have it.
+    #[test]
+    fn correlation_follows_another_form_of_its_definition() {
+        let x = [0.3, 0.1, 0.7, 0.65, 0.2, 0.5];
+        let y = [1.0, 0.4, 0.9, 1.6, 0.1, 0.3];
+        let n = x.len() as f64;
+        let sum = |a: &[f64]| a.iter().sum::<f64>();
+        let products = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let top = n * products(&x, &y) - sum(&x) * sum(&y);
+        let side = |a: &[f64]| n * products(a, a) - sum(a).powi(2);
+        let twin = top / (side(&x) * side(&y)).sqrt();
+        close(pearson(&x, &y).unwrap().r, twin);
+    }
+
+    #[test]
+    fn worked_cases_of_normalised_coverage() {
+        let found = normalised(&[0.10, 0.08, 0.13]);
+        for (found, expected) in found.iter().zip([0.0, -0.4, 0.6]) {
+            close(*found, expected);
+        }
+        assert_eq!(normalised(&[0.5; 3]), [0.0; 3]);
+        assert_eq!(normalised(&[]), [0.0; 0]);
+    }
+}

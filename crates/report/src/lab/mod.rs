@@ -1,0 +1,53 @@
+//! The paper's experiments in words and pictures.
+
+mod rq1;
+mod rq2;
+
+pub use rq1::{rq1, rq1_plot};
+pub use rq2::{rq2, rq2_plot};
+
+use npcov_lab::Paper;
+
+use crate::table::{Align, Table, grouped};
+
+/// Facts at the head of a result.
+fn facts(rows: &[(&str, String)]) -> String {
+    let mut table = Table::new([Align::Left, Align::Left]);
+    for (name, value) in rows {
+        table.row([*name, value]);
+    }
+    table.lines()
+}
+
+/// How many inputs were taken of how many.
+fn drawn(inputs: usize, available: usize, seed: u64) -> String {
+    match inputs == available {
+        true => grouped(inputs),
+        false => format!(
+            "{} of {}, drawn with seed {seed}",
+            grouped(inputs),
+            grouped(available)
+        ),
+    }
+}
+
+/// A table whose first column is words and whose others are numbers.
+fn numbers(columns: usize) -> Table {
+    let mut align = vec![Align::Left];
+    align.resize(columns, Align::Right);
+    Table::new(align)
+}
+
+/// A number of the paper in per cent, as it is printed; nothing where there is none.
+fn printed(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value}%"))
+}
+
+/// What to know of the paper's numbers.
+fn remarks(paper: Option<Paper>) -> String {
+    let remarks = paper.map_or(&[][..], Paper::remarks);
+    remarks
+        .iter()
+        .map(|remark| format!("note: {remark}\n"))
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! RQ2 in words and as a picture.
+
+use npcov_lab::{Rq2, Rq2Point};
+
+use super::{drawn, facts, numbers, printed, remarks};
+use crate::plot::{Axis, Line, Panel, Panels, Series};
+use crate::table::{grouped, share};
+
+/// What masking abstract paths does, for people to read.
+pub fn rq2(found: &Rq2) -> String {
+    let mut rows = vec![("inputs", drawn(found.inputs, found.available, found.seed))];
+    if found.counted != found.inputs {
+        let counted = format!("{}, classified as labelled", grouped(found.counted));
+        rows.push(("counted", counted));
+    }
+    let single = format!("alpha {}, width {}", found.alpha, share(found.width));
+    rows.push(("single paths", single));
+    let mut text = format!("RQ2: do abstract paths? {}\n{}", found.data, facts(&rows));
+    text += "\npredictions of members that change without the abstract path of their cluster (Inc.C),\n\
+             without all but it (Inc.NC)\n";
+    text += &masking(found);
+    let similarity = &found.similarity;
+    text += &format!(
+        "\nsimilarity of paths of {} inputs, {} clusters of each class\n",
+        grouped(similarity.compared),
+        similarity.clusters
+    );
+    let mut table = numbers(5);
+    table.row(["", "Intra_Cla", "Inter_Cla", "Intra_Clus", "Inter_Clus"]);
+    let (classes, within) = (similarity.classes, similarity.within_classes);
+    let ours = [classes.intra, classes.inter, within.intra, within.inter];
+    let ours = ours.map(|x| x.map_or("-".to_owned(), |x| format!("{x:.3}")));
+    table.row(std::iter::once("ours".to_owned()).chain(ours));
+    if let Some(published) = similarity.published {
+        let theirs = published.map(|x| format!("{x:.3}"));
+        table.row(std::iter::once("paper".to_owned()).chain(theirs));
+    }
+    text += &table.lines();
+    text + &remarks(found.paper)
+}
+
+fn masking(found: &Rq2) -> String {
+    let mut table = numbers(9);
+    let mut head = vec!["clusters", "beta", "paths", "width", "Inc.C", "Inc.NC"];
+    if found.paper.is_some() {
+        table.row(["", "", "", "", "", "", "paper"]);
+        head.extend(["width", "Inc.C", "Inc.NC"]);
+    }
+    table.row(head);
+    for Rq2Point {
+        found: point,
+        published,
+    } in &found.points
+    {
+        let ours = [
+            point.clusters.to_string(),
+            point.beta.to_string(),
+            point.paths.to_string(),
+            share(point.width),
+            share(point.path.inc_c),
+            share(point.path.inc_nc),
+        ];
+        let theirs = published.iter().flatten().map(|&x| printed(Some(x)));
+        table.row(ours.into_iter().chain(theirs));
+    }
+    table.lines()
+}
+
+/// The same as a picture: a panel for each number of clusters.
+pub fn rq2_plot(found: &Rq2) -> String {
+    let mut clusters: Vec<usize> = found.points.iter().map(|p| p.found.clusters).collect();
+    clusters.dedup();
+    let series = |name: &str, dashed: bool| Series {
+        name: name.to_owned(),
+        dashed,
+    };
+    let panel = |&count: &usize| {
+        let points: Vec<&Rq2Point> = found
+            .points
+            .iter()
+            .filter(|point| point.found.clusters == count)
+            .collect();
+        let betas: Vec<f64> = points.iter().map(|point| point.found.beta).collect();
+        let line = |series: usize, of: &dyn Fn(&Rq2Point) -> Option<f64>| Line {
+            series,
+            points: points
+                .iter()
+                .filter_map(|point| Some((point.found.beta, of(point)?)))
+                .collect(),
+        };
+        let published = |column: usize| move |p: &Rq2Point| Some(p.published?[column] / 100.0);
+        Panel {
+            title: match count {
+                1 => "1 cluster".to_owned(),
+                count => format!("{count} clusters"),
+            },
+            x: Axis::through("beta", &betas),
+            y: Axis::shares(""),
+            lines: vec![
+                line(0, &|p| Some(p.found.path.inc_c)),
+                line(1, &|p| Some(p.found.path.inc_nc)),
+                line(2, &|p| Some(p.found.width)),
+                line(3, &published(1)),
+                line(4, &published(2)),
+                line(5, &published(0)),
+            ],
+        }
+    };
+    let mut all = Panels {
+        title: format!("RQ2: {}", found.data),
+        columns: 4,
+        series: vec![
+            series("Inc.C", false),
+            series("Inc.NC", false),
+            series("width", false),
+        ],
+        panels: clusters.iter().map(panel).collect(),
+    };
+    if found.paper.is_some() {
+        let theirs = ["paper's Inc.C", "paper's Inc.NC", "paper's width"];
+        all.series.extend(theirs.map(|name| series(name, true)));
+    }
+    all.svg()
+}

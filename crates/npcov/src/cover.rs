@@ -12,6 +12,7 @@ use crate::artefact::{CoverageState, InputRecord, NO_LABEL, PartsFolder, Suite};
 use crate::error::Error;
 use crate::measures::{Measure, failed};
 use crate::paths::PathBatch;
+use crate::probe::Probe;
 use crate::ruler::Ruler;
 use crate::shards::{Event, Sink, extract_shards};
 
@@ -159,51 +160,186 @@ impl Sink for Measuring<'_> {
     }
 
     fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
-        let measures = self.ruler.measures();
-        let (observations, mut states) = observe(self.ruler, shard, self.threads)?;
-        let streamed = std::mem::replace(&mut self.streamed, measures.states());
-        for ((measure, state), streamed) in measures.list().iter().zip(&mut states).zip(streamed) {
-            if measure.is_streamed() {
-                *state = streamed;
-            } else if measure.criterion.ordered() {
-                if index > 0 {
-                    let before = CoverageState::read((self.file)(index - 1))?;
-                    let suite = before.into_suites().into_iter().next();
-                    let place = measures.list().iter().position(|m| m.spec == measure.spec);
-                    let found = suite.zip(place).map(|(mut s, i)| s.states.swap_remove(i));
-                    *state = found.unwrap_or_else(|| measure.criterion.state());
-                }
-                let batch = measures.batch(shard, &observations);
-                let observed = measure.criterion.observe(&batch, self.ruler.graph(), state);
-                observed.map_err(failed(&measure.spec))?;
-            }
-        }
-        let input = |(i, row): (usize, usize)| {
-            let place = |nearest: Option<(usize, f64)>| match nearest {
-                Some((cluster, similarity)) => (cluster as u32, similarity),
-                None => (NO_CLUSTER, 0.0),
-            };
-            let observation = observations.get(i);
-            let (nearest, similarity) = place(observation.and_then(|o| o.nearest));
-            let (other, other_similarity) = place(observation.and_then(|o| o.nearest_other));
-            let label = self.labels.and_then(|labels| labels.get(row));
-            InputRecord {
-                prediction: shard.predictions[i],
-                label: label.copied().unwrap_or(NO_LABEL),
-                nearest,
-                similarity,
-                other,
-                other_similarity,
+        let streamed = std::mem::replace(&mut self.streamed, self.ruler.measures().states());
+        let before = || match index {
+            0 => Ok(None),
+            index => {
+                let before = CoverageState::read((self.file)(index - 1))?;
+                let suite = before.into_suites().into_iter().next();
+                Ok(suite.map(|suite| suite.states))
             }
         };
-        let mut part = self.ruler.state();
-        part.add(Suite {
+        let suite = Suite {
             name: self.name.to_owned(),
             shards: vec![(self.record)(&shard.rows)],
-            inputs: shard.rows.clone().enumerate().map(input).collect(),
-            states,
-        })?;
+            inputs: Vec::new(),
+            states: streamed,
+        };
+        let mut part = self.ruler.state();
+        part.add(complete(
+            suite,
+            self.ruler,
+            shard,
+            self.labels,
+            before,
+            self.threads,
+        )?)?;
         part.write((self.file)(index))
+    }
+}
+
+/// Completes a suite of one shard that has the states of streamed criteria so far. `before` gives the
+/// states of the shard before it, for criteria that go on from there.
+fn complete(
+    mut suite: Suite,
+    ruler: &Ruler,
+    shard: &PathBatch,
+    labels: Option<&[i64]>,
+    before: impl FnOnce() -> Result<Option<Vec<State>>, Error>,
+    threads: usize,
+) -> Result<Suite, Error> {
+    let measures = ruler.measures();
+    let list = measures.list();
+    let (observations, states) = observe(ruler, shard, threads)?;
+    let before = match list.iter().any(|m| m.criterion.ordered()) {
+        true => before()?,
+        false => None,
+    };
+    for (i, (measure, state)) in list.iter().zip(states).enumerate() {
+        if measure.is_streamed() {
+            continue;
+        }
+        suite.states[i] = state;
+        if measure.criterion.ordered() {
+            if let Some(before) = before.as_ref().and_then(|states| states.get(i)) {
+                suite.states[i] = before.clone();
+            }
+            let batch = measures.batch(shard, &observations);
+            let observed = (measure.criterion).observe(&batch, ruler.graph(), &mut suite.states[i]);
+            observed.map_err(failed(&measure.spec))?;
+        }
+    }
+    let input = |(i, row): (usize, usize)| {
+        let place = |nearest: Option<(usize, f64)>| match nearest {
+            Some((cluster, similarity)) => (cluster as u32, similarity),
+            None => (NO_CLUSTER, 0.0),
+        };
+        let observation = observations.get(i);
+        let (nearest, similarity) = place(observation.and_then(|o| o.nearest));
+        let (other, other_similarity) = place(observation.and_then(|o| o.nearest_other));
+        let label = labels.and_then(|labels| labels.get(row));
+        InputRecord {
+            prediction: shard.predictions[i],
+            label: label.copied().unwrap_or(NO_LABEL),
+            nearest,
+            similarity,
+            other,
+            other_similarity,
+        }
+    };
+    suite.inputs = shard.rows.clone().enumerate().map(input).collect();
+    Ok(suite)
+}
+
+/// A ruler with a dataset, ready to measure parts of it in memory.
+pub struct Gauge<'r> {
+    ruler: &'r Ruler,
+    data: &'r Loader,
+    sha256: String,
+    probe: Probe<'r>,
+}
+
+impl Ruler {
+    /// Prepares to measure parts of a dataset in memory.
+    pub fn gauge<'r>(&'r self, data: &'r Loader) -> Result<Gauge<'r>, Error> {
+        Ok(Gauge {
+            ruler: self,
+            sha256: DataRecord::new(data, 0, 0)?.sha256,
+            data,
+            probe: self.probe()?,
+        })
+    }
+}
+
+impl Gauge<'_> {
+    /// Measures a part as a suite. The result is that of [`cover`], which also keeps what is finished
+    /// in files; it does not depend on the number of threads.
+    pub fn measure(
+        &self,
+        name: &str,
+        range: Range<usize>,
+        threads: usize,
+    ) -> Result<CoverageState, Error> {
+        if range.is_empty() || range.end > self.data.len() {
+            return Err(Error::NoInputs(self.data.dataset().name().to_owned()));
+        }
+        let mut collecting = Collecting {
+            gauge: self,
+            name,
+            threads,
+            streamed: self.ruler.measures().states(),
+            suite: None,
+        };
+        extract_shards(
+            &self.probe,
+            self.data,
+            range,
+            threads,
+            |_, _| false,
+            &mut |_| {},
+            &mut collecting,
+        )?;
+        let mut state = self.ruler.state();
+        if let Some(suite) = collecting.suite {
+            state.add(suite)?;
+        }
+        Ok(state)
+    }
+}
+
+/// Measures the shards of a suite in memory.
+struct Collecting<'a> {
+    gauge: &'a Gauge<'a>,
+    name: &'a str,
+    threads: usize,
+    streamed: Vec<State>,
+    suite: Option<Suite>,
+}
+
+impl Sink for Collecting<'_> {
+    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+        let ruler = self.gauge.ruler;
+        let measures = ruler.measures();
+        let batch = measures.batch(batch, &[]).slice(places);
+        let states = &mut self.streamed;
+        measures.observe(&batch, ruler.graph(), states, Measure::is_streamed)
+    }
+
+    fn shard(&mut self, _index: usize, shard: &PathBatch) -> Result<(), Error> {
+        let Gauge {
+            ruler,
+            data,
+            sha256,
+            ..
+        } = self.gauge;
+        let streamed = std::mem::replace(&mut self.streamed, ruler.measures().states());
+        let part = Suite {
+            name: self.name.to_owned(),
+            shards: vec![DataRecord {
+                sha256: sha256.clone(),
+                start: shard.rows.start,
+                end: shard.rows.end,
+            }],
+            inputs: Vec::new(),
+            states: streamed,
+        };
+        let before = || Ok(self.suite.as_ref().map(|suite| suite.states.clone()));
+        let part = complete(part, ruler, shard, data.labels(), before, self.threads)?;
+        match &mut self.suite {
+            None => self.suite = Some(part),
+            Some(suite) => suite.append(part, ruler.measures())?,
+        }
+        Ok(())
     }
 }
 

@@ -79,7 +79,7 @@ pub use check::{
     Allowance, Bound, Check, ClassName, Finding, Floor, Rule, RuleError, Rules, ThinClass,
 };
 pub use compile::{Compilation, ProgramKind, compile};
-pub use cover::{SuiteSource, cover, merge};
+pub use cover::{Gauge, SuiteSource, cover, merge};
 pub use coverage_report::{
     ClassCoverage, ClusterCoverage, Contribution, CoverageReport, LayerCoverage, SuiteReport,
     Values, Yardsticks,

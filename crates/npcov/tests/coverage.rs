@@ -573,6 +573,36 @@ fn a_suite_covers_what_its_parts_cover() {
 }
 
 #[test]
+fn measuring_in_memory_gives_what_files_give() {
+    let (case, _) = small();
+    let mut ruler = Ruler::open(case.path("graph.npcov"), None).unwrap();
+    // All criteria, also one for which the order of inputs matters, on more than one shard.
+    let specs: Vec<_> = npcov::criteria::names();
+    let specs: Vec<_> = specs.iter().map(|name| name.parse().unwrap()).collect();
+    ruler.measure(&specs).unwrap();
+    let expected = case.cover(&ruler, 100..700);
+    let gauge = ruler.gauge(&case.loader).unwrap();
+    for threads in [1, 3] {
+        let state = gauge.measure("suite", 100..700, threads).unwrap();
+        assert!(state.suites()[0] == expected);
+    }
+    assert!(gauge.measure("suite", 5..5, 1).is_err());
+    assert!(gauge.measure("suite", 0..1001, 1).is_err());
+
+    // Parts that are united are the whole.
+    ruler.measure(&ruler.graph().record().specs()).unwrap();
+    let expected = case.cover(&ruler, 100..700);
+    let gauge = ruler.gauge(&case.loader).unwrap();
+    let mut parts = ruler.state();
+    for (name, range) in [("c", 300..700), ("a", 100..250), ("b", 250..300)] {
+        parts.adopt(gauge.measure(name, range, 2).unwrap()).unwrap();
+    }
+    let united = parts.united(&["a", "b", "c"], "suite").unwrap();
+    assert!(united.suites()[0] == expected);
+    assert!(parts.united(&["a", "d"], "suite").is_err());
+}
+
+#[test]
 fn a_longer_suite_covers_no_less() {
     let (case, graph) = small();
     let ruler = Ruler::open(graph.path(), None).unwrap();

@@ -56,7 +56,7 @@ pub use explanation::{explanation, explanations};
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};
 pub use junit::junit;
-pub use lab::{rq1, rq1_plot, rq2, rq2_plot};
+pub use lab::{rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot};
 pub use markdown::markdown;
 pub use predictions::predictions;
 pub use report::report;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use npcov_lab::{Bands, Paper};
 
-use super::{DataArgs, Format, MethodArgs, ModelArgs, PathChoices, StudyChoices};
-use crate::value::Threads;
+use super::attack::Bounds;
+use super::{DataArgs, Format, MeasureChoices, MethodArgs, ModelArgs, PathChoices, StudyChoices};
+use crate::value::{Criteria, Threads};
 
 /// Repeat the experiments of the paper on neuron path coverage
 ///
@@ -31,6 +32,9 @@ pub(crate) struct LabArgs {
 pub(crate) enum Question {
     Rq1(Box<Rq1Args>),
     Rq2(Box<Rq2Args>),
+    Rq3(Box<Rq3Args>),
+    Rq4(Box<Rq4Args>),
+    Rq5(Box<Rq5Args>),
 }
 
 /// What all experiments take.
@@ -171,6 +175,180 @@ pub(crate) struct Rq2Args {
 
     #[command(flatten)]
     pub(crate) study: StudyArgs,
+}
+
+/// Are criteria sensitive to errors in a suite?
+///
+/// Takes inputs that are classified as labelled, and replaces a growing share of them: by natural
+/// errors, by adversaries (PGD), and, as a control, by other inputs that are classified as labelled.
+/// Prints how coverage by every criterion changes, normalised by its range.
+///
+/// Where a class has too few errors, those of other classes stand in, and that is said.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov lab rq3 graph.npcov --data test.npz --quick -o lab
+  npcov lab rq3 graph.npcov --data test.npz --epsilon 0.03 -o lab")]
+pub(crate) struct Rq3Args {
+    /// Inputs of a suite; by default 1000
+    #[arg(long, value_name = "N")]
+    pub(crate) size: Option<usize>,
+
+    /// Shares of errors, in per cent and ascending
+    #[arg(long, value_name = "P,...", value_delimiter = ',', default_values_t = [1.0, 2.0, 3.0, 5.0, 7.0, 10.0])]
+    pub(crate) percents: Vec<f64>,
+
+    /// How often to repeat with other draws; by default 5
+    #[arg(long, value_name = "N")]
+    pub(crate) repetitions: Option<usize>,
+
+    /// How far adversaries may move, in pixels
+    #[arg(long, value_name = "E", default_value_t = 0.1)]
+    pub(crate) epsilon: f32,
+
+    /// Steps of PGD; by default 40
+    #[arg(long, value_name = "N")]
+    pub(crate) steps: Option<usize>,
+
+    /// The least and the largest pixel
+    #[arg(
+        long,
+        value_name = "LOW,HIGH",
+        default_value = "0,1",
+        allow_hyphen_values = true
+    )]
+    pub(crate) range: Bounds,
+
+    #[command(flatten)]
+    pub(crate) lab: LabOptions,
+
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
+}
+
+/// Does coverage go with the impartiality of outputs?
+///
+/// Attacks the same seeds in many ways, each with a regulariser that spreads the activity of a path
+/// layer, and measures what each way gives: its coverage, and how evenly its predictions are spread
+/// over the classes. Prints their correlation for every criterion, with 95 % confidence intervals.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov lab rq4 graph.npcov --data test.npz --quick -o lab
+  npcov lab rq4 graph.npcov --data test.npz --target-layers 0,-1 --cw-lambdas 0 -o lab")]
+pub(crate) struct Rq4Args {
+    /// Numbers of seeds, as many of each label as possible; by default 100 and 500
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub(crate) sizes: Option<Vec<usize>>,
+
+    /// Radii of PGD, in pixels; by default 0.1, 0.2 and 0.3
+    #[arg(long, value_name = "E,...", value_delimiter = ',')]
+    pub(crate) epsilons: Option<Vec<f32>>,
+
+    /// Steps of PGD; by default 40
+    #[arg(long, value_name = "N")]
+    pub(crate) pgd_steps: Option<usize>,
+
+    /// Confidences of the attack of Carlini and Wagner; by default 0, 20 and 40
+    #[arg(long, value_name = "C,...", value_delimiter = ',')]
+    pub(crate) confidences: Option<Vec<f32>>,
+
+    /// Rounds of the attack of Carlini and Wagner; by default 3
+    #[arg(long, value_name = "N")]
+    pub(crate) cw_rounds: Option<usize>,
+
+    /// Steps of each of its rounds; by default 100
+    #[arg(long, value_name = "N")]
+    pub(crate) cw_steps: Option<usize>,
+
+    /// Its learning rate; by default 0.0005
+    #[arg(long, value_name = "RATE")]
+    pub(crate) cw_rate: Option<f32>,
+
+    /// Weights of the regulariser; by default 0 and the powers of ten from 1 to 1000000
+    #[arg(long, value_name = "L,...", value_delimiter = ',')]
+    pub(crate) lambdas: Option<Vec<f64>>,
+
+    /// Those for the attack of Carlini and Wagner; by default the same
+    #[arg(long, value_name = "L,...", value_delimiter = ',')]
+    pub(crate) cw_lambdas: Option<Vec<f64>>,
+
+    /// Path layers whose activity is spread; by default the first and the last
+    ///
+    /// Indices: `-1` is the last one. `npcov inspect` lists the path layers.
+    #[arg(
+        long,
+        value_name = "I,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub(crate) target_layers: Option<Vec<i64>>,
+
+    /// The least and the largest pixel
+    #[arg(
+        long,
+        value_name = "LOW,HIGH",
+        default_value = "0,1",
+        allow_hyphen_values = true
+    )]
+    pub(crate) range: Bounds,
+
+    #[command(flatten)]
+    pub(crate) lab: LabOptions,
+
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
+}
+
+/// How long do criteria take?
+///
+/// Measures the same inputs by each criterion alone, in turns with the forward pass and with
+/// computing relevances, and prints the shortest time of each. What is made once is not timed:
+/// programs, and what criteria learnt from the training data.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov lab rq5 graph.npcov --data test.npz -o lab
+  npcov lab rq5 graph.npcov --data test.npz --criteria snpc,nc:thresholds=0,idc --rounds 9 -o lab")]
+pub(crate) struct Rq5Args {
+    /// How many inputs to measure; by default 1000
+    #[arg(long, value_name = "N")]
+    pub(crate) inputs: Option<usize>,
+
+    /// How often; by default 5
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) lab: LabOptions,
+
+    #[command(flatten)]
+    pub(crate) graph: GraphArgs,
+}
+
+/// A decision graph, test data, and what is measured.
+#[derive(Debug, Args)]
+pub(crate) struct GraphArgs {
+    /// The decision graph
+    #[arg(value_name = "GRAPH")]
+    pub(crate) graph: PathBuf,
+
+    /// The model's file, if it is no longer where it was
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// The criteria to measure; by default all that the graph was built for
+    ///
+    /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
+    /// graph. `docs/criteria.md` explains them.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) criteria: Option<Criteria>,
+
+    #[command(flatten)]
+    pub(crate) choices: MeasureChoices,
+
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
 }
 
 /// A model, training data, and how paths are made and masked.

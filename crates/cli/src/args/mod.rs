@@ -19,7 +19,10 @@ pub(crate) use coverage::{
 };
 
 pub(crate) use gate::{CheckArgs, CheckFormat, ReportArgs, ReportFormat};
-pub(crate) use lab::{LabArgs, LabOptions, Question, Rq1Args, Rq2Args, StudyArgs};
+pub(crate) use lab::{
+    GraphArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args, Rq5Args,
+    StudyArgs,
+};
 pub(crate) use selection::{MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{

@@ -1,5 +1,6 @@
 //! `npcov lab`.
 
+mod coverage;
 mod masking;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ pub(crate) fn run(args: &LabArgs, config: &Config, printer: &Printer) -> anyhow:
     match &args.question {
         Question::Rq1(args) => masking::rq1(args, config, printer),
         Question::Rq2(args) => masking::rq2(args, config, printer),
+        Question::Rq3(args) => coverage::rq3(args, config, printer),
+        Question::Rq4(args) => coverage::rq4(args, config, printer),
+        Question::Rq5(args) => coverage::rq5(args, config, printer),
     }
 }
 

@@ -2,9 +2,15 @@
 
 mod rq1;
 mod rq2;
+mod rq3;
+mod rq4;
+mod rq5;
 
 pub use rq1::{rq1, rq1_plot};
 pub use rq2::{rq2, rq2_plot};
+pub use rq3::{rq3, rq3_plot};
+pub use rq4::{rq4, rq4_plot};
+pub use rq5::{rq5, rq5_plot};
 
 use npcov_lab::Paper;
 

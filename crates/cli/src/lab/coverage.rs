@@ -1,0 +1,169 @@
+//! `npcov lab rq3`, `rq4` and `rq5`: experiments with coverage, on a decision graph and test data.
+
+use anyhow::anyhow;
+use npcov::data::{Loader, Preprocessing};
+use npcov::{Network, Ruler};
+use npcov_lab::{Rq3Settings, Rq4Settings, Rq5Settings};
+
+use super::{Results, plain};
+use crate::args::{GraphArgs, Rq3Args, Rq4Args, Rq5Args};
+use crate::config::Config;
+use crate::printer::Printer;
+use crate::progress::Progress;
+
+/// What measures, and what is measured.
+struct Subject {
+    ruler: Ruler,
+    data: Loader,
+}
+
+impl Subject {
+    fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Subject> {
+        let mut ruler = Ruler::open(&args.graph, args.model.as_deref())?;
+        // What is said here must be what the graph was learnt with.
+        let given = config.preprocessing(&args.data.preprocessing);
+        if given != Preprocessing::default() {
+            ruler.require_preprocessing(&given)?;
+        }
+        let mut choices = ruler.choices().clone();
+        args.choices.apply(&mut choices);
+        ruler.measure_with(choices)?;
+        if let Some(criteria) = &args.criteria {
+            let usual = ruler.graph().record().specs();
+            ruler.measure(&criteria.specs(&usual))?;
+        }
+        let data = ruler.loader(&config.data(&args.data)?)?;
+        Ok(Subject { ruler, data })
+    }
+
+    /// What tells the graph and how it measures apart from others.
+    fn identity(&self) -> String {
+        let state = self.ruler.state();
+        let record = state.record();
+        let criteria: Vec<String> = record.specs().iter().map(ToString::to_string).collect();
+        format!("{} {criteria:?} {:?}", record.graph, record.choices)
+    }
+}
+
+pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let lab = &args.lab;
+    let subject = Subject::open(&args.graph, config)?;
+    let usual = Rq3Settings::default();
+    let quick = |size: usize| lab.quick.then_some(size);
+    let settings = Rq3Settings {
+        size: args.size.or(quick(200)).unwrap_or(usual.size),
+        percents: args.percents.clone(),
+        repetitions: (args.repetitions.or(quick(2))).unwrap_or(usual.repetitions),
+        epsilon: args.epsilon,
+        steps: args.steps.or(quick(10)).unwrap_or(usual.steps),
+        range: (args.range.0, args.range.1),
+        seed: lab.seed,
+        paper: lab.paper,
+    };
+    let results = Results::new(lab, "rq3")?;
+    let work = results.work(subject.identity(), &[&subject.data], &settings)?;
+    let threads = config.threads(lab.threads);
+    let mut progress = Progress::counting("repetitions", settings.work());
+    let found = npcov_lab::rq3(
+        &subject.ruler,
+        &subject.data,
+        &settings,
+        &work,
+        threads,
+        &mut |done| progress.advance(done),
+    );
+    drop(progress);
+    let found = found.map_err(plain)?;
+    let (text, plot) = (npcov_report::rq3(&found), npcov_report::rq3_plot(&found));
+    results.finish(&found, &text, &plot, printer)
+}
+
+pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let lab = &args.lab;
+    let subject = Subject::open(&args.graph, config)?;
+    let usual = Rq4Settings::default();
+    let quick = |size: usize| lab.quick.then_some(size);
+    let lambdas = (args.lambdas.clone())
+        .or(lab.quick.then(|| vec![0.0, 100.0]))
+        .unwrap_or(usual.lambdas);
+    let settings = Rq4Settings {
+        sizes: (args.sizes.clone())
+            .or(lab.quick.then(|| vec![50]))
+            .unwrap_or(usual.sizes),
+        epsilons: (args.epsilons.clone())
+            .or(lab.quick.then(|| vec![0.1, 0.2]))
+            .unwrap_or(usual.epsilons),
+        pgd_steps: (args.pgd_steps.or(quick(10))).unwrap_or(usual.pgd_steps),
+        confidences: (args.confidences.clone())
+            .or(lab.quick.then(|| vec![0.0]))
+            .unwrap_or(usual.confidences),
+        cw_rounds: (args.cw_rounds.or(quick(1))).unwrap_or(usual.cw_rounds),
+        cw_steps: (args.cw_steps.or(quick(20))).unwrap_or(usual.cw_steps),
+        cw_rate: args.cw_rate.unwrap_or(usual.cw_rate),
+        cw_lambdas: args.cw_lambdas.clone().unwrap_or(lambdas.clone()),
+        lambdas,
+        layers: layers(args, subject.ruler.network())?,
+        range: (args.range.0, args.range.1),
+        seed: lab.seed,
+        paper: lab.paper,
+    };
+    let results = Results::new(lab, "rq4")?;
+    let work = results.work(subject.identity(), &[&subject.data], &settings)?;
+    let threads = config.threads(lab.threads);
+    let mut progress = Progress::counting("suites", settings.work());
+    let found = npcov_lab::rq4(
+        &subject.ruler,
+        &subject.data,
+        &settings,
+        &work,
+        threads,
+        &mut |done| progress.advance(done),
+    );
+    drop(progress);
+    let found = found.map_err(plain)?;
+    let (text, plot) = (npcov_report::rq4(&found), npcov_report::rq4_plot(&found));
+    results.finish(&found, &text, &plot, printer)
+}
+
+/// The positions of the layers whose activity is spread.
+fn layers(args: &Rq4Args, network: &Network) -> anyhow::Result<Vec<usize>> {
+    let count = network.layers().len() as i64;
+    let Some(given) = &args.target_layers else {
+        let mut ends = vec![0, network.layers().len().saturating_sub(1)];
+        ends.dedup();
+        return Ok(ends);
+    };
+    let position = |&index: &i64| {
+        let from = if index < 0 { count } else { 0 };
+        let found = (from + index >= 0 && from + index < count).then_some(from + index);
+        let missing = || anyhow!("there is no path layer {index}; the model has {count}");
+        Ok(found.ok_or_else(missing)? as usize)
+    };
+    given.iter().map(position).collect()
+}
+
+pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
+    let lab = &args.lab;
+    let mut subject = Subject::open(&args.graph, config)?;
+    let quick = |size: usize| lab.quick.then_some(size);
+    let settings = Rq5Settings {
+        inputs: args.inputs.or(quick(200)).unwrap_or(1000),
+        rounds: args.rounds.or(quick(2)).unwrap_or(5),
+        criteria: subject.ruler.state().record().specs(),
+        paper: lab.paper,
+    };
+    let results = Results::new(lab, "rq5")?;
+    let threads = config.threads(lab.threads);
+    let mut progress = Progress::counting("measurements", settings.rounds * settings.criteria.len());
+    let found = npcov_lab::rq5(
+        &mut subject.ruler,
+        &subject.data,
+        &settings,
+        threads,
+        &mut |done| progress.advance(done),
+    );
+    drop(progress);
+    let found = found.map_err(plain)?;
+    let (text, plot) = (npcov_report::rq5(&found), npcov_report::rq5_plot(&found));
+    results.finish(&found, &text, &plot, printer)
+}

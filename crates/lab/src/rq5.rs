@@ -1,0 +1,166 @@
+//! RQ5: how long do criteria take?
+//!
+//! Each criterion measures the same inputs alone; beside it stand the forward pass and the
+//! explanation of those inputs. All are timed in turns, several times, and the shortest time counts:
+//! what else the machine does makes times longer, never shorter. What is made once, programs and what
+//! criteria learnt from training data, is not timed, as in the paper.
+
+use std::time::Instant;
+
+use npcov::Ruler;
+use npcov::criteria::Spec;
+use npcov::data::Loader;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LabError, parameter};
+use crate::published::Paper;
+
+/// How RQ5 is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rq5Settings {
+    /// Inputs that are measured.
+    pub inputs: usize,
+    /// How often.
+    pub rounds: usize,
+    /// The criteria.
+    pub criteria: Vec<Spec>,
+    /// The network of the paper whose numbers stand beside.
+    pub paper: Option<Paper>,
+}
+
+/// What RQ5 gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rq5 {
+    /// The data, as it was named.
+    pub data: String,
+    /// The decision graph's digest.
+    pub graph: String,
+    /// Inputs that were measured.
+    pub inputs: usize,
+    /// How often; the shortest time counts.
+    pub rounds: usize,
+    /// Threads that were used.
+    pub threads: usize,
+    /// Seconds of the forward pass.
+    pub forward: f64,
+    /// Seconds of computing relevances, without anything made of them.
+    pub explain: f64,
+    /// Seconds of extracting critical decision paths.
+    pub extraction: f64,
+    /// The network of the paper whose numbers stand beside.
+    pub paper: Option<Paper>,
+    /// By criterion.
+    pub rows: Vec<Rq5Row>,
+}
+
+/// How long a criterion takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rq5Row {
+    /// The criterion.
+    pub criterion: String,
+    /// Seconds.
+    pub seconds: f64,
+    /// Whether it needs critical decision paths.
+    pub paths: bool,
+    /// Its seconds over those of the forward pass.
+    pub to_forward: f64,
+    /// Its seconds over those of computing relevances.
+    pub to_explain: f64,
+    /// The most that this is to be over its base: the forward pass for NC and IDC, relevances for
+    /// SNPC and ANPC.
+    pub bar: Option<f64>,
+    /// Whether it is.
+    pub met: Option<bool>,
+    /// The paper's seconds, on other hardware.
+    pub published: Option<f64>,
+    /// How many of those extracting paths took.
+    pub published_extraction: Option<f64>,
+}
+
+/// What NC and IDC may take, in forward passes.
+const FORWARD_BAR: f64 = 1.3;
+/// What SNPC and ANPC may take, in explanations.
+const EXPLAIN_BAR: f64 = 1.1;
+
+/// Times criteria. `progress` is told of each that was timed, rounds times criteria in all.
+pub fn rq5(
+    ruler: &mut Ruler,
+    data: &Loader,
+    settings: &Rq5Settings,
+    threads: usize,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Rq5, LabError> {
+    if settings.rounds == 0 {
+        return parameter("rounds", 0, "1 or more");
+    }
+    if data.len() < settings.inputs || settings.inputs == 0 {
+        return Err(LabError::TooFew {
+            data: data.dataset().name().to_owned(),
+            kind: "inputs",
+            found: data.len(),
+            wanted: settings.inputs.max(1),
+        });
+    }
+    let range = || 0..settings.inputs;
+    let [mut forward, mut explain, mut extraction] = [f64::INFINITY; 3];
+    let mut seconds = vec![f64::INFINITY; settings.criteria.len()];
+    for _ in 0..settings.rounds {
+        let tracer = ruler.network().logits_tracer()?;
+        let start = Instant::now();
+        tracer.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        forward = forward.min(start.elapsed().as_secs_f64());
+
+        let extractor = ruler.extractor()?;
+        let start = Instant::now();
+        let tracer = extractor.tracer();
+        tracer.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        explain = explain.min(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        extractor.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        extraction = extraction.min(start.elapsed().as_secs_f64());
+
+        for (spec, seconds) in settings.criteria.iter().zip(&mut seconds) {
+            ruler.measure(std::slice::from_ref(spec))?;
+            let gauge = ruler.gauge(data)?;
+            let start = Instant::now();
+            gauge.measure("suite", range(), threads)?;
+            *seconds = seconds.min(start.elapsed().as_secs_f64());
+            progress(1);
+        }
+    }
+    ruler.measure(&settings.criteria)?;
+    let rows = settings.criteria.iter().zip(seconds);
+    let rows = rows.map(|(spec, seconds)| {
+        let paths = matches!(spec.name.as_str(), "snpc" | "anpc");
+        let (to_forward, to_explain) = (seconds / forward, seconds / explain);
+        let bar = match spec.name.as_str() {
+            "snpc" | "anpc" => Some((EXPLAIN_BAR, to_explain)),
+            "nc" | "idc" => Some((FORWARD_BAR, to_forward)),
+            _ => None,
+        };
+        let published = settings.paper.map(Paper::published);
+        Rq5Row {
+            criterion: spec.to_string(),
+            seconds,
+            paths,
+            to_forward,
+            to_explain,
+            bar: bar.map(|(bar, _)| bar),
+            met: bar.map(|(bar, ratio)| ratio <= bar),
+            published: published.and_then(|p| p.seconds_of(&spec.name)),
+            published_extraction: published.filter(|_| paths).map(|p| p.extraction_seconds),
+        }
+    });
+    Ok(Rq5 {
+        data: data.dataset().name().to_owned(),
+        graph: ruler.graph().record().id.clone(),
+        inputs: settings.inputs,
+        rounds: settings.rounds,
+        threads,
+        forward,
+        explain,
+        extraction,
+        paper: settings.paper,
+        rows: rows.collect(),
+    })
+}

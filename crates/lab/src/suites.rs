@@ -1,0 +1,77 @@
+//! Suites made of inputs of a dataset and of attacked ones, as files that can be measured.
+
+use std::path::Path;
+
+use npcov::Ruler;
+use npcov::data::Loader;
+use npcov::data::npz::{Column, Compression, NpzWriter};
+use npcov::{CoverageReport, CoverageState, Values};
+
+use crate::error::LabError;
+
+/// A dataset that is being written: inputs as they are stored in another one, and labels.
+pub(crate) struct SuiteFile<'d> {
+    data: &'d Loader,
+    writer: NpzWriter,
+    x: Column<f32>,
+    y: Column<i64>,
+    inputs: usize,
+}
+
+impl<'d> SuiteFile<'d> {
+    pub(crate) fn create(path: &Path, data: &'d Loader) -> Result<SuiteFile<'d>, LabError> {
+        let mut writer = NpzWriter::create(path, Compression::Stored)?;
+        Ok(SuiteFile {
+            x: writer.array("x", data.stored_shape())?,
+            y: writer.array("y", &[])?,
+            writer,
+            data,
+            inputs: 0,
+        })
+    }
+
+    /// Appends an input in the order of the model, as it is stored.
+    pub(crate) fn push(&mut self, stored: &[f32], label: i64) -> Result<(), LabError> {
+        let mut restored = vec![0.0; stored.len()];
+        self.data.restore(stored, &mut restored);
+        self.writer.append(&self.x, &restored)?;
+        self.writer.append(&self.y, &[label])?;
+        self.inputs += 1;
+        Ok(())
+    }
+
+    /// Appends rows of the dataset.
+    pub(crate) fn push_rows(&mut self, rows: &[usize], labels: &[i64]) -> Result<(), LabError> {
+        let mut sample = vec![0.0; self.data.sample_len()];
+        for &row in rows {
+            self.data.read_stored(row..row + 1, &mut sample)?;
+            self.push(&sample, labels[row])?;
+        }
+        Ok(())
+    }
+
+    /// Inputs so far.
+    pub(crate) fn len(&self) -> usize {
+        self.inputs
+    }
+
+    pub(crate) fn finish(self) -> Result<(), LabError> {
+        Ok(self.writer.finish()?)
+    }
+}
+
+/// A file, opened like the data that a graph was learnt from.
+pub(crate) fn open(ruler: &Ruler, path: &Path) -> Result<Loader, LabError> {
+    let text = path.to_str().ok_or_else(|| LabError::Folder {
+        folder: path.display().to_string(),
+        reason: "its name is no UTF-8".to_owned(),
+    })?;
+    Ok(ruler.loader(text)?)
+}
+
+/// What the only suite of a state is worth.
+pub(crate) fn values(state: &CoverageState) -> Result<Values, LabError> {
+    let report: CoverageReport = state.report()?;
+    let first = report.suites.into_iter().next();
+    Ok(first.map(|suite| suite.criteria).unwrap_or_default())
+}

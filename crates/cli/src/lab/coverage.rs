@@ -154,7 +154,8 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
     };
     let results = Results::new(lab, "rq5")?;
     let threads = config.threads(lab.threads);
-    let mut progress = Progress::counting("measurements", settings.rounds * settings.criteria.len());
+    let mut progress =
+        Progress::counting("measurements", settings.rounds * settings.criteria.len());
     let found = npcov_lab::rq5(
         &mut subject.ruler,
         &subject.data,

@@ -49,7 +49,7 @@ impl WorkFolder {
         for entry in std::fs::read_dir(folder).map_err(|e| work.failed(e))? {
             let path = entry.map_err(|e| work.failed(e))?.path();
             let extension = path.extension().and_then(|e| e.to_str());
-            if matches!(extension, Some("json" | "npz" | "tmp")) && path.is_file() {
+            if matches!(extension, Some("json" | "npz" | "safetensors" | "tmp")) && path.is_file() {
                 work.remove(&path)?;
             }
         }

@@ -92,23 +92,23 @@ impl Paper {
         }
     }
 
-    /// What the published numbers suffer from, for readers of a comparison.
-    pub fn remarks(self) -> &'static [&'static str] {
-        match self {
-            Paper::Sadl1 => {
-                &["the paper's top band alone (99.13) exceeds the whole path at its alpha (95.8)"]
-            }
-            Paper::Sadl2 => &[
+    /// What the published numbers of a research question suffer from, for readers of a comparison.
+    pub fn remark(self, question: u8) -> Option<&'static str> {
+        match (self, question) {
+            (Paper::Sadl1, 1) => Some(
+                "the paper's top band alone (99.13) exceeds the whole path at its alpha (95.8)",
+            ),
+            (Paper::Sadl2, 1) => Some(
                 "the paper's Inter at alpha .8 (41.8) is above that at .9 (38.0); likely a misprint",
-            ],
-            Paper::Vgg16 => &[
+            ),
+            (Paper::Vgg16, 1) => Some(
                 "the paper's Intra at alpha .7 (86.5) is above those at .8 to 1; likely a misprint",
-            ],
-            Paper::Alexnet => &[],
-            Paper::Imagenet => &[
-                "the paper's widths in RQ2 are those of clusters with one or two members, which take \
-                 whole layers in its authors' code",
-            ],
+            ),
+            (Paper::Imagenet, 2) => Some(
+                "the paper's widths are those of clusters with one or two members, which take whole \
+                 layers in its authors' code",
+            ),
+            _ => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
 use crate::folder::WorkFolder;
-use crate::inputs::correct_of_each_class;
+use crate::inputs::{correct_of_each_class, labels};
 use crate::published::{Masking, Paper};
 use crate::random::{Purpose, some};
 use crate::similarity::{Similarities, similarities};
@@ -149,6 +149,9 @@ pub struct Rq1Bands {
     pub published: Option<[f64; 5]>,
 }
 
+/// Explained inputs, until all masks are done.
+const EXPLAINED: &str = "explained.safetensors";
+
 /// What a finished study leaves.
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -195,6 +198,8 @@ pub fn rq1(
     progress: &mut dyn FnMut(usize),
 ) -> Result<Rq1, LabError> {
     settings.check()?;
+    // Said before hours of work, not after them.
+    labels(network, test)?;
     let alphas = &settings.alphas;
     let masking = MaskingSettings {
         method: settings.method.clone(),
@@ -204,6 +209,7 @@ pub fn rq1(
         bands: Some((settings.band_alpha, settings.bands.cut())),
         restarts: 1,
         seed: settings.seed,
+        keep: Some(work.file(EXPLAINED)),
     };
     let names = |kind: &'static str| (0..alphas.len()).map(move |i| format!("{kind}-{i}"));
     let bands = (0..MaskingStudy::FIFTHS).map(|fifth| format!("band-{fifth}"));
@@ -276,6 +282,7 @@ pub fn rq1(
             found.ok_or_else(missing)
         })?);
     }
+    work.remove(&work.file(EXPLAINED))?;
     Ok(Rq1 {
         data: data.dataset().name().to_owned(),
         available: data.len(),

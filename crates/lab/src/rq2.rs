@@ -133,6 +133,9 @@ pub struct SheetClass {
     pub clusters: Vec<Vec<usize>>,
 }
 
+/// Explained inputs, until all masks are done.
+const EXPLAINED: &str = "explained.safetensors";
+
 /// What a finished study leaves.
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -185,6 +188,7 @@ pub fn rq2(
         bands: None,
         restarts: settings.restarts,
         seed: settings.seed,
+        keep: Some(work.file(EXPLAINED)),
     };
     let point_name = |clusters: usize, beta: f64| format!("point-{clusters}-{beta}");
     let is_done = |clusters: usize| {
@@ -245,6 +249,7 @@ pub fn rq2(
         let chosen = chosen.as_ref().ok_or_else(missing)?;
         Ok(sheet_inputs(study, chosen, settings))
     })?;
+    work.remove(&work.file(EXPLAINED))?;
     Ok(Rq2 {
         data: data.dataset().name().to_owned(),
         available: data.len(),

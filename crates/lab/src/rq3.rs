@@ -19,7 +19,7 @@ use crate::folder::WorkFolder;
 use crate::inputs::{labels, predictions};
 use crate::published::Paper;
 use crate::random::{Purpose, shuffle};
-use crate::statistics::normalised;
+use crate::statistics::{changes_over, spread};
 use crate::suites::{self, SuiteFile};
 
 /// How RQ3 is asked.
@@ -123,7 +123,8 @@ pub struct Rq3Curve {
     pub criterion: String,
     /// For each share the mean coverage.
     pub coverage: Vec<f64>,
-    /// For each share the mean of normalised coverage.
+    /// For each share the mean of normalised coverage: its change over the range of changes, which
+    /// for the control is the larger range of the errors.
     pub normalised: Vec<f64>,
     /// In how many of all steps to the next share coverage rises.
     pub rising: f64,
@@ -218,8 +219,13 @@ pub fn rq3(
     }
     let families = Family::ALL.iter().enumerate();
     let families = families.map(|(i, &family)| {
-        let of: Vec<&Trial> = trials.iter().filter_map(|trial| trial.get(i)).collect();
-        summary(family, settings.counts(), &of)
+        let of = |i: usize| trials.iter().filter_map(|t| t.get(i)).collect::<Vec<_>>();
+        // The control is drawn to the scale of errors; by its own, chance would fill the plot.
+        let scales = match family {
+            Family::Benign => vec![of(0), of(1)],
+            _ => vec![of(i)],
+        };
+        summary(family, settings.counts(), &of(i), &scales)
     });
     Ok(Rq3 {
         data: data.dataset().name().to_owned(),
@@ -473,7 +479,14 @@ fn measure(
     Ok(trials)
 }
 
-fn summary(family: Family, wanted: Vec<usize>, trials: &[&Trial]) -> Rq3Family {
+/// Averages repetitions. Changes are normalised by the largest range that they have in one of
+/// `scales`.
+fn summary(
+    family: Family,
+    wanted: Vec<usize>,
+    trials: &[&Trial],
+    scales: &[Vec<&Trial>],
+) -> Rq3Family {
     let shares = wanted.len();
     let fewest = |share: usize| {
         let replaced = trials.iter().filter_map(|trial| trial.replaced.get(share));
@@ -491,7 +504,12 @@ fn summary(family: Family, wanted: Vec<usize>, trials: &[&Trial]) -> Rq3Family {
                 .collect()
         };
         let coverage: Vec<Vec<f64>> = trials.iter().map(of).collect();
-        let changes: Vec<Vec<f64>> = coverage.iter().map(|c| normalised(c)).collect();
+        let range = |trial: usize| {
+            let kinds = scales.iter().filter_map(|kind| kind.get(trial));
+            kinds.map(|trial| spread(&of(trial))).fold(0.0, f64::max)
+        };
+        let changes = coverage.iter().enumerate();
+        let changes: Vec<Vec<f64>> = changes.map(|(i, c)| changes_over(c, range(i))).collect();
         let steps = || coverage.iter().flat_map(|c| c.windows(2));
         let share_of = |count: usize| count as f64 / steps().count().max(1) as f64;
         Rq3Curve {
@@ -546,7 +564,12 @@ mod tests {
         };
         let trials = [trial([0.10, 0.08, 0.13], 20), trial([0.2, 0.2, 0.2], 15)];
         let trials: Vec<&Trial> = trials.iter().collect();
-        let found = summary(Family::Natural, vec![0, 10, 20], &trials);
+        let found = summary(
+            Family::Natural,
+            vec![0, 10, 20],
+            &trials,
+            std::slice::from_ref(&trials),
+        );
         assert_eq!(found.replaced, [0, 10, 15]);
         let curve = &found.curves[0];
         for (found, expected) in curve.normalised.iter().zip([0.0, -0.2, 0.3]) {
@@ -554,6 +577,12 @@ mod tests {
         }
         assert!((curve.coverage[2] - 0.165).abs() < 1e-12);
         assert_eq!((curve.rising, curve.falling), (0.25, 0.25));
+
+        // A control that changes by 0.01 where errors change by 0.05 at most.
+        let control = [trial([0.10, 0.10, 0.11], 20), trial([0.2, 0.2, 0.2], 20)];
+        let control: Vec<&Trial> = control.iter().collect();
+        let found = summary(Family::Benign, vec![0, 10, 20], &control, &[trials]);
+        assert!((found.curves[0].normalised[2] - 0.1).abs() < 1e-12);
     }
 
     #[test]

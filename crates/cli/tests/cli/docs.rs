@@ -34,6 +34,11 @@ fn outputs_in_the_guide_to_attacks_are_real() {
     compare("guide-attack.md");
 }
 
+#[test]
+fn outputs_in_the_guide_to_experiments_are_real() {
+    compare("guide-lab.md");
+}
+
 /// Runs the commands of a guide. With `NPCOV_UPDATE_DOCS` set, writes their outputs into it instead.
 fn compare(name: &str) {
     let guide = docs().join(name);

@@ -9,9 +9,10 @@ fn help() {
     let project = Project::new();
     for command in [
         "", "demo", "init", "inspect", "predict", "explain", "tune", "build", "cover", "merge",
-        "report", "check", "select", "minimize", "attack", "compile",
+        "report", "check", "select", "minimize", "attack", "compile", "lab", "lab rq1", "lab rq2",
+        "lab rq3", "lab rq4", "lab rq5",
     ] {
-        let name = |flag: &str| format!("help_{command}{flag}");
+        let name = |flag: &str| format!("help_{}{flag}", command.replace(' ', "-"));
         assert_snapshot!(
             name("_long"),
             project.snapshot(&format!("{command} --help"))

@@ -16,6 +16,7 @@ mod explain;
 mod help;
 mod init;
 mod inspect;
+mod lab;
 mod onnx;
 mod predict;
 mod report;

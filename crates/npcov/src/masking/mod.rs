@@ -4,6 +4,7 @@
 //! critical decision paths, [others](Neurons) as large, fifths of paths, and the abstract paths of
 //! clusters. `tune` chooses parameters by it; the experiments of `npcov-lab` are made of it.
 
+mod kept;
 mod random;
 mod sets;
 mod study;

@@ -30,6 +30,17 @@ pub(super) struct Sets {
 pub type Cut = fn(usize, usize) -> std::ops::Range<usize>;
 
 impl Sets {
+    /// Sets without neurons of so many inputs, each row of so many words.
+    pub(super) fn empty(width: usize, inputs: usize, alphas: usize, bands: bool) -> Sets {
+        let empty = |count: usize| vec![BitRows::zeros(width, inputs); count];
+        Sets {
+            predictions: Vec::with_capacity(inputs),
+            paths: empty(alphas),
+            activated: empty(alphas),
+            bands: empty(if bands { FIFTHS } else { 0 }),
+        }
+    }
+
     /// Explains the `sample` of a dataset.
     pub(super) fn extract(
         extractor: &PathExtractor<'_>,
@@ -47,13 +58,7 @@ impl Sets {
             empty_layer: choices.empty_layer,
         };
         let rules: Vec<PathRule> = alphas.iter().map(rule).collect();
-        let empty = |count: usize| vec![BitRows::zeros(layout.width(), sample.len()); count];
-        let mut sets = Sets {
-            predictions: Vec::with_capacity(sample.len()),
-            paths: empty(alphas.len()),
-            activated: empty(alphas.len()),
-            bands: empty(if bands.is_some() { FIFTHS } else { 0 }),
-        };
+        let mut sets = Sets::empty(layout.width(), sample.len(), alphas.len(), bands.is_some());
         let mut critical = Vec::new();
         let feed = |rows: std::ops::Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
             [samples, ..] => read_rows(data, &sample[rows], samples),

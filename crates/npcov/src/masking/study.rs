@@ -1,5 +1,7 @@
 //! What masking does to predictions.
 
+use std::path::PathBuf;
+
 use npcov_data::Loader;
 use npcov_paths::choices::{Average, Members, Population};
 use npcov_paths::{
@@ -33,6 +35,9 @@ pub struct MaskingSettings {
     pub restarts: usize,
     /// Seed of the sample, of the random neurons and of the clustering.
     pub seed: u64,
+    /// A file to keep explained inputs in: a study of the same model, data and settings that finds it
+    /// there does not explain them again.
+    pub keep: Option<PathBuf>,
 }
 
 /// A sample of inputs that were explained, ready to be masked.
@@ -55,6 +60,7 @@ pub struct MaskingSettings {
 ///     bands: None,
 ///     restarts: 10,
 ///     seed: 0,
+///     keep: None,
 /// };
 /// let study = MaskingStudy::new(&network, &loader, &settings, 2, &mut |_inputs| {})?;
 /// let path = study.inconsistency(0, Neurons::Path, study.counted(), &mut |_| {})?;
@@ -123,7 +129,25 @@ impl<'a> MaskingStudy<'a> {
         let masked = MaskedNetwork::new(network)?;
         let grid = (&settings.alphas[..], choices);
         let bands = settings.bands;
-        let sets = Sets::extract(&extractor, data, &sample, grid, bands, threads, progress)?;
+        let (width, alphas) = (masked.layout().width(), settings.alphas.len());
+        let kept = settings.keep.as_ref().and_then(|file| {
+            let empty = Sets::empty(width, sample.len(), alphas, bands.is_some());
+            empty.read(file, sample.len())
+        });
+        let sets = match kept {
+            Some(sets) => {
+                progress(sample.len());
+                sets
+            }
+            None => {
+                let sets =
+                    Sets::extract(&extractor, data, &sample, grid, bands, threads, progress)?;
+                if let Some(file) = &settings.keep {
+                    sets.write(file)?;
+                }
+                sets
+            }
+        };
         let labels: Option<Vec<i64>> =
             labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect());
         let is_counted = |&position: &u32| match (choices.population, &labels) {

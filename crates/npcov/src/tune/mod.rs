@@ -187,6 +187,7 @@ pub fn tune(
         bands: None,
         restarts: settings.restarts,
         seed: settings.seed,
+        keep: None,
     };
     let study = MaskingStudy::new(network, data, &masking, threads, progress)?;
     let (counted, inputs) = (study.counted(), study.sample().len());

@@ -50,10 +50,7 @@ fn printed(value: Option<f64>) -> String {
 }
 
 /// What to know of the paper's numbers.
-fn remarks(paper: Option<Paper>) -> String {
-    let remarks = paper.map_or(&[][..], Paper::remarks);
-    remarks
-        .iter()
-        .map(|remark| format!("note: {remark}\n"))
-        .collect()
+fn remark(paper: Option<Paper>, question: u8) -> String {
+    let remark = paper.and_then(|paper| paper.remark(question));
+    remark.map_or(String::new(), |remark| format!("note: {remark}\n"))
 }

@@ -3,7 +3,7 @@
 use npcov::Inconsistency;
 use npcov_lab::{Bands, Rq1, Rq1Point};
 
-use super::{drawn, facts, numbers, printed, remarks};
+use super::{drawn, facts, numbers, printed, remark};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
 use crate::table::{grouped, share};
 
@@ -48,7 +48,7 @@ pub fn rq1(found: &Rq1) -> String {
         found.similarity_data
     );
     text += &similarity(found);
-    text + &remarks(found.paper)
+    text + &remark(found.paper, 1)
 }
 
 fn masking(found: &Rq1) -> String {

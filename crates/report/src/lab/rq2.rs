@@ -2,7 +2,7 @@
 
 use npcov_lab::{Rq2, Rq2Point};
 
-use super::{drawn, facts, numbers, printed, remarks};
+use super::{drawn, facts, numbers, printed, remark};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
 use crate::table::{grouped, share};
 
@@ -36,7 +36,7 @@ pub fn rq2(found: &Rq2) -> String {
         table.row(std::iter::once("paper".to_owned()).chain(theirs));
     }
     text += &table.lines();
-    text + &remarks(found.paper)
+    text + &remark(found.paper, 2)
 }
 
 fn masking(found: &Rq2) -> String {

@@ -30,7 +30,8 @@ pub fn rq3(found: &Rq3) -> String {
         facts(&rows)
     );
     for family in &found.families {
-        text += &format!("\n{}: coverage, normalised\n", words(family.family));
+        let (kind, scale) = (words(family.family), scale(family.family));
+        text += &format!("\n{kind}: {scale}\n");
         text += &curves(found, family);
         text += &shortages(family);
     }
@@ -42,6 +43,14 @@ fn words(family: Family) -> &'static str {
         Family::Natural => "natural errors",
         Family::Adversarial => "adversaries",
         Family::Benign => "other benign inputs (control)",
+    }
+}
+
+/// What changes are divided by.
+fn scale(family: Family) -> &'static str {
+    match family {
+        Family::Benign => "coverage, to the scale of errors",
+        _ => "coverage, normalised",
     }
 }
 

@@ -1,0 +1,181 @@
+//! `npcov lab`: the quick sizes of all experiments, whole.
+
+use insta::assert_snapshot;
+
+use crate::build::{bytes, json, succeed};
+use crate::support::Project;
+
+const STUDY: &str = "lenet.onnx --data fashion-1000.npz --divide 255 --quick -o lab";
+
+/// A project with a decision graph `g.npcov` of lenet.
+fn with_graph() -> Project {
+    let project = Project::new();
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 300 --clusters 2 -o g.npcov",
+    );
+    project
+}
+
+#[test]
+fn masking_studies_in_words() {
+    let project = Project::new();
+    assert_snapshot!(
+        "lab_rq1",
+        project.snapshot(&format!("lab rq1 {STUDY} --paper sadl-1"))
+    );
+    assert_snapshot!(
+        "lab_rq2",
+        project.snapshot(&format!("lab rq2 {STUDY} --paper sadl-1"))
+    );
+    for name in ["rq1", "rq2"] {
+        let svg = String::from_utf8(bytes(&project, &format!("lab/{name}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+        assert!(svg.contains("paper's"), "{svg}");
+    }
+    assert!(bytes(&project, "lab/rq2-clusters.png").starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn coverage_studies_in_words() {
+    let project = with_graph();
+    let study = "g.npcov --data fashion-1000.npz --quick -o lab";
+    assert_snapshot!("lab_rq3", project.snapshot(&format!("lab rq3 {study}")));
+    assert_snapshot!(
+        "lab_rq4",
+        project.snapshot(&format!("lab rq4 {study} --paper sadl-1 --sizes 100"))
+    );
+    for name in ["rq3", "rq4"] {
+        let svg = String::from_utf8(bytes(&project, &format!("lab/{name}.svg"))).unwrap();
+        assert!(svg.contains(">SNPC</text>"), "{svg}");
+    }
+    // Suites are not kept.
+    for name in ["rq3", "rq4"] {
+        for entry in std::fs::read_dir(project.path(&format!("lab/{name}.parts"))).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(path.extension().unwrap(), "json", "{}", path.display());
+        }
+    }
+}
+
+/// Times differ from run to run; what they belong to does not.
+#[test]
+fn times_of_criteria() {
+    let project = with_graph();
+    let found = json(
+        &project,
+        "lab rq5 g.npcov --data fashion-1000.npz --criteria snpc,nc,idc --paper sadl-1 --quick -o lab",
+    );
+    let rows = found["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| row["criterion"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["snpc", "nc", "idc"]);
+    let base = |name: &str| found[name].as_f64().unwrap();
+    for (row, (paths, paper)) in rows
+        .iter()
+        .zip([(true, 8.83), (false, 0.67), (false, 1.11)])
+    {
+        let seconds = row["seconds"].as_f64().unwrap();
+        assert!(seconds > 0.0);
+        assert_eq!(row["to_forward"], seconds / base("forward"));
+        assert_eq!(row["to_explain"], seconds / base("explain"));
+        assert_eq!(
+            (&row["paths"], &row["published"]),
+            (&paths.into(), &paper.into())
+        );
+        assert!(row["bar"].is_f64() && row["met"].is_boolean());
+    }
+    let text = String::from_utf8(bytes(&project, "lab/rq5.txt")).unwrap();
+    assert!(text.contains("8.83 (2.60)"), "{text}");
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let project = with_graph();
+    let graph = "g.npcov --data fashion-1000.npz --quick";
+    for command in [
+        "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
+        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
+        format!("lab rq3 {graph} --criteria snpc,nc,lsc,nlc"),
+        format!("lab rq4 {graph} --criteria snpc,nc,lsc,nlc"),
+    ] {
+        let name = &command[4..7];
+        let runs = ["1", "2", "5"].map(|threads| {
+            let folder = format!("{name}-{threads}");
+            succeed(
+                &project,
+                &format!("{command} --threads {threads} -o {folder}"),
+            );
+            ["json", "svg"].map(|kind| bytes(&project, &format!("{folder}/{name}.{kind}")))
+        });
+        assert!(runs.iter().all(|run| *run == runs[0]), "{command}");
+    }
+}
+
+#[test]
+fn finished_parts_are_taken_over_and_others_are_not() {
+    let project = Project::new();
+    let command = format!("lab rq1 {STUDY}");
+    let first = succeed(&project, &command).stdout;
+    let file = "lab/rq1.parts/path-1.json";
+    assert_eq!(succeed(&project, &command).stdout, first);
+    // What a part says is taken for true.
+    project.write(file, r#"{"inc_c":0.125,"inc_nc":0.25}"#);
+    let changed = succeed(&project, &command).stdout;
+    assert!(changed.contains("12.5%") && changed != first, "{changed}");
+    // One that is missing is made again, the same.
+    std::fs::remove_file(project.path(file)).unwrap();
+    assert_eq!(succeed(&project, &command).stdout, first);
+    // Another seed has other parts.
+    project.write(file, r#"{"inc_c":0.125,"inc_nc":0.25}"#);
+    let other = succeed(&project, &format!("{command} --seed 1")).stdout;
+    assert!(!other.contains("12.5%  "), "{other}");
+}
+
+#[test]
+fn settings_come_from_the_file() {
+    let project = Project::new();
+    project.write(
+        "npcov.toml",
+        "model = \"lenet.onnx\"\ndata = \"fashion-1000.npz\"\n[preprocessing]\ndivide = 255\n\
+         [paths]\nalpha = 0.9\nchoices.preset = \"tables\"\n",
+    );
+    let found = json(&project, "lab rq1 --quick -o lab");
+    assert_eq!(found["bands"]["alpha"], 0.9);
+    assert_eq!(found["choices"]["threshold"], "positive-mass");
+    assert!(found["counted"].as_u64() < found["inputs"].as_u64());
+    let found = json(&project, "lab rq2 --quick --alpha 0.7 -o lab");
+    assert_eq!(found["alpha"], 0.7);
+}
+
+#[test]
+fn lab_arguments_that_cannot_be() {
+    let project = with_graph();
+    project.npz("small.npz", &[28, 28], &[0.0; 784 * 3], &[0, 1, 2]);
+    for (i, arguments) in [
+        "lab",
+        "lab rq6",
+        "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255",
+        "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --paper resnet -o lab",
+        "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --alphas 0,1 -o lab",
+        "lab rq1 lenet.onnx --data fashion-1000.npz:x --divide 255 --quick -o lab",
+        "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --quick -o lenet.onnx",
+        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --betas 1 -o lab",
+        "lab rq3 g.npcov --data fashion-1000.npz -o lab",
+        "lab rq3 g.npcov --data fashion-1000.npz --percents 3,1 --quick -o lab",
+        "lab rq3 g.npcov --data fashion-1000.npz:x --quick -o lab",
+        "lab rq4 g.npcov --data fashion-1000.npz --target-layers 9 --quick -o lab",
+        "lab rq4 g.npcov --data small.npz --quick -o lab",
+        "lab rq5 g.npcov --data small.npz -o lab",
+        "lab rq5 lenet.onnx --data fashion-1000.npz -o lab",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let shown = project.snapshot(arguments);
+        assert!(shown.contains("exit code: 2"), "{shown}");
+        assert_snapshot!(format!("lab_arguments_{i:02}"), shown);
+    }
+}

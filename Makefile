@@ -7,7 +7,7 @@ ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.pa
 
 .PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
         fixtures data demo-data agreement-full bench-peers bench-kmeans \
-        bench-coverage bench-dsa fuzz clean
+        bench-coverage bench-dsa bench-attacks models fuzz clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,10 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 
+models: data ## Trains the networks of the paper into models/ (hours; FULL=1 longer; over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt
+	.venv-train/bin/python scripts/train/train.py $(if $(FULL),--full)
+
 agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov --full $(if $(MODELS),--models $(MODELS))
@@ -76,6 +80,11 @@ bench-coverage: data ## Costs of graphs and coverage, for MODEL=file.onnx (CIFAR
 	$(VENV)/bin/python benches/coverage/run.py --model $(MODEL) \
 	    --train data/cifar-10:train --suite data/cifar-10:test
 
+bench-attacks: data ## Attacks beside torchattacks and foolbox, on MODELS=folder (over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-attacks benches/attacks/requirements.txt
+	cargo build --release --quiet
+	.venv-attacks/bin/python benches/attacks/run.py --models $(or $(MODELS),models)
+
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh
 	for target in onnx npy npz idx safetensors; do \
@@ -83,4 +92,4 @@ fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo
 	done
 
 clean: ## Removes everything that was built or installed
-	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa benches/peers/target fuzz/target
+	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target

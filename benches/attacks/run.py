@@ -3,12 +3,13 @@
 they take.
 
     benches/attacks/run.py --models FOLDER [--npcov target/release/npcov] [--data data]
-                           [--networks sadl1 sadl2] [--inputs 1000] [--timed 128] [--threads 2]
-                           [--rounds 3] [--skip agreement|speed] [--only TEXT]
-                           [--peers torchattacks foolbox]
+                           [--networks sadl1 sadl2] [--peers torchattacks foolbox]
+                           [--inputs 1000] [--timed 128] [--threads 2] [--rounds 3]
+                           [--skip agreement|speed] [--only TEXT]
 
-FOLDER holds `sadl1-mnist.onnx` and `sadl2-cifar10.onnx`, as `make models` writes them. The peers get
-the same weights in PyTorch modules; before anything else the logits of both have to agree to 1e-4.
+FOLDER holds `sadl1-mnist.onnx` and `sadl2-cifar10.onnx`, as `make models` writes them. The peers
+get the same weights in PyTorch modules; before anything else the logits of both have to agree to
+1e-4.
 
 Success is the share of correctly classified inputs that are misclassified after the attack. All
 programs attack the same test images with the same radius, steps, step size and random starts of
@@ -16,9 +17,11 @@ their own; C&W with the same weight `c`, confidence, steps and learning rate, an
 torchattacks knows no more. `--only` takes the attacks whose description contains a text.
 
 Times are those of PGD (40 steps, L-infinity): for the peers from tensors in memory to tensors in
-memory, for npcov the whole process, with reading the model and the data and writing the file. Each
-peer first tries batch sizes and keeps its best. Then the programs take turns, so that a slow moment
-of the machine meets all, and the best time of each counts. Needs requirements.txt beside this file.
+memory, for npcov the whole process, with reading the model and the data and writing the file.
+Each peer first tries batch sizes and keeps its best. Then the programs take turns, so that a slow
+moment of the machine meets all, and the best time of each counts. Where others use the machine
+too, seconds of processors on one thread say more than those of the clock. Needs requirements.txt
+beside this file.
 """
 
 import argparse
@@ -126,13 +129,12 @@ class Subject:
             return torch.cat([self.network(x).argmax(1) for x in images.split(100)])
 
     def npcov(self, command, inputs, output, *arguments):
-        """Runs npcov; what it prints, and seconds."""
-        command = [self.options.npcov, command, self.model, "--data", self.data, "--divide", 255]
-        command += ["--limit", inputs, "--threads", self.options.threads, "--output", output]
-        command += ["--format", "json", *arguments]
-        start = time.perf_counter()
+        """Runs npcov; what it prints."""
+        command = [self.options.npcov.resolve(), command, self.model, "--data", self.data]
+        command += ["--divide", 255, "--limit", inputs, "--output", output]
+        command += ["--threads", self.options.threads, "--format", "json", *arguments]
         done = subprocess.run([*map(str, command)], check=True, stdout=subprocess.PIPE)
-        return json.loads(done.stdout), time.perf_counter() - start
+        return json.loads(done.stdout)
 
     def attack(self, inputs, *arguments):
         with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +142,7 @@ class Subject:
 
     def ours(self, *arguments):
         """Success and mean length of the change."""
-        found, _ = self.attack(len(self.images), *arguments)
+        found = self.attack(len(self.images), *arguments)
         length = found["distance"]["euclidean"] if found["distance"] else float("nan")
         return found["success_rate"], length
 
@@ -296,38 +298,51 @@ def foolbox_cw(network, c, confidence, rate):
 
 
 def speed(subjects, options):
-    print(f"Seconds for pgd of {STEPS} steps on {options.timed} images, {options.threads} threads, ", end="")
+    print(f"pgd of {STEPS} steps on {options.timed} images, {options.threads} threads, ", end="")
     print(f"best of {options.rounds}\n")
-    print("| network | npcov | torchattacks | foolbox | torchattacks / npcov | foolbox / npcov |")
-    print("|---|---|---|---|---|---|")
+    print("| network | program | s | CPU s | ratio | ratio of CPU s | batch |")
+    print("|---|---|---|---|---|---|---|")
     for subject in subjects:
         epsilon = subject.radii["pgd"][0]
         step = STEP["pgd"](epsilon)
         images, labels = subject.images[: options.timed], subject.labels[: options.timed]
-        peers = {}
-        for name, peer in zip(PEERS, (torchattacks_pgd, foolbox_pgd)):
-            short = peer(subject.network, "pgd", epsilon, step, steps=4)
-            trials = {batch: timed(short, images, labels, batch) for batch in BATCHES}
-            batch = min(trials, key=trials.get)
-            peers[name] = (peer(subject.network, "pgd", epsilon, step), batch)
-        times = {name: [] for name in ("npcov", *peers)}
+        makers = {"torchattacks": torchattacks_pgd, "foolbox": foolbox_pgd}
+        arguments = ["--epsilon", epsilon, "--step", step, "--steps", STEPS]
+        programs = {"npcov": partial(subject.attack, options.timed, *arguments)}
+        batches = {"npcov": ""}
+        for name in options.peers:
+            short = makers[name](subject.network, "pgd", epsilon, step, steps=4)
+            trials = {batch: timed(batched, short, images, labels, batch) for batch in BATCHES}
+            batches[name] = min(trials, key=trials.get)
+            attack = makers[name](subject.network, "pgd", epsilon, step)
+            programs[name] = partial(batched, attack, images, labels, batches[name])
+        times = {name: [] for name in programs}
         for _ in range(options.rounds):
-            arguments = ["--epsilon", epsilon, "--step", step, "--steps", STEPS]
-            times["npcov"].append(subject.attack(options.timed, *arguments)[1])
-            for name, (attack, batch) in peers.items():
-                times[name].append(timed(attack, images, labels, batch))
-        best = {name: min(seconds) for name, seconds in times.items()}
-        cells = [subject.name, f"{best['npcov']:.2f}"]
-        cells += [f"{best[name]:.2f} (batch {peers[name][1]})" for name in peers]
-        cells += [f"{best[name] / best['npcov']:.2f}" for name in peers]
-        print("| " + " | ".join(cells) + " |", flush=True)
+            for name, run in programs.items():
+                times[name].append(timed(run))
+        best = {name: [min(column) for column in zip(*times[name])] for name in times}
+        for name, (wall, processor) in best.items():
+            ratios = [mine / ours for mine, ours in zip((wall, processor), best["npcov"])]
+            cells = [subject.name, name, f"{wall:.2f}", f"{processor:.2f}"]
+            cells += [f"{ratio:.2f}" for ratio in ratios] + [str(batches[name])]
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def timed(attack, images, labels, batch):
-    start = time.perf_counter()
+def batched(attack, images, labels, batch):
     for some, their in zip(images.split(batch), labels.split(batch)):
         attack(some, their)
-    return time.perf_counter() - start
+
+
+def timed(run, *arguments):
+    """Seconds, and seconds of processors, of this program and those that it starts."""
+    wall, processor = time.perf_counter(), processor_seconds()
+    run(*arguments)
+    return time.perf_counter() - wall, processor_seconds() - processor
+
+
+def processor_seconds():
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 if __name__ == "__main__":

@@ -84,7 +84,11 @@ pub fn count(row: &[u64]) -> u32 {
 /// Number of bits that are set in both.
 #[inline(always)]
 pub fn count_both(a: &[u64], b: &[u64]) -> u32 {
-    a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()
+    let mut count = 0;
+    for (a, b) in a.iter().zip(b) {
+        count += (a & b).count_ones();
+    }
+    count
 }
 
 /// The positions of the bits that are set, in ascending order.

@@ -24,6 +24,7 @@ impl Jaccard {
     }
 
     /// The fraction's value. Two empty sets are the same: 1.
+    #[inline(always)]
     pub fn value(self) -> f64 {
         match self.united {
             0 => 1.0,
@@ -54,16 +55,17 @@ impl<'a> Comparison<'a> {
     /// The similarity to a path with `counts` neurons in its layers.
     #[inline(always)]
     pub(crate) fn to(&self, other: &[u64], counts: &[u32]) -> f64 {
-        let layers = self.counts.iter().zip(counts).enumerate();
-        let layers = layers.map(|(layer, (&a, &b))| {
+        let mut sum = Combined::new(self.similarity);
+        // A loop, since the closures of adapters may be compiled without the popcount instruction.
+        for (layer, (&a, &b)) in self.counts.iter().zip(counts).enumerate() {
             let words = self.layout.words(layer);
             let shared = bits::count_both(&self.path[words.clone()], &other[words]);
-            Jaccard {
+            sum.add(Jaccard {
                 shared,
                 united: a + b - shared,
-            }
-        });
-        combined(self.similarity, layers)
+            });
+        }
+        sum.value()
     }
 }
 
@@ -73,24 +75,45 @@ pub(crate) fn layer_counts(layout: &Layout, path: &[u64]) -> impl Iterator<Item 
 }
 
 /// The similarity of paths whose layers have these similarities; 1 without layers.
-#[inline(always)]
-pub(crate) fn combined(
+struct Combined {
     similarity: Similarity,
-    layers: impl ExactSizeIterator<Item = Jaccard>,
-) -> f64 {
-    match (similarity, layers.len()) {
-        (_, 0) => 1.0,
-        (Similarity::LayerMean, count) => layers.map(Jaccard::value).sum::<f64>() / count as f64,
-        (Similarity::WholePath, _) => {
-            let none = Jaccard {
-                shared: 0,
-                united: 0,
-            };
-            let add = |a: Jaccard, b: Jaccard| Jaccard {
-                shared: a.shared + b.shared,
-                united: a.united + b.united,
-            };
-            layers.fold(none, add).value()
+    layers: u32,
+    sum: f64,
+    whole: Jaccard,
+}
+
+impl Combined {
+    fn new(similarity: Similarity) -> Combined {
+        let whole = Jaccard {
+            shared: 0,
+            united: 0,
+        };
+        Combined {
+            similarity,
+            layers: 0,
+            sum: 0.0,
+            whole,
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, layer: Jaccard) {
+        self.layers += 1;
+        match self.similarity {
+            Similarity::LayerMean => self.sum += layer.value(),
+            Similarity::WholePath => {
+                self.whole.shared += layer.shared;
+                self.whole.united += layer.united;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn value(&self) -> f64 {
+        match (self.similarity, self.layers) {
+            (_, 0) => 1.0,
+            (Similarity::LayerMean, layers) => self.sum / f64::from(layers),
+            (Similarity::WholePath, _) => self.whole.value(),
         }
     }
 }
@@ -117,8 +140,11 @@ mod tests {
     #[test]
     fn equal_means_are_equal_in_spite_of_rounding() {
         let mean = |layers: [(u32, u32); 3]| {
-            let layers = layers.map(|(shared, united)| Jaccard { shared, united });
-            combined(Similarity::LayerMean, layers.into_iter())
+            let mut sum = Combined::new(Similarity::LayerMean);
+            for (shared, united) in layers {
+                sum.add(Jaccard { shared, united });
+            }
+            sum.value()
         };
         let (a, b) = (
             mean([(3, 5), (4, 5), (5, 5)]),

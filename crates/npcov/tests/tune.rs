@@ -5,8 +5,8 @@ use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
 use npcov::{
-    Error, ExplainSettings, Explainer, MaskedNetwork, Method, Network, NetworkOptions,
-    PathExtractor, TuneSettings, Tuning, tune,
+    Error, ExplainSettings, Explainer, MaskedNetwork, MaskingSettings, MaskingStudy, Method,
+    Network, NetworkOptions, Neurons, PathExtractor, TuneSettings, Tuning, tune,
 };
 use npcov_paths::choices::{Average, Population};
 use npcov_paths::{BitRows, Choices, Layout, Preset, bits};
@@ -419,6 +419,43 @@ fn a_mask_can_dictate_the_class() {
         .filter(|&&i| classes[i] == own[stranger(i)])
         .count();
     assert!(follows >= 190, "{follows} of 200");
+}
+
+#[test]
+fn the_path_of_another_class_says_that_class() {
+    let (network, data) = fashion("resnet8.onnx");
+    let folder = tempfile::tempdir().unwrap();
+    let settings = MaskingSettings {
+        method: Method::default(),
+        choices: Choices::default(),
+        sample: Some(100),
+        alphas: vec![0.7],
+        bands: Some((0.7, npcov::decision::band)),
+        restarts: 1,
+        seed: 0,
+        keep: Some(folder.path().join("explained.safetensors")),
+    };
+    let study = MaskingStudy::new(&network, &data, &settings, 2, &mut |_| {}).unwrap();
+    let found = study.stranger(0, study.counted(), &mut |_| {}).unwrap();
+    assert_eq!(found.inputs, 100);
+    assert!(found.follows > 0.9, "{found:?}");
+    // Whoever is taken for the other class is not taken for its own.
+    assert!(found.path.inc_nc >= found.follows);
+    let path = study.inconsistency(0, Neurons::Path, study.counted(), &mut |_| {});
+    assert!(path.unwrap().inc_nc < 0.1);
+
+    // Explained inputs that were kept give the same.
+    let again = MaskingStudy::new(&network, &data, &settings, 1, &mut |_| {}).unwrap();
+    assert_eq!(again.predictions(), study.predictions());
+    assert_eq!(again.paths(0), study.paths(0));
+    assert_eq!(
+        again.stranger(0, again.counted(), &mut |_| {}).unwrap(),
+        found
+    );
+    for fifth in 0..MaskingStudy::FIFTHS {
+        let share = |study: &MaskingStudy<'_>| study.band(fifth, study.counted(), &mut |_| {});
+        assert_eq!(share(&again).unwrap(), share(&study).unwrap());
+    }
 }
 
 #[test]

@@ -22,10 +22,13 @@ pub(crate) struct Rows {
 pub(crate) struct PlotRow {
     pub(crate) name: String,
     /// A number for each mark of the legend, with an interval; `None` where there is none.
-    pub(crate) values: Vec<Option<(f64, Option<(f64, f64)>)>>,
+    pub(crate) values: Vec<Option<Measured>>,
     /// Words at the end.
     pub(crate) note: String,
 }
+
+/// A number, and the ends of its interval.
+pub(crate) type Measured = (f64, Option<(f64, f64)>);
 
 /// How a number is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

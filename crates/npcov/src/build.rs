@@ -450,8 +450,9 @@ fn quantiles(
             class: training.predictions[index as usize] as usize,
             path: graph.path(index),
             activations: &activations,
+            training: Some(index),
         };
-        let observation = meter.observe_training(index, input, shards)?;
+        let observation = meter.observe(input, shards)?;
         for view in &observation.clusters {
             for (list, (distance, _)) in distances.iter_mut().zip(&view.distances) {
                 list.push(*distance);

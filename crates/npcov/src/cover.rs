@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_criteria::State;
 use npcov_data::Loader;
-use npcov_paths::{Meter, NO_CLUSTER, Observation};
+use npcov_paths::{Input, Meter, NO_CLUSTER, Observation};
 
 use crate::artefact::record::DataRecord;
 use crate::artefact::{CoverageState, InputRecord, NO_LABEL, PartsFolder, Suite};
@@ -358,8 +358,8 @@ fn observe(
     let now = |measure: &Measure| !measure.is_streamed() && !measure.criterion.ordered();
     let part = |inputs: Range<usize>| -> Result<(Vec<Observation>, Vec<State>), Error> {
         let places = inputs.clone().filter(|_| paths);
-        let observations = places.map(|i| meter.observe(shard.input(i), file));
-        let observations: Vec<Observation> = observations.collect::<Result<_, Error>>()?;
+        let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
+        let observations = meter.observe_all(&seen, file)?;
         let mut batch = measures.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut states = measures.states();

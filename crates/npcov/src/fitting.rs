@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_criteria::{CriterionError, Fit, Spec, Subject, Tally};
-use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Meter};
+use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Input, Meter};
 
 use crate::artefact::parts::SHARD;
 use crate::artefact::record::CriterionRecord;
@@ -91,11 +91,13 @@ pub(crate) fn records(
             let mut tallies = vec![Tally::default(); measures.list().len()];
             for inputs in inputs[places].chunks(SHARD) {
                 let found = training.batch(inputs, graph)?;
-                let mut observations = Vec::new();
-                for (place, &input) in inputs.iter().enumerate().filter(|_| paths_count) {
-                    let seen = meter.observe_training(input, found.input(place), training)?;
-                    observations.push(seen);
-                }
+                let places = inputs.iter().enumerate().filter(|_| paths_count);
+                let itself = |(place, &index): (usize, &u32)| Input {
+                    training: Some(index),
+                    ..found.input(place)
+                };
+                let seen: Vec<Input<'_>> = places.map(itself).collect();
+                let observations = meter.observe_all(&seen, training)?;
                 let mut batch = measures.batch(&found, &observations);
                 batch.training = Some(inputs);
                 for (measure, tally) in measures.list().iter().zip(&mut tallies) {

@@ -61,6 +61,7 @@ impl PathBatch {
             class: self.predictions[place] as usize,
             path: self.paths.row(place),
             activations: &self.activations[place * neurons..(place + 1) * neurons],
+            training: None,
         }
     }
 

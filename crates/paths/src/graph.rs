@@ -292,29 +292,35 @@ impl DecisionGraph {
         scored
     }
 
-    /// The member of a cluster with the most similar path, other than `except`; the first of equal
-    /// ones.
-    pub(crate) fn neighbour(
+    /// For each seeker the member of a cluster with the most similar path, other than itself; the
+    /// first of equal ones.
+    ///
+    /// Members are spread over all training paths, which are more than caches hold, so that reading
+    /// one takes longer than comparing it with a few seekers.
+    pub(crate) fn neighbours(
         &self,
         cluster: usize,
-        comparison: &Comparison<'_>,
-        except: Option<u32>,
-    ) -> Option<u32> {
-        let members = self.members[cluster].iter();
-        let members = members.copied().filter(|&row| Some(row) != except);
+        seekers: &[(&Comparison<'_>, Option<u32>)],
+    ) -> Vec<Option<u32>> {
+        let mut best: Vec<Option<(u32, f64)>> = vec![None; seekers.len()];
         counting(
             #[inline(always)]
             || {
-                let mut best = None;
-                for row in members {
-                    let score = comparison.to(self.path(row), self.counts_of(row));
-                    if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
-                        best = Some((row, score));
+                for &row in &self.members[cluster] {
+                    let (path, counts) = (self.path(row), self.counts_of(row));
+                    for (best, &(comparison, itself)) in best.iter_mut().zip(seekers) {
+                        if itself == Some(row) {
+                            continue;
+                        }
+                        let score = comparison.to(path, counts);
+                        if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
+                            *best = Some((row, score));
+                        }
                     }
                 }
-                best.map(|(row, _)| row)
             },
-        )
+        );
+        best.iter().map(|best| best.map(|(row, _)| row)).collect()
     }
 
     fn counts_of(&self, input: u32) -> &[u32] {

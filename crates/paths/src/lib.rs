@@ -35,7 +35,7 @@
 //! }
 //! let choices = Choices::default();
 //! let meter = Meter::new(&graph, &choices, &[]);
-//! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4] };
+//! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4], training: None };
 //! let Ok(observation) = meter.observe(input, &NoActivations);
 //! // The path shares one of three neurons: it lies in the 67th of 200 buckets.
 //! assert_eq!(observation.nearest, Some((0, 1.0 / 3.0)));

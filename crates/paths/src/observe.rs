@@ -36,6 +36,9 @@ pub struct Input<'a> {
     pub path: &'a [u64],
     /// Its activations, those of all layers one after the other.
     pub activations: &'a [f32],
+    /// Its position among the training inputs, where it is one: it is looked at as if it had not
+    /// been there.
+    pub training: Option<u32>,
 }
 
 /// What an input exercises.
@@ -104,38 +107,55 @@ impl<'g> Meter<'g> {
         input: Input<'_>,
         training: &A,
     ) -> Result<Observation, A::Error> {
-        self.observe_except(input, training, None)
+        let comparison = self.comparison(&input);
+        let mut observation = self.place(&input, &comparison);
+        let placed = std::slice::from_mut(&mut observation);
+        self.find_neighbours(&[input], &[comparison], placed);
+        self.find_distances(&input, &mut observation, training)?;
+        Ok(observation)
     }
 
-    /// Looks at a training input as if it had not been there.
-    pub fn observe_training<A: TrainingActivations>(
+    /// Looks at inputs. This is faster than one by one: every training path is read once for all
+    /// inputs of its class.
+    pub fn observe_all<A: TrainingActivations>(
         &self,
-        index: u32,
-        input: Input<'_>,
+        inputs: &[Input<'_>],
         training: &A,
-    ) -> Result<Observation, A::Error> {
-        self.observe_except(input, training, Some(index))
+    ) -> Result<Vec<Observation>, A::Error> {
+        let comparisons: Vec<_> = inputs.iter().map(|input| self.comparison(input)).collect();
+        let place = |(input, comparison)| self.place(input, comparison);
+        let mut placed: Vec<Observation> = inputs.iter().zip(&comparisons).map(place).collect();
+        self.find_neighbours(inputs, &comparisons, &mut placed);
+        for (input, observation) in inputs.iter().zip(&mut placed) {
+            self.find_distances(input, observation, training)?;
+        }
+        Ok(placed)
     }
 
-    fn observe_except<A: TrainingActivations>(
-        &self,
-        input: Input<'_>,
-        training: &A,
-        except: Option<u32>,
-    ) -> Result<Observation, A::Error> {
+    fn comparison<'a>(&'a self, input: &Input<'a>) -> Comparison<'a> {
+        Comparison::new(self.graph.layout(), self.choices.similarity, input.path)
+    }
+
+    /// Whether activations of a cluster's members are compared.
+    fn looks_at(&self, cluster: usize, nearest: Option<(usize, f64)>) -> bool {
+        let wanted = match self.choices.anpc_clusters {
+            AnpcClusters::All => true,
+            AnpcClusters::Nearest => nearest.is_some_and(|(best, _)| best == cluster),
+        };
+        wanted && !self.anpc.is_empty()
+    }
+
+    /// Similarities to abstract paths, and the buckets of those.
+    fn place(&self, input: &Input<'_>, comparison: &Comparison<'_>) -> Observation {
         let graph = self.graph;
-        let comparison = Comparison::new(graph.layout(), self.choices.similarity, input.path);
         let similarity =
             |cluster| comparison.to(graph.abstract_path(cluster), graph.abstract_counts(cluster));
         let own = graph
             .classes()
             .get(input.class)
             .map_or(0..0, |class| class.clusters.clone());
-        let nearest = most(own.clone(), similarity);
         let others = (0..graph.clusters()).filter(|cluster| !own.contains(cluster));
-        let nearest_other = most(others, similarity);
-        let mut clusters = Vec::with_capacity(own.len());
-        for cluster in own {
+        let view = |cluster| {
             let layers = (0..graph.layout().layers()).map(|layer| {
                 let jaccard = Jaccard::of(
                     graph.layout().layer(input.path, layer),
@@ -149,47 +169,79 @@ impl<'g> Meter<'g> {
                     similarity_bucket(jaccard, buckets, disjoint, arithmetic),
                 )
             });
-            let mut view = ClusterView {
+            ClusterView {
                 cluster,
                 similarity: similarity(cluster),
                 layers: layers.collect(),
                 neighbour: None,
                 distances: Vec::new(),
-            };
-            let looked_at = match self.choices.anpc_clusters {
-                AnpcClusters::All => true,
-                AnpcClusters::Nearest => nearest.is_some_and(|(best, _)| best == cluster),
-            };
-            if looked_at && !self.anpc.is_empty() {
-                self.distances(&mut view, &comparison, input, training, except)?;
             }
-            clusters.push(view);
+        };
+        Observation {
+            nearest: most(own.clone(), similarity),
+            nearest_other: most(others, similarity),
+            clusters: own.map(view).collect(),
         }
-        Ok(Observation {
-            clusters,
-            nearest,
-            nearest_other,
-        })
     }
 
-    /// Finds distances to training activations, and their buckets.
+    /// Finds the member of each cluster whose path is most similar.
+    fn find_neighbours(
+        &self,
+        inputs: &[Input<'_>],
+        comparisons: &[Comparison<'_>],
+        placed: &mut [Observation],
+    ) {
+        if self.choices.anpc_neighbour != Neighbour::Path || self.anpc.is_empty() {
+            return;
+        }
+        for (class, node) in self.graph.classes().iter().enumerate() {
+            let of_class: Vec<usize> = (0..inputs.len())
+                .filter(|&i| inputs[i].class == class)
+                .collect();
+            for (nth, cluster) in node.clusters.clone().enumerate() {
+                let wanted = |i: &usize| self.looks_at(cluster, placed[*i].nearest);
+                let seekers: Vec<usize> = of_class.iter().copied().filter(wanted).collect();
+                let seeking: Vec<_> = seekers
+                    .iter()
+                    .map(|&i| (&comparisons[i], inputs[i].training))
+                    .collect();
+                let found = self.graph.neighbours(cluster, &seeking);
+                for (i, neighbour) in seekers.into_iter().zip(found) {
+                    placed[i].clusters[nth].neighbour = neighbour;
+                }
+            }
+        }
+    }
+
+    fn find_distances<A: TrainingActivations>(
+        &self,
+        input: &Input<'_>,
+        observation: &mut Observation,
+        training: &A,
+    ) -> Result<(), A::Error> {
+        let nearest = observation.nearest;
+        let views = observation.clusters.iter_mut();
+        for view in views.filter(|view| self.looks_at(view.cluster, nearest)) {
+            self.distances(view, input, training)?;
+        }
+        Ok(())
+    }
+
+    /// Finds distances to training activations of a cluster, and their buckets.
     fn distances<A: TrainingActivations>(
         &self,
         view: &mut ClusterView,
-        comparison: &Comparison<'_>,
-        input: Input<'_>,
+        input: &Input<'_>,
         training: &A,
-        except: Option<u32>,
     ) -> Result<(), A::Error> {
         let cluster = view.cluster;
         let candidates: Vec<u32> = match self.choices.anpc_neighbour {
-            Neighbour::Path => {
-                view.neighbour = self.graph.neighbour(cluster, comparison, except);
-                view.neighbour.into_iter().collect()
-            }
+            Neighbour::Path => view.neighbour.into_iter().collect(),
             Neighbour::Activation => {
                 let members = self.graph.members(cluster).iter().copied();
-                members.filter(|&member| Some(member) != except).collect()
+                members
+                    .filter(|&member| Some(member) != input.training)
+                    .collect()
             }
         };
         let layout = self.graph.layout();
@@ -325,6 +377,7 @@ mod tests {
                 class,
                 path: &path,
                 activations: &[0.0; 6],
+                training: None,
             };
             let Ok(observation) = meter.observe(input, &Rows(vec![]));
             let layers = &observation.clusters[0].layers;
@@ -370,8 +423,11 @@ mod tests {
                 class: 0,
                 path: &x,
                 activations: &[1.0, 2.0, 3.0],
+                training: except,
             };
-            let Ok(observation) = meter.observe_except(input, &activations, except);
+            let Ok(observation) = meter.observe(input, &activations);
+            let Ok(both) = meter.observe_all(&[input, input], &activations);
+            assert_eq!(both, [observation.clone(), observation.clone()]);
             let view = &observation.clusters[0];
             (view.neighbour, view.distances.clone())
         };
@@ -406,6 +462,7 @@ mod tests {
                 class,
                 path: &row,
                 activations: &[0.0],
+                training: None,
             };
             let Ok(observation) = meter.observe(input, &Rows(vec![]));
             assert_eq!((observation.unknown(), observation.incorrect()), (1.0, 1.0));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use npcov_criteria::{Slot, Spec};
 use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Meter, Observation};
+use npcov_paths::{Input, Meter, Observation};
 
 use super::ranking::SlotLists;
 use crate::artefact::parts::shards;
@@ -220,8 +220,8 @@ impl Recording<'_> {
     ) -> Result<(Vec<Found>, Vec<f64>), Error> {
         let measures = self.ruler.measures();
         let places = inputs.clone().filter(|_| measures.need_paths());
-        let observations = places.map(|i| meter.observe(shard.input(i), self.ruler.graph()));
-        let observations: Vec<Observation> = observations.collect::<Result<_, Error>>()?;
+        let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
+        let observations = meter.observe_all(&seen, self.ruler.graph())?;
         let mut batch = measures.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut found = Vec::new();

@@ -8,6 +8,7 @@ use npcov_graph::Graph;
 use crate::error::EngineError;
 use crate::isa::Isa;
 use crate::kernel::Inputs;
+use crate::options::Options;
 use crate::pack::{LANES, Pack, pack, unpack};
 use crate::plan::{Memory, Plan};
 
@@ -20,13 +21,22 @@ pub struct Executor {
 impl Executor {
     /// Prepares a graph.
     pub fn new(graph: &Graph) -> Result<Executor, EngineError> {
-        Executor::with_isa(graph, Isa::detect())
+        Executor::with_options(graph, Options::default())
     }
 
     /// Prepares a graph for an instruction set that [`Isa::available`] lists.
     pub fn with_isa(graph: &Graph, isa: Isa) -> Result<Executor, EngineError> {
+        let options = Options {
+            isa,
+            ..Options::default()
+        };
+        Executor::with_options(graph, options)
+    }
+
+    /// Prepares a graph to be run in a certain way.
+    pub fn with_options(graph: &Graph, options: Options) -> Result<Executor, EngineError> {
         Ok(Executor {
-            plan: Arc::new(Plan::new(graph, isa)?),
+            plan: Arc::new(Plan::new(graph, options)?),
         })
     }
 
@@ -38,6 +48,11 @@ impl Executor {
     /// Numbers in each output of the graph.
     pub fn output_lens(&self) -> impl Iterator<Item = usize> {
         self.plan.outputs.iter().map(|port| port.len)
+    }
+
+    /// What each step of a run computes: operator and name of a node.
+    pub fn steps(&self) -> impl Iterator<Item = &str> {
+        self.plan.steps.iter().map(|step| step.name.as_str())
     }
 
     /// Bytes that a [`Worker`] allocates.
@@ -75,12 +90,23 @@ impl Worker {
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
     ) -> Result<(), EngineError> {
+        self.run_timed(count, inputs, outputs, |_| {})
+    }
+
+    /// As [`Worker::run`]; `done` is called after each of the [`Executor::steps`] with its number.
+    pub fn run_timed(
+        &mut self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        mut done: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
         self.check(count, inputs, outputs)?;
         let Memory { values, scratch } = &mut self.memory;
         for (place, samples) in self.plan.inputs.iter().zip(inputs) {
             pack(samples, place.len, &mut values[place.range()]);
         }
-        for step in &self.plan.steps {
+        for (number, step) in self.plan.steps.iter().enumerate() {
             let Range { start, end } = step.output.range();
             let (before, rest) = values.split_at_mut(start);
             let (output, after) = rest.split_at_mut(end - start);
@@ -91,6 +117,7 @@ impl Worker {
             };
             let scratch = &mut scratch[..step.kernel.scratch()];
             step.kernel.run(&inputs, scratch, output);
+            done(number);
         }
         for (place, samples) in self.plan.outputs.iter().zip(outputs) {
             unpack(&values[place.range()], place.len, samples);

@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use npcov_graph::op::Unary;
 use npcov_graph::{Graph, Node, NodeError, NodeErrorKind, Op, OpError, ValueId};
 
-use crate::isa::Isa;
 use crate::kernel::{Context, Kernel, Prepared, SharedWeights, Tail};
 use crate::op::elementwise::{Chain, MAX_STEPS, is_elementwise};
 use crate::op::{self, conv, matmul};
+use crate::options::Options;
 use crate::tile::Finish;
 
 /// Nodes that are computed by one kernel; positions in the graph, ascending. The last one's output
@@ -45,7 +45,7 @@ pub(crate) struct PreparedUnit {
 }
 
 /// Groups the nodes of a graph. Reshapes are no nodes to the engine and are left out.
-pub(crate) fn units(graph: &Graph, isa: Isa) -> Vec<Unit> {
+pub(crate) fn units(graph: &Graph, options: Options) -> Vec<Unit> {
     let consumers = graph.consumers();
     let outputs: HashSet<ValueId> = graph.outputs().iter().copied().collect();
     // A value that only the next node sees can disappear into a unit.
@@ -59,7 +59,7 @@ pub(crate) fn units(graph: &Graph, isa: Isa) -> Vec<Unit> {
         }
         let mut unit = Unit {
             nodes: vec![position],
-            kind: kind_of(graph, node, isa),
+            kind: kind_of(graph, node, options),
         };
         let absorbable: Vec<(ValueId, usize)> = node
             .inputs
@@ -95,11 +95,11 @@ pub(crate) fn units(graph: &Graph, isa: Isa) -> Vec<Unit> {
     units.into_iter().flatten().collect()
 }
 
-fn kind_of(graph: &Graph, node: &Node, isa: Isa) -> Kind {
+fn kind_of(graph: &Graph, node: &Node, options: Options) -> Kind {
     let cx = Context {
         graph,
         node,
-        isa,
+        options,
         shared: &SharedWeights::default(),
     };
     let product = match &node.op {
@@ -150,6 +150,12 @@ impl Unit {
         graph.nodes()[self.last()].output
     }
 
+    /// Operator and name of the first node.
+    pub(crate) fn name(&self, graph: &Graph) -> String {
+        let node = &graph.nodes()[self.nodes[0]];
+        format!("{} `{}`", node.op.name(), node.name)
+    }
+
     /// The position of the last node: where the unit stands among the others.
     pub(crate) fn last(&self) -> usize {
         self.nodes[self.nodes.len() - 1]
@@ -159,11 +165,11 @@ impl Unit {
     pub(crate) fn prepare(
         &self,
         graph: &Graph,
-        isa: Isa,
+        options: Options,
         shared: &SharedWeights,
     ) -> Result<PreparedUnit, NodeError> {
         let node = &graph.nodes()[self.nodes[0]];
-        self.kernel(graph, node, isa, shared)
+        self.kernel(graph, node, options, shared)
             .map_err(|error| NodeError {
                 node: node.name.clone(),
                 op_type: node.op.name().to_owned(),
@@ -175,13 +181,13 @@ impl Unit {
         &self,
         graph: &Graph,
         node: &Node,
-        isa: Isa,
+        options: Options,
         shared: &SharedWeights,
     ) -> Result<PreparedUnit, OpError> {
         let cx = Context {
             graph,
             node,
-            isa,
+            options,
             shared,
         };
         let (prepared, addend): (Prepared, Option<ValueId>) = match self.kind {
@@ -263,7 +269,10 @@ mod tests {
     }
 
     fn unit_sizes(graph: &Graph) -> Vec<usize> {
-        let units = units(&npcov_graph::fold_batch_norm(graph).unwrap(), Isa::detect());
+        let units = units(
+            &npcov_graph::fold_batch_norm(graph).unwrap(),
+            Options::default(),
+        );
         units.iter().map(|u| u.nodes.len()).collect()
     }
 

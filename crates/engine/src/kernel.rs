@@ -7,6 +7,7 @@ use std::sync::Arc;
 use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
 
 use crate::isa::Isa;
+use crate::options::{Kernels, Options};
 use crate::pack::Pack;
 use crate::plan::Place;
 use crate::tile::{Finish, Weights};
@@ -68,11 +69,21 @@ pub(crate) type SharedWeights = RefCell<HashMap<(ValueId, bool, u32), Arc<Weight
 pub(crate) struct Context<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) node: &'a Node,
-    pub(crate) isa: Isa,
+    pub(crate) options: Options,
     pub(crate) shared: &'a SharedWeights,
 }
 
 impl<'a> Context<'a> {
+    /// The instruction set.
+    pub(crate) fn isa(&self) -> Isa {
+        self.options.isa
+    }
+
+    /// Whether convolutions may be computed by tiles.
+    pub(crate) fn winograd(&self) -> bool {
+        self.options.kernels == Kernels::Winograd
+    }
+
     /// Number of inputs.
     pub(crate) fn arity(&self) -> usize {
         self.node.inputs.len()

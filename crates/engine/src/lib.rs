@@ -48,14 +48,17 @@ mod isa;
 mod kernel;
 mod math;
 mod op;
+mod options;
 mod pack;
 mod plan;
 mod schedule;
 mod sparse;
 mod tile;
 mod vector;
+mod winograd;
 
 pub use error::EngineError;
 pub use executor::{Executor, Worker};
 pub use isa::Isa;
+pub use options::{Kernels, Options};
 pub use pack::LANES;

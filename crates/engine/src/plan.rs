@@ -11,14 +11,16 @@ use npcov_graph::{Graph, NodeError, NodeErrorKind, Op, ShapeDisplay, Tensor, Val
 use crate::arena::{Life, layout};
 use crate::error::EngineError;
 use crate::fuse::{self, PreparedUnit, Unit};
-use crate::isa::Isa;
 use crate::kernel::{Kernel, SharedWeights};
 use crate::op;
+use crate::options::Options;
 use crate::pack::Pack;
 use crate::schedule;
 
 /// A kernel and the places it works on.
 pub(crate) struct Step {
+    /// Operator and name of the node, of several that of the first.
+    pub(crate) name: String,
     pub(crate) kernel: Box<dyn Kernel>,
     pub(crate) inputs: Vec<Place>,
     /// Apart from all inputs.
@@ -57,7 +59,7 @@ pub(crate) struct Plan {
 const MAX_ELEMENTS: usize = 1 << 27;
 
 impl Plan {
-    pub(crate) fn new(graph: &Graph, isa: Isa) -> Result<Plan, EngineError> {
+    pub(crate) fn new(graph: &Graph, options: Options) -> Result<Plan, EngineError> {
         let is_large = |v: &&Value| v.constant.is_none() && v.ty.numel() > MAX_ELEMENTS;
         if let Some(value) = graph.values().iter().find(is_large) {
             return Err(EngineError::TooLarge {
@@ -77,12 +79,12 @@ impl Plan {
                     reason: NodeErrorKind::Op(error),
                 }])
             })?;
-        let units = fuse::units(&graph, isa);
+        let units = fuse::units(&graph, options);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();
         let shared = SharedWeights::default();
         for unit in &units {
-            match unit.prepare(&graph, isa, &shared) {
+            match unit.prepare(&graph, options, &shared) {
                 Ok(kernel) => kernels.push(kernel),
                 Err(error) => errors.push(error),
             }
@@ -178,6 +180,7 @@ impl<'a> Planner<'a> {
             .collect();
         let scratch = kernels.iter().map(|k| k.kernel.scratch()).max();
         let steps = units.iter().zip(kernels).map(|(unit, prepared)| Step {
+            name: unit.name(graph),
             kernel: prepared.kernel,
             inputs: prepared.reads.iter().map(place).collect(),
             output: place(&unit.output(graph)),
@@ -245,7 +248,7 @@ mod tests {
             x = transpose(&mut graph, x);
         }
         graph.set_outputs(vec![x]);
-        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        let plan = Plan::new(&graph, Options::default()).unwrap();
         assert_eq!(plan.steps.len(), 10);
         assert_eq!(plan.memory, 48);
     }
@@ -258,7 +261,7 @@ mod tests {
         let b = transpose(&mut graph, a);
         let c = transpose(&mut graph, b);
         graph.set_outputs(vec![a, c]);
-        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        let plan = Plan::new(&graph, Options::default()).unwrap();
         let written: Vec<Place> = plan.steps.iter().map(|s| s.output).collect();
         assert!(!written[1..].contains(&written[0]), "{written:?}");
     }
@@ -270,7 +273,7 @@ mod tests {
         let r = graph.push("r", Op::Reshape(vec![24]), &[x]).unwrap();
         let y = relu(&mut graph, r);
         graph.set_outputs(vec![y]);
-        let plan = Plan::new(&graph, Isa::detect()).unwrap();
+        let plan = Plan::new(&graph, Options::default()).unwrap();
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.steps[0].inputs, plan.inputs);
     }
@@ -281,7 +284,10 @@ mod tests {
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 1 << 20, 1 << 20]));
         let y = relu(&mut graph, x);
         graph.set_outputs(vec![y]);
-        let error = Plan::new(&graph, Isa::detect()).err().unwrap().to_string();
+        let error = Plan::new(&graph, Options::default())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.contains("`x`") && error.contains("1x1048576x1048576"),
             "{error}"
@@ -303,7 +309,10 @@ mod tests {
             x = graph.push(name, op, &[x, w]).unwrap();
         }
         graph.set_outputs(vec![x]);
-        let error = Plan::new(&graph, Isa::detect()).err().unwrap().to_string();
+        let error = Plan::new(&graph, Options::default())
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.contains("`first`") && error.contains("`second`"),
             "{error}"

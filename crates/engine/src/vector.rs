@@ -83,6 +83,16 @@ pub(crate) mod plain {
     }
 
     #[inline(always)]
+    pub(crate) fn sub(a: Vector, b: Vector) -> Vector {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    pub(crate) fn mul(a: Vector, b: Vector) -> Vector {
+        zip(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
     pub(crate) fn max(x: Vector, low: Vector) -> Vector {
         zip(x, low, |x, low| if low > x { low } else { x })
     }

@@ -5,11 +5,13 @@ use std::ops::Range;
 use npcov_graph::OpError;
 use npcov_graph::op::{Conv, Window};
 
+use super::conv_winograd::ConvWinograd;
 use super::depthwise;
 use super::pixel_major::to_pixel_major;
 use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
 use crate::pack::Pack;
 use crate::tile::{Finish, Init, Taps, Target, Weights};
+use crate::winograd::{self, Tiling};
 
 /// Weights up to this many bytes stay in the second-level cache; larger ones are used for several
 /// positions before the next block of channels is fetched.
@@ -137,6 +139,23 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         let kernel = depthwise::Depthwise::new(x, y, taps, &window, weights, bias, tail);
         return Ok(Prepared::new(kernel, reads));
     }
+    // Weights of one sign make a part of a sum, of which a rule may ask whether it is nothing; by
+    // tiles, nothing is seldom exactly zero.
+    let one_sign = weights.iter().all(|&w| w >= 0.0) || weights.iter().all(|&w| w <= 0.0);
+    if op.groups == 1
+        && cx.winograd()
+        && !one_sign
+        && let Some(tiling) = Tiling::new(&op.window, &cx.shape(0)[2..], &cx.output()[2..])
+        && tiling.cost(inputs, outputs) < tiling.direct_cost(&op.window, inputs, outputs)
+    {
+        let taps = |m: usize, c: usize| {
+            let at = (m * inputs + c) * 9;
+            std::array::from_fn(|tap| weights[at + tap])
+        };
+        let weights = winograd::matrices(cx.isa(), outputs, inputs, taps);
+        let kernel = ConvWinograd::new(cx.isa(), tiling, weights, bias, tail);
+        return Ok(Prepared::new(kernel, reads));
+    }
     let kernel: usize = window.kernel.iter().product();
     // From [out, in, taps] to the order in which tiles walk: taps, then input channels.
     let weight = |g: usize| {
@@ -147,7 +166,7 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         }
     };
     let groups = (0..op.groups)
-        .map(|g| Weights::new(cx.isa, outputs, kernel * inputs, weight(g)))
+        .map(|g| Weights::new(cx.isa(), outputs, kernel * inputs, weight(g)))
         .collect();
     let bytes = size_of_val(weights.as_slice()) / op.groups;
     let share = bytes > CACHED_WEIGHTS && window.kernel[0] == 1;
@@ -458,30 +477,83 @@ mod tests {
         },
     ];
 
-    #[test]
-    fn convolutions_agree_with_the_definition() {
-        for case in CASES {
-            let op = Conv {
-                window: Window {
-                    kernel: case.w[2..].to_vec(),
-                    strides: case.strides.to_vec(),
-                    dilations: case.dilations.to_vec(),
-                    pads_begin: case.begin.to_vec(),
-                    pads_end: case.end.to_vec(),
-                },
-                groups: case.groups,
-            };
+    /// Whole tiles and parts, several groups of them, pads on one side, several images.
+    const TILED: [Case; 4] = [
+        Case {
+            x: &[1, 20, 4, 4],
+            w: &[24, 20, 3, 3],
+            ..PLAIN
+        },
+        Case {
+            x: &[2, 18, 9, 9],
+            w: &[23, 18, 3, 3],
+            begin: &[0, 2],
+            end: &[1, 0],
+            ..PLAIN
+        },
+        Case {
+            x: &[1, 16, 10, 30],
+            w: &[13, 16, 3, 3],
+            begin: &[0, 0],
+            end: &[0, 0],
+            ..PLAIN
+        },
+        Case {
+            x: &[1, 16, 8, 8],
+            w: &[16, 16, 3, 3],
+            begin: &[4, 1],
+            end: &[0, 1],
+            ..PLAIN
+        },
+    ];
+
+    fn conv(case: &Case) -> Conv {
+        Conv {
+            window: Window {
+                kernel: case.w[2..].to_vec(),
+                strides: case.strides.to_vec(),
+                dilations: case.dilations.to_vec(),
+                pads_begin: case.begin.to_vec(),
+                pads_end: case.end.to_vec(),
+            },
+            groups: case.groups,
+        }
+    }
+
+    fn check_cases(cases: &[Case], tolerance: f64) {
+        for case in cases {
+            let op = conv(case);
             let inputs = [
                 Input::varying(case.x),
                 Input::constant(case.w),
                 Input::constant(&case.w[..1]),
             ];
             for arity in [2, 3] {
-                check(Op::Conv(op.clone()), &inputs[..arity], 1e-6, |values| {
-                    naive(&op, case.x, case.w, values)
-                });
+                check(
+                    Op::Conv(op.clone()),
+                    &inputs[..arity],
+                    tolerance,
+                    |values| naive(&op, case.x, case.w, values),
+                );
             }
         }
+    }
+
+    #[test]
+    fn convolutions_agree_with_the_definition() {
+        check_cases(&CASES, 1e-6);
+    }
+
+    #[test]
+    fn convolutions_by_tiles_agree_with_the_definition() {
+        for case in &TILED {
+            let op = conv(case);
+            let spatial = op.window.output(&case.x[2..], false).unwrap();
+            let tiling = Tiling::new(&op.window, &case.x[2..], &spatial).unwrap();
+            let (inputs, outputs) = (case.w[1], case.w[0]);
+            assert!(tiling.cost(inputs, outputs) < tiling.direct_cost(&op.window, inputs, outputs));
+        }
+        check_cases(&TILED, 1e-5);
     }
 
     /// Weights above [`CACHED_WEIGHTS`] take several positions at a time.

@@ -48,7 +48,7 @@ pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<Prepared, 
     let taps: usize = axes.iter().map(|axis| axis.kernel).product();
     // From `[input][output][tap]` to `[output][tap][input]`.
     let group = |g: usize| {
-        Weights::new(cx.isa, outputs, taps * inputs, |m, i| {
+        Weights::new(cx.isa(), outputs, taps * inputs, |m, i| {
             let (tap, c) = (i / inputs, i % inputs);
             weight[((g * inputs + c) * outputs + m) * taps + tap]
         })

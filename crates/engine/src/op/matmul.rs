@@ -149,8 +149,8 @@ fn packed(
         return Err(OpError::unsupported("the weight is no constant matrix"));
     };
     let packed = Arc::new(match transposed {
-        true => Weights::new(cx.isa, rows, cols, |m, i| factor * weights[m * cols + i]),
-        false => Weights::new(cx.isa, cols, rows, |m, i| factor * weights[i * cols + m]),
+        true => Weights::new(cx.isa(), rows, cols, |m, i| factor * weights[m * cols + i]),
+        false => Weights::new(cx.isa(), cols, rows, |m, i| factor * weights[i * cols + m]),
     });
     cx.shared.borrow_mut().insert(key, packed.clone());
     Ok(packed)

@@ -3,6 +3,7 @@
 mod arg;
 pub(crate) mod conv;
 mod conv_transpose;
+mod conv_winograd;
 mod depthwise;
 mod depthwise_transpose;
 pub(crate) mod elementwise;

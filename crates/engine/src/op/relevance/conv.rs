@@ -12,6 +12,7 @@ use npcov_graph::OpError;
 use npcov_graph::op::{Conv, ConvTranspose, Window};
 use npcov_program::LinearRelevance;
 
+use super::conv_winograd::ConvRelevanceWinograd;
 use super::factors::Factors;
 use super::signed;
 use crate::isa::vectorised;
@@ -68,7 +69,7 @@ impl Product {
             .iter()
             .map(|p| p.taps.len() * p.channels.len())
             .collect();
-        let weights = Sparse::new(cx.isa, rows, &lens, |row, piece, place| {
+        let weights = Sparse::new(cx.isa(), rows, &lens, |row, piece, place| {
             let piece: &Piece = &pieces[piece];
             let tap = piece.taps.start + place / piece.channels.len();
             let channel = piece.channels.start + place % piece.channels.len();
@@ -76,7 +77,7 @@ impl Product {
         });
         // Each position costs a multiplication, each group the fetching of a weight besides.
         let cost = |columns: usize| positions.div_ceil(columns) * (columns + 1);
-        let best = columns(cx.isa).iter().rev().min_by_key(|&&c| cost(c));
+        let best = columns(cx.isa()).iter().rev().min_by_key(|&&c| cost(c));
         Product {
             pieces,
             weights,
@@ -181,6 +182,19 @@ pub(super) fn prepare(
     let sums = factors.sums;
     let taps: usize = window.kernel.iter().product();
     let (inputs, outputs) = (x.channels, y.channels);
+    let mut bias = vec![0.0; outputs * sums];
+    if op.bias {
+        let given = cx.parameter(3, "the bias")?;
+        if given.len() != outputs {
+            return Err(OpError::unsupported("a bias for every position"));
+        }
+        for (i, b) in bias.iter_mut().enumerate() {
+            *b = factors.bias(given[i / sums], i % sums);
+        }
+    }
+    if let Some(kernel) = ConvRelevanceWinograd::new(op, conv, cx, factors, &weights, &bias) {
+        return Ok(Prepared::new(kernel, [0, 1]));
+    }
     let weight = |unit: usize, channel: usize, tap: usize| {
         let weight = weights[(unit / sums * inputs + channel / parts) * taps + tap];
         match factors.split {
@@ -206,16 +220,6 @@ pub(super) fn prepare(
         at_a_time(x.extent) / (window.strides[1] * window.strides[2]).max(1),
         |row, tap, channel| weight(channel, row, tap),
     );
-    let mut bias = vec![0.0; outputs * sums];
-    if op.bias {
-        let given = cx.parameter(3, "the bias")?;
-        if given.len() != outputs {
-            return Err(OpError::unsupported("a bias for every position"));
-        }
-        for (i, b) in bias.iter_mut().enumerate() {
-            *b = factors.bias(given[i / sums], i % sums);
-        }
-    }
     let transposed = ConvTranspose {
         window: window.clone(),
         groups: 1,

@@ -14,18 +14,26 @@ pub(super) struct Factors {
     pub(super) sums: usize,
     /// Whether contributions of both signs are summed apart.
     pub(super) split: bool,
+    /// Whether the sign of both sums together decides, besides that of each.
+    pub(super) together: bool,
 }
 
 impl Factors {
     /// The factors of a rule that [`Factors::apply`] knows.
     pub(super) fn new(rule: Rule) -> Result<Factors, OpError> {
-        let (sums, split) = match rule {
-            Rule::AlphaBeta { beta: 0.0, .. } => (1, true),
-            Rule::AlphaBeta { .. } | Rule::Gamma { .. } => (2, true),
-            Rule::Epsilon { .. } => (1, false),
+        let (sums, split, together) = match rule {
+            Rule::AlphaBeta { beta: 0.0, .. } => (1, true, false),
+            Rule::AlphaBeta { .. } => (2, true, false),
+            Rule::Gamma { .. } => (2, true, true),
+            Rule::Epsilon { .. } => (1, false, false),
             _ => return Err(OpError::unsupported(format!("the rule `{rule}`"))),
         };
-        Ok(Factors { rule, sums, split })
+        Ok(Factors {
+            rule,
+            sums,
+            split,
+            together,
+        })
     }
 
     /// A bias's share of sum number `sum`.

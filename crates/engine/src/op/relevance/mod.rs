@@ -6,6 +6,7 @@
 //! What lies between the two products stays in a few rows of working memory.
 
 mod conv;
+mod conv_winograd;
 mod dense;
 mod factors;
 
@@ -77,6 +78,7 @@ mod tests {
     use super::*;
     use crate::executor::Executor;
     use crate::isa::Isa;
+    use crate::options::{Kernels, Options};
     use crate::pack::LANES;
 
     /// Numbers of both signs with exact zeros among them: rare and dead units occur.
@@ -148,21 +150,26 @@ mod tests {
                     .collect();
                 let x = numbers(lens[0] * LANES, 1, nonnegative);
                 let r = numbers(lens[1] * LANES, 2, false);
-                let run = |graph: &Graph, isa: Isa| {
-                    let executor = Executor::with_isa(graph, isa).unwrap();
+                let run = |graph: &Graph, isa: Isa, kernels: Kernels| {
+                    let options = Options { isa, kernels };
+                    let executor = Executor::with_options(graph, options).unwrap();
                     let mut output = vec![0.0; lens[0] * LANES];
                     let mut worker = executor.worker().unwrap();
                     worker.run(LANES, &[&x, &r], &mut [&mut output]).unwrap();
                     output
                 };
-                let expected = run(&lowered, Isa::detect());
-                let scale = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-                assert!(scale > 0.0);
                 for isa in Isa::available() {
-                    for (i, (a, b)) in run(&graph, isa).iter().zip(&expected).enumerate() {
+                    let expected = run(&lowered, isa, Kernels::Direct);
+                    let scale = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+                    assert!(scale > 0.0);
+                    for (i, (a, b)) in run(&graph, isa, Kernels::Winograd)
+                        .iter()
+                        .zip(&expected)
+                        .enumerate()
+                    {
                         assert!(
                             (a - b).abs() <= 2e-5 * scale,
-                            "{isa:?}, `{rule}`, bias {bias}, {linear:?}: {a} for {b} at {i}"
+                            "{isa:?}, `{rule}`, bias {bias}, {linear:?}: {a} for {b} at {i} of {scale}"
                         );
                     }
                 }
@@ -197,6 +204,20 @@ mod tests {
             let [h, w] = extent;
             let shape = [3, 2, window.kernel[0], window.kernel[1]];
             check(&conv, &[1, 2, h, w], &shape, 3);
+        }
+        // By tiles: whole ones and parts, several groups, pads on one side, one small map.
+        for (pads, extent, channels) in [
+            ([1, 1], [9, 18], [16, 12]),
+            ([2, 0], [10, 9], [12, 17]),
+            ([0, 0], [6, 6], [32, 40]),
+            ([1, 1], [4, 4], [40, 16]),
+        ] {
+            let conv = Linear::Conv(Conv {
+                window: window([3, 3], 1, 1, pads),
+                groups: 1,
+            });
+            let ([h, w], [inputs, outputs]) = (extent, channels);
+            check(&conv, &[1, inputs, h, w], &[outputs, inputs, 3, 3], outputs);
         }
         let line = Linear::Conv(Conv {
             window: Window::sized([3]),

@@ -1,0 +1,71 @@
+//! Where the time of a program goes.
+//!
+//! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd`
+//! prints the milliseconds that each step takes one thread for sixteen inputs, the best of several
+//! runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`.
+
+use std::error::Error;
+use std::time::Instant;
+
+use npcov_engine::{Executor, Kernels, LANES, Options};
+use npcov_graph::{Classifier, Model, Specialisation};
+use npcov_program::{ExplainOptions, LayerOptions, Lrp, Rules, Subject, explain, path_layers};
+
+const RUNS: usize = 8;
+
+#[allow(clippy::print_stdout, reason = "the times are its output")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [model, program, kernels] = &args[..] else {
+        return Err("usage: steps MODEL forward|RULE direct|winograd".into());
+    };
+    let kernels = match kernels.as_str() {
+        "direct" => Kernels::Direct,
+        "winograd" => Kernels::Winograd,
+        other => return Err(format!("`{other}` is not direct or winograd").into()),
+    };
+    let model = Model::read(model)?.specialise(&Specialisation::default())?;
+    let classifier = Classifier::find(&model, model.outputs()[0]);
+    let layers = path_layers(&model, &classifier, 1, &LayerOptions::default())?;
+    let graph = match program.as_str() {
+        "forward" => model,
+        rule => {
+            let rules = Rules::uniform(rule.parse()?);
+            let subject = Subject {
+                graph: &model,
+                classifier: &classifier,
+                layers: &layers,
+                batch: 1,
+            };
+            explain(&subject, &Lrp { rules }, &ExplainOptions::default())?.graph
+        }
+    };
+    let options = Options {
+        kernels,
+        ..Options::default()
+    };
+    let executor = Executor::with_options(&graph, options)?;
+    let sample: usize = executor.input_lens().sum();
+    let input: Vec<f32> = (0..LANES * sample)
+        .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
+        .collect();
+    let mut outputs: Vec<Vec<f32>> = executor
+        .output_lens()
+        .map(|len| vec![0.0; LANES * len])
+        .collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut worker = executor.worker()?;
+    let mut best = vec![f64::INFINITY; executor.steps().count()];
+    for _ in 0..RUNS {
+        let mut start = Instant::now();
+        worker.run_timed(LANES, &[&input], &mut outputs, |step| {
+            best[step] = best[step].min(start.elapsed().as_secs_f64());
+            start = Instant::now();
+        })?;
+    }
+    for (name, seconds) in executor.steps().zip(&best) {
+        println!("{:9.3}  {name}", 1e3 * seconds);
+    }
+    println!("{:9.3}", 1e3 * best.iter().sum::<f64>());
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Which kernels a graph is prepared with.
+
+use crate::isa::Isa;
+
+/// How an [`Executor`](crate::Executor) computes. With the same options and shapes the same kernels
+/// are chosen, whatever the machine's mood: results are the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The instruction set, one that [`Isa::available`] lists.
+    pub isa: Isa,
+    /// How convolutions are computed.
+    pub kernels: Kernels,
+}
+
+impl Default for Options {
+    /// The best instruction set of this CPU, the fastest kernels.
+    fn default() -> Options {
+        Options {
+            isa: Isa::detect(),
+            kernels: Kernels::default(),
+        }
+    }
+}
+
+/// How convolutions are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Product by product, as they are defined.
+    Direct,
+    /// With Winograd's `F(4x4, 3x3)` where it takes less work: 3x3 taps, stride 1. Results differ in
+    /// the last digits.
+    #[default]
+    Winograd,
+}
+
+impl Kernels {
+    /// The name that results are recorded with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernels::Direct => "direct",
+            Kernels::Winograd => "winograd",
+        }
+    }
+}

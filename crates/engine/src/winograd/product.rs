@@ -1,0 +1,400 @@
+//! The products of transformed weights with transformed tiles.
+//!
+//! For each point there is a matrix of weights, `rows x columns`, and the packs of a few tiles side
+//! by side. Weights lie in panels of [`PANEL`] rows: column by column, in each the rows. Both
+//! directions read the same panels: forwards a panel makes [`PANEL`] sums and walks over columns;
+//! transposed, [`PANEL`] columns make sums and the walk goes over panels and their rows. So
+//! either way whole cache lines are used.
+//!
+//! Every sum is one chain of fused multiply-adds in the order of columns or rows, for every number of
+//! tiles and vector width: the same bits on all CPUs with FMA.
+
+#![allow(unsafe_code)]
+
+use crate::isa::Isa;
+use crate::pack::Pack;
+
+/// Rows of a panel; rows and columns are filled up to a multiple of it with zeros.
+pub(crate) const PANEL: usize = 8;
+
+/// Matrices of weights, one for each point.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrices {
+    isa: Isa,
+    rows: usize,
+    columns: usize,
+    data: Vec<f32>,
+}
+
+impl Matrices {
+    /// `weight(row, column)` gives a weight at all points.
+    pub(super) fn new<const POINTS: usize>(
+        isa: Isa,
+        rows: usize,
+        columns: usize,
+        weight: impl Fn(usize, usize) -> [f64; POINTS],
+    ) -> Matrices {
+        let mut matrices = Matrices {
+            isa,
+            rows,
+            columns,
+            data: Vec::new(),
+        };
+        let each = matrices.row_packs() * matrices.column_packs();
+        matrices.data = vec![0.0; POINTS * each];
+        for row in 0..rows {
+            for column in 0..columns {
+                let panel = row / PANEL * matrices.column_packs();
+                let at = (panel + column) * PANEL + row % PANEL;
+                for (point, value) in weight(row, column).into_iter().enumerate() {
+                    matrices.data[point * each + at] = value as f32;
+                }
+            }
+        }
+        matrices
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Rows, filled up.
+    pub(crate) fn row_packs(&self) -> usize {
+        self.rows.next_multiple_of(PANEL)
+    }
+
+    /// Columns, filled up.
+    pub(crate) fn column_packs(&self) -> usize {
+        self.columns.next_multiple_of(PANEL)
+    }
+
+    fn matrix(&self, point: usize) -> &[f32] {
+        let each = self.row_packs() * self.column_packs();
+        &self.data[point * each..(point + 1) * each]
+    }
+
+    /// `y[row][tile] = sum over columns of w[row][column] * x[column][tile]`.
+    ///
+    /// # Panics
+    /// When the point does not exist or a slice is too short; `y` has all of [`Matrices::row_packs`].
+    pub(crate) fn forward(&self, point: usize, tiles: usize, x: &[Pack], y: &mut [Pack]) {
+        let weights = self.matrix(point);
+        assert!(x.len() >= self.columns * tiles && y.len() >= self.row_packs() * tiles);
+        // SAFETY: the assertion above and the size of a matrix are exactly the bounds that the
+        // kernels rely on; `Matrices` are only made for an instruction set that was detected.
+        unsafe {
+            match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2::forward(self, weights, tiles, x, y),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => avx512::forward(self, weights, tiles, x, y),
+                _ => portable::forward(self, weights, tiles, x, y),
+            }
+        }
+    }
+
+    /// `y[column][tile] = sum over rows of w[row][column] * x[row][tile]`.
+    ///
+    /// # Panics
+    /// When the point does not exist or a slice is too short; `y` has all of
+    /// [`Matrices::column_packs`].
+    pub(crate) fn transposed(&self, point: usize, tiles: usize, x: &[Pack], y: &mut [Pack]) {
+        let weights = self.matrix(point);
+        assert!(x.len() >= self.rows * tiles && y.len() >= self.column_packs() * tiles);
+        // SAFETY: as in `forward`.
+        unsafe {
+            match self.isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => avx2::transposed(self, weights, tiles, x, y),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => avx512::transposed(self, weights, tiles, x, y),
+                _ => portable::transposed(self, weights, tiles, x, y),
+            }
+        }
+    }
+}
+
+/// A kernel for one vector type: the same text for every instruction set. `height` sums are made at
+/// a time for each of the given numbers of tiles, as many as leave registers for the operands.
+macro_rules! kernel {
+    (
+        $isa:ident, $(#[$feature:meta])*, vector: $vector:ty, vectors: $n:expr, height: $height:literal,
+        widths: [$($width:literal)*], zero: $zero:expr, splat: $splat:expr, load: $load:expr,
+        store: $store:expr, fma: $fma:expr, use $import:path
+    ) => {
+        mod $isa {
+            use super::{Matrices, PANEL};
+            use crate::pack::{LANES, Pack};
+            use $import::*;
+
+            /// Number of vectors that make a pack.
+            const N: usize = $n;
+
+            /// # Safety
+            /// The instruction set must be present and all positions inside of the slices.
+            $(#[$feature])*
+            pub(super) unsafe fn forward(
+                matrices: &Matrices, weights: &[f32], tiles: usize, x: &[Pack], y: &mut [Pack],
+            ) {
+                let columns = matrices.column_packs();
+                // SAFETY: the caller's.
+                unsafe {
+                    for first in (0..matrices.row_packs()).step_by($height) {
+                        let panel = first / PANEL * columns * PANEL + first % PANEL;
+                        let weights = weights.as_ptr().add(panel);
+                        let mut tile = 0;
+                        while tile < tiles {
+                            let x = x.as_ptr().add(tile);
+                            let y = y.as_mut_ptr().add(first * tiles + tile);
+                            match width(tiles - tile) {
+                                $($width => rows::<$width>(
+                                    weights, matrices.columns, tiles, x, y,
+                                ),)*
+                                _ => unreachable!("there is a kernel for each width"),
+                            }
+                            tile += width(tiles - tile);
+                        }
+                    }
+                }
+            }
+
+            /// # Safety
+            /// As [`forward`].
+            $(#[$feature])*
+            pub(super) unsafe fn transposed(
+                matrices: &Matrices, weights: &[f32], tiles: usize, x: &[Pack], y: &mut [Pack],
+            ) {
+                // SAFETY: the caller's.
+                unsafe {
+                    for first in (0..matrices.column_packs()).step_by($height) {
+                        let weights = weights.as_ptr().add(first * PANEL);
+                        let mut tile = 0;
+                        while tile < tiles {
+                            let x = x.as_ptr().add(tile);
+                            let y = y.as_mut_ptr().add(first * tiles + tile);
+                            match width(tiles - tile) {
+                                $($width => columns::<$width>(
+                                    weights, matrices.column_packs() * PANEL, matrices.rows,
+                                    tiles, x, y,
+                                ),)*
+                                _ => unreachable!("there is a kernel for each width"),
+                            }
+                            tile += width(tiles - tile);
+                        }
+                    }
+                }
+            }
+
+            /// How many of the remaining tiles are taken at a time: the most, but rather two and two
+            /// than three and one.
+            fn width(remaining: usize) -> usize {
+                let widths = [$($width),*];
+                let largest = widths[widths.len() - 1];
+                match remaining {
+                    4 if largest == 3 => 2,
+                    _ => remaining.min(largest),
+                }
+            }
+
+            /// # Safety
+            /// As [`forward`].
+            $(#[$feature])*
+            #[inline(never)]
+            unsafe fn rows<const T: usize>(
+                mut weights: *const f32, columns: usize, tiles: usize, x: *const Pack,
+                y: *mut Pack,
+            ) {
+                // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
+                // `N` vectors of `LANES / N` floats.
+                unsafe {
+                    let mut sums = [[[$zero; N]; T]; $height];
+                    let mut x = x.cast::<f32>();
+                    for _ in 0..columns {
+                        let mut lanes = [[$zero; N]; T];
+                        for t in 0..T {
+                            for v in 0..N {
+                                lanes[t][v] = $load(x.add(t * LANES + v * (LANES / N)));
+                            }
+                        }
+                        for m in 0..$height {
+                            let weight = $splat(*weights.add(m));
+                            for t in 0..T {
+                                for v in 0..N {
+                                    sums[m][t][v] = $fma(weight, lanes[t][v], sums[m][t][v]);
+                                }
+                            }
+                        }
+                        weights = weights.add(PANEL);
+                        x = x.add(tiles * LANES);
+                    }
+                    put(&sums, tiles, y);
+                }
+            }
+
+            /// # Safety
+            /// As [`forward`].
+            $(#[$feature])*
+            #[inline(never)]
+            unsafe fn columns<const T: usize>(
+                mut weights: *const f32, panel: usize, rows: usize, tiles: usize,
+                x: *const Pack, y: *mut Pack,
+            ) {
+                // SAFETY: as in `rows`.
+                unsafe {
+                    let mut sums = [[[$zero; N]; T]; $height];
+                    let mut x = x.cast::<f32>();
+                    let mut left = rows;
+                    while left > 0 {
+                        for row in 0..left.min(PANEL) {
+                            let mut lanes = [[$zero; N]; T];
+                            for t in 0..T {
+                                for v in 0..N {
+                                    lanes[t][v] = $load(x.add(t * LANES + v * (LANES / N)));
+                                }
+                            }
+                            for m in 0..$height {
+                                let weight = $splat(*weights.add(m * PANEL + row));
+                                for t in 0..T {
+                                    for v in 0..N {
+                                        sums[m][t][v] = $fma(weight, lanes[t][v], sums[m][t][v]);
+                                    }
+                                }
+                            }
+                            x = x.add(tiles * LANES);
+                        }
+                        weights = weights.wrapping_add(panel);
+                        left = left.saturating_sub(PANEL);
+                    }
+                    put(&sums, tiles, y);
+                }
+            }
+
+            /// # Safety
+            /// As [`forward`].
+            $(#[$feature])*
+            #[inline]
+            unsafe fn put<const T: usize>(
+                sums: &[[[$vector; N]; T]; $height], tiles: usize, y: *mut Pack,
+            ) {
+                // SAFETY: as in `rows`.
+                unsafe {
+                    for m in 0..$height {
+                        let y = y.add(m * tiles).cast::<f32>();
+                        for t in 0..T {
+                            for v in 0..N {
+                                $store(y.add(t * LANES + v * (LANES / N)), sums[m][t][v]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+kernel! {
+    avx2, #[target_feature(enable = "avx2,fma")], vector: __m256, vectors: 2, height: 4,
+    widths: [1], zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
+    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, use crate::vector::x86
+}
+
+#[cfg(target_arch = "x86_64")]
+kernel! {
+    avx512, #[target_feature(enable = "avx512f")], vector: __m512, vectors: 1, height: 8,
+    widths: [1 2 3], zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
+    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::vector::x86
+}
+
+kernel! {
+    portable, , vector: [f32; LANES], vectors: 1, height: 2,
+    widths: [1], zero: [0.0f32; LANES], splat: splat, load: load,
+    store: store, fma: fma, use crate::vector::plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::LANES;
+
+    fn number(i: usize) -> f32 {
+        ((i * 7919 % 1013) as f32 - 500.0) / 100.0
+    }
+
+    fn packs(n: usize) -> Vec<Pack> {
+        (0..n)
+            .map(|i| Pack(std::array::from_fn(|l| number(i * LANES + l + 3))))
+            .collect()
+    }
+
+    /// The product as it is defined, in f64.
+    fn naive(
+        weight: impl Fn(usize, usize) -> f32,
+        (rows, columns): (usize, usize),
+        tiles: usize,
+        x: &[Pack],
+    ) -> Vec<[f64; LANES]> {
+        let sum = |row: usize, tile: usize, lane: usize| {
+            let product = |column: usize| {
+                let x = x[column * tiles + tile].0[lane];
+                f64::from(weight(row, column)) * f64::from(x)
+            };
+            (0..columns).map(product).sum::<f64>()
+        };
+        (0..rows * tiles)
+            .map(|i| std::array::from_fn(|lane| sum(i / tiles, i % tiles, lane)))
+            .collect()
+    }
+
+    #[test]
+    fn every_instruction_set_and_width_agrees_with_the_definition() {
+        for (rows, columns) in [(1, 1), (8, 3), (13, 20), (24, 16)] {
+            let weight = |point: usize, row: usize, column: usize| {
+                number(point * 500 + row * columns + column)
+            };
+            for isa in Isa::available() {
+                let matrices = Matrices::new(isa, rows, columns, |row, column| {
+                    [0, 1].map(|point| f64::from(weight(point, row, column)))
+                });
+                for tiles in 1..=7 {
+                    for point in 0..2 {
+                        let same = |got: &[Pack], expected: Vec<[f64; LANES]>| {
+                            let all = got
+                                .iter()
+                                .zip(&expected)
+                                .flat_map(|(a, b)| a.0.iter().zip(b));
+                            for (&got, &expected) in all {
+                                let distance = (f64::from(got) - expected).abs();
+                                assert!(
+                                    distance < 1e-2,
+                                    "{isa:?}, {tiles} tiles: {got}, {expected}"
+                                );
+                            }
+                        };
+                        let x = packs(columns * tiles);
+                        let mut y = packs(matrices.row_packs() * tiles);
+                        matrices.forward(point, tiles, &x, &mut y);
+                        let direct = |r: usize, c: usize| weight(point, r, c);
+                        same(&y, naive(direct, (rows, columns), tiles, &x));
+                        let x = packs(rows * tiles);
+                        let mut y = packs(matrices.column_packs() * tiles);
+                        matrices.transposed(point, tiles, &x, &mut y);
+                        let transposed = |r: usize, c: usize| weight(point, c, r);
+                        same(&y, naive(transposed, (columns, rows), tiles, &x));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic]
+    fn slices_that_are_too_short_panic() {
+        let matrices = Matrices::new(Isa::Portable, 2, 2, |_, _| [1.0]);
+        matrices.forward(0, 1, &packs(2), &mut packs(PANEL - 1));
+    }
+}

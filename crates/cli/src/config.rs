@@ -108,6 +108,7 @@ impl Config {
                 select,
                 units: args.units.or(self.units).unwrap_or(false),
             },
+            kernels: args.kernels,
             ..NetworkOptions::default()
         }
     }

@@ -1,5 +1,8 @@
 //! Which kernels a graph is prepared with.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::isa::Isa;
 
 /// How an [`Executor`](crate::Executor) computes. With the same options and shapes the same kernels
@@ -40,5 +43,24 @@ impl Kernels {
             Kernels::Direct => "direct",
             Kernels::Winograd => "winograd",
         }
+    }
+}
+
+impl fmt::Display for Kernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kernels {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kernels, String> {
+        [Kernels::Direct, Kernels::Winograd]
+            .into_iter()
+            .find(|kernels| kernels.name() == name)
+            .ok_or_else(|| {
+                format!("`{name}` is no kind of kernels; there are `direct`, `winograd`")
+            })
     }
 }

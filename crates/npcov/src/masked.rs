@@ -47,7 +47,7 @@ impl<'n> MaskedNetwork<'n> {
         }
         Ok(MaskedNetwork {
             network,
-            tracer: Tracer::new(mask(&network.subject())?, network.batch())?,
+            tracer: Tracer::new(mask(&network.subject())?, network)?,
             layout: Layout::new(
                 network
                     .layers()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov_engine::{EngineError, Executor};
+use npcov_engine::{EngineError, Executor, Kernels};
 use npcov_graph::{
     Classifier, Declaration, Dim, Ending, Graph, GraphError, Model, ShapeDisplay, Specialisation,
     ValueId, fold_batch_norm,
@@ -31,6 +31,8 @@ pub struct NetworkOptions {
     /// Number of inputs that the graph takes at once. By default 1, or what the model fixes in a
     /// way that cannot be undone.
     pub batch: Option<usize>,
+    /// How convolutions are computed.
+    pub kernels: Kernels,
 }
 
 /// A classifier: its graph for one input, its logits and its path layers.
@@ -42,6 +44,7 @@ pub struct Network {
     batch_norm: BatchNorm,
     batch: usize,
     declared_batch: Option<usize>,
+    kernels: Kernels,
 }
 
 /// How far two ways to run a model may be apart, relative to the largest logit.
@@ -135,7 +138,13 @@ impl Network {
             batch_norm: options.batch_norm,
             batch,
             declared_batch,
+            kernels: options.kernels,
         })
+    }
+
+    /// How convolutions are computed.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
     }
 
     /// The graph for [`Network::batch`] inputs.
@@ -221,7 +230,7 @@ impl Network {
 
     /// A program that gives logits, activations and the given taps, ready to run.
     pub fn tracer(&self, taps: &[Tap]) -> Result<Tracer, Error> {
-        Tracer::new(trace(&self.subject(), taps)?, self.batch)
+        Tracer::new(trace(&self.subject(), taps)?, self)
     }
 
     /// A program that gives the logits and nothing else, ready to run.
@@ -230,7 +239,7 @@ impl Network {
             layers: &[],
             ..self.subject()
         };
-        Tracer::new(trace(&subject, &[])?, self.batch)
+        Tracer::new(trace(&subject, &[])?, self)
     }
 
     /// A program that gives logits and relevances, ready to run.
@@ -240,7 +249,7 @@ impl Network {
         options: &ExplainOptions,
     ) -> Result<Tracer, Error> {
         let program = explain(&self.subject(), attribution, options)?;
-        Tracer::new(program, self.batch)
+        Tracer::new(program, self)
     }
 }
 

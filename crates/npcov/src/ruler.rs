@@ -59,7 +59,9 @@ impl Ruler {
         }
         let (method, batch_norm) = Method::from_info(&record.method)
             .map_err(|reason| refused(vec![format!("method: {reason}")]))?;
-        let network = Network::new(read, &record.model.options(batch_norm))?;
+        let kernels = (record.kernels.parse())
+            .map_err(|reason| refused(vec![format!("kernels: {reason}")]))?;
+        let network = Network::new(read, &record.model.options(batch_norm, kernels))?;
         // The same model may have other layers for another version of npcov.
         let here = ExtractionRecord {
             // Where vectors are of another width, sums are the same bits.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use npcov_data::Loader;
-use npcov_engine::{Executor, LANES, Worker};
+use npcov_engine::{Executor, LANES, Options, Worker};
 use npcov_program::{Output, Program};
 
 use crate::error::Error;
-use crate::network::sample_shape;
+use crate::network::{Network, sample_shape};
 
 /// Buffers in flight for each thread: one being filled, others waiting for their turn.
 const BUFFERS_PER_THREAD: usize = 4;
@@ -38,12 +38,17 @@ pub struct Batch {
 }
 
 impl Tracer {
-    pub(crate) fn new(program: Program, batch: usize) -> Result<Tracer, Error> {
+    /// A program that was made from a network.
+    pub(crate) fn new(program: Program, network: &Network) -> Result<Tracer, Error> {
+        let options = Options {
+            kernels: network.kernels(),
+            ..Options::default()
+        };
         Ok(Tracer {
-            executor: Executor::new(&program.graph)?,
+            executor: Executor::with_options(&program.graph, options)?,
             sample_shape: sample_shape(&program.graph).to_vec(),
             outputs: program.outputs,
-            batch,
+            batch: network.batch(),
         })
     }
 

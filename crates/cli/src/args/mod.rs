@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
+use npcov::engine::Kernels;
 use npcov::program::{Preset, Selector};
 
 pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};
@@ -455,6 +456,12 @@ pub(crate) struct ModelArgs {
         hide_possible_values = true
     )]
     pub(crate) units: Option<bool>,
+
+    /// How convolutions are computed: `direct` or `winograd`
+    ///
+    /// Results differ in the last digits. For comparing the two.
+    #[arg(long, value_name = "KERNELS", default_value_t, hide = true)]
+    pub(crate) kernels: Kernels,
 }
 
 /// A dataset, and what happens to it before it enters the model.

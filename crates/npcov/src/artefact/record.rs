@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{Spec, Subject, Yardstick};
 use npcov_data::{Layout, Loader, Preprocessing};
-use npcov_engine::{Isa, LANES};
+use npcov_engine::{Isa, Kernels, LANES};
 use npcov_paths::Choices;
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ impl ModelRecord {
     }
 
     /// How the model is opened.
-    pub(crate) fn options(&self, batch_norm: BatchNorm) -> NetworkOptions {
+    pub(crate) fn options(&self, batch_norm: BatchNorm, kernels: Kernels) -> NetworkOptions {
         let selector = |record: &SelectorRecord| match record {
             SelectorRecord::Index(index) => Selector::Index(*index),
             SelectorRecord::Name(name) => Selector::Name(name.clone()),
@@ -79,6 +79,7 @@ impl ModelRecord {
             },
             batch_norm,
             batch: None,
+            kernels,
         }
     }
 }
@@ -218,6 +219,13 @@ pub struct ExtractionRecord {
     pub micro_batch: usize,
     /// Vector instructions that were used.
     pub cpu: String,
+    /// How convolutions were computed; directly, where an artefact does not say.
+    #[serde(default = "direct")]
+    pub kernels: String,
+}
+
+fn direct() -> String {
+    Kernels::Direct.name().to_owned()
 }
 
 impl ExtractionRecord {
@@ -237,6 +245,7 @@ impl ExtractionRecord {
             alpha,
             micro_batch: LANES * network.batch(),
             cpu: Isa::detect().name().to_owned(),
+            kernels: network.kernels().name().to_owned(),
         }
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Objective<'a> {
             layer,
             form,
             range: settings.range,
-            activations: Tracer::new(program, network.batch())?,
+            activations: Tracer::new(program, network)?,
             together: objective.tracer(&[term, Term::Weighted { layer }])?,
             apart: OnceCell::new(),
         });
@@ -96,7 +96,7 @@ impl<'a> Objective<'a> {
     fn tracer(&self, terms: &[Term]) -> Result<Tracer, Error> {
         let terms = terms.iter().map(|&term| (1.0, term)).collect();
         let program = gradient(&self.network.subject(), &Loss { terms })?;
-        Tracer::new(program, self.network.batch())
+        Tracer::new(program, self.network)
     }
 
     /// The gradient at the points of some positions.

@@ -11,7 +11,7 @@ use npcov_engine::{Executor, Kernels, LANES, Options};
 use npcov_graph::{Classifier, Model, Specialisation};
 use npcov_program::{ExplainOptions, LayerOptions, Lrp, Rules, Subject, explain, path_layers};
 
-const RUNS: usize = 8;
+const RUNS: usize = 30;
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn Error>> {

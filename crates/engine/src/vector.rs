@@ -8,6 +8,13 @@
 pub(crate) mod x86 {
     pub(crate) use std::arch::x86_64::*;
 
+    /// Asks for a cache line; any address will do.
+    #[inline(always)]
+    pub(crate) fn prefetch(at: *const f32) {
+        // SAFETY: a hint; nothing is read.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(crate) fn max(x: __m256, low: __m256) -> __m256 {
@@ -38,6 +45,10 @@ pub(crate) mod plain {
     use crate::pack::LANES;
 
     type Vector = [f32; LANES];
+
+    /// Asks for a cache line, where there is a portable way to.
+    #[inline(always)]
+    pub(crate) fn prefetch(_: *const f32) {}
 
     #[inline(always)]
     pub(crate) fn splat(x: f32) -> Vector {

@@ -139,14 +139,11 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<Prepare
         let kernel = depthwise::Depthwise::new(x, y, taps, &window, weights, bias, tail);
         return Ok(Prepared::new(kernel, reads));
     }
-    // Weights of one sign make a part of a sum, of which a rule may ask whether it is nothing; by
-    // tiles, nothing is seldom exactly zero.
-    let one_sign = weights.iter().all(|&w| w >= 0.0) || weights.iter().all(|&w| w <= 0.0);
     if op.groups == 1
         && cx.winograd()
-        && !one_sign
         && let Some(tiling) = Tiling::new(&op.window, &cx.shape(0)[2..], &cx.output()[2..])
         && tiling.cost(inputs, outputs) < tiling.direct_cost(&op.window, inputs, outputs)
+        && winograd::may_round(&weights)
     {
         let taps = |m: usize, c: usize| {
             let at = (m * inputs + c) * 9;

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+use super::transform::{POINTS, weights};
 use crate::isa::Isa;
 use crate::pack::Pack;
 
@@ -27,12 +28,12 @@ pub(crate) struct Matrices {
 }
 
 impl Matrices {
-    /// `weight(row, column)` gives a weight at all points.
-    pub(super) fn new<const POINTS: usize>(
+    /// Matrices of transformed weights; `taps(row, column)` are the nine of a pair of channels.
+    pub(super) fn new(
         isa: Isa,
         rows: usize,
         columns: usize,
-        weight: impl Fn(usize, usize) -> [f64; POINTS],
+        taps: impl Fn(usize, usize) -> [f32; 9],
     ) -> Matrices {
         let mut matrices = Matrices {
             isa,
@@ -42,12 +43,18 @@ impl Matrices {
         };
         let each = matrices.row_packs() * matrices.column_packs();
         matrices.data = vec![0.0; POINTS * each];
-        for row in 0..rows {
+        for first in (0..rows).step_by(PANEL) {
             for column in 0..columns {
-                let panel = row / PANEL * matrices.column_packs();
-                let at = (panel + column) * PANEL + row % PANEL;
-                for (point, value) in weight(row, column).into_iter().enumerate() {
-                    matrices.data[point * each + at] = value as f32;
+                let mut panel = [[0.0; PANEL]; 9];
+                for row in first..rows.min(first + PANEL) {
+                    for (panel, tap) in panel.iter_mut().zip(taps(row, column)) {
+                        panel[row - first] = f64::from(tap);
+                    }
+                }
+                let at = first * matrices.column_packs() + column * PANEL;
+                let to = matrices.data[at..].chunks_mut(each);
+                for (to, from) in to.zip(weights(&panel)) {
+                    to[..PANEL].copy_from_slice(&from.map(|weight| weight as f32));
                 }
             }
         }
@@ -118,21 +125,43 @@ impl Matrices {
     }
 }
 
-/// A kernel for one vector type: the same text for every instruction set. `height` sums are made at
-/// a time for each of the given numbers of tiles, as many as leave registers for the operands.
+/// How far ahead of their use weights are asked for, in floats: they come from memory, and a tile
+/// alone uses each only once.
+const AHEAD: usize = 512;
+
+/// Panels that weights are asked for ahead of their use by the transposed product.
+const PANELS_AHEAD: usize = 3;
+
+/// A kernel for one vector type: the same text for every instruction set. `sums` says how many sums
+/// are made at a time for each number of tiles, as many as leave registers for the operands.
 macro_rules! kernel {
     (
-        $isa:ident, $(#[$feature:meta])*, vector: $vector:ty, vectors: $n:expr, height: $height:literal,
-        widths: [$($width:literal)*], zero: $zero:expr, splat: $splat:expr, load: $load:expr,
-        store: $store:expr, fma: $fma:expr, use $import:path
+        $isa:ident, $(#[$feature:meta])*, vector: $vector:ty, vectors: $n:expr,
+        sums: [$($height:literal x $width:literal)*], widest: $widest:literal,
+        zero: $zero:expr, splat: $splat:expr, load: $load:expr, store: $store:expr, fma: $fma:expr,
+        prefetch: $prefetch:expr, use $import:path
     ) => {
         mod $isa {
-            use super::{Matrices, PANEL};
+            use super::{AHEAD, Matrices, PANEL, PANELS_AHEAD};
             use crate::pack::{LANES, Pack};
             use $import::*;
 
             /// Number of vectors that make a pack.
             const N: usize = $n;
+
+            /// How many sums are made for each of how many tiles, where so many remain: the most
+            /// tiles, but rather two and two than three and one.
+            fn extent(sums: usize, tiles: usize) -> (usize, usize) {
+                let width = match tiles {
+                    4 if $widest == 3 => 2,
+                    _ => tiles.min($widest),
+                };
+                let height = match width {
+                    $($width => $height,)*
+                    _ => PANEL,
+                };
+                (height.min(sums), width)
+            }
 
             /// # Safety
             /// The instruction set must be present and all positions inside of the slices.
@@ -140,25 +169,30 @@ macro_rules! kernel {
             pub(super) unsafe fn forward(
                 matrices: &Matrices, weights: &[f32], tiles: usize, x: &[Pack], y: &mut [Pack],
             ) {
-                let columns = matrices.column_packs();
-                // SAFETY: the caller's.
-                unsafe {
-                    for first in (0..matrices.row_packs()).step_by($height) {
-                        let panel = first / PANEL * columns * PANEL + first % PANEL;
-                        let weights = weights.as_ptr().add(panel);
-                        let mut tile = 0;
-                        while tile < tiles {
+                let panel = matrices.column_packs() * PANEL;
+                let rows = matrices.row_packs();
+                let mut tile = 0;
+                while tile < tiles {
+                    let mut first = 0;
+                    while first < rows {
+                        let (height, width) = extent(rows - first, tiles - tile);
+                        // SAFETY: the caller's.
+                        unsafe {
+                            let weights = weights.as_ptr().add(first / PANEL * panel + first % PANEL);
                             let x = x.as_ptr().add(tile);
                             let y = y.as_mut_ptr().add(first * tiles + tile);
-                            match width(tiles - tile) {
-                                $($width => rows::<$width>(
-                                    weights, matrices.columns, tiles, x, y,
+                            match (height, width) {
+                                $(($height, $width) => sums::<$height, $width>(
+                                    weights, panel, matrices.columns, tiles, x, y,
                                 ),)*
-                                _ => unreachable!("there is a kernel for each width"),
+                                _ => sums::<PANEL, 1>(
+                                    weights, panel, matrices.columns, tiles, x, y,
+                                ),
                             }
-                            tile += width(tiles - tile);
                         }
+                        first += height;
                     }
+                    tile += extent(rows, tiles - tile).1;
                 }
             }
 
@@ -168,50 +202,47 @@ macro_rules! kernel {
             pub(super) unsafe fn transposed(
                 matrices: &Matrices, weights: &[f32], tiles: usize, x: &[Pack], y: &mut [Pack],
             ) {
-                // SAFETY: the caller's.
-                unsafe {
-                    for first in (0..matrices.column_packs()).step_by($height) {
-                        let weights = weights.as_ptr().add(first * PANEL);
-                        let mut tile = 0;
-                        while tile < tiles {
+                let panel = matrices.column_packs() * PANEL;
+                let columns = matrices.column_packs();
+                let mut tile = 0;
+                while tile < tiles {
+                    let mut first = 0;
+                    while first < columns {
+                        let (height, width) = extent(columns - first, tiles - tile);
+                        // SAFETY: the caller's.
+                        unsafe {
+                            let weights = weights.as_ptr().add(first * PANEL);
                             let x = x.as_ptr().add(tile);
                             let y = y.as_mut_ptr().add(first * tiles + tile);
-                            match width(tiles - tile) {
-                                $($width => columns::<$width>(
-                                    weights, matrices.column_packs() * PANEL, matrices.rows,
-                                    tiles, x, y,
+                            match (height, width) {
+                                $(($height, $width) => transposed_sums::<$height, $width>(
+                                    weights, panel, matrices.rows, tiles, x, y,
                                 ),)*
-                                _ => unreachable!("there is a kernel for each width"),
+                                _ => transposed_sums::<PANEL, 1>(
+                                    weights, panel, matrices.rows, tiles, x, y,
+                                ),
                             }
-                            tile += width(tiles - tile);
                         }
+                        first += height;
                     }
+                    tile += extent(columns, tiles - tile).1;
                 }
             }
 
-            /// How many of the remaining tiles are taken at a time: the most, but rather two and two
-            /// than three and one.
-            fn width(remaining: usize) -> usize {
-                let widths = [$($width),*];
-                let largest = widths[widths.len() - 1];
-                match remaining {
-                    4 if largest == 3 => 2,
-                    _ => remaining.min(largest),
-                }
-            }
-
+            /// `M` rows of one or two panels, or of a part of one.
+            ///
             /// # Safety
             /// As [`forward`].
             $(#[$feature])*
             #[inline(never)]
-            unsafe fn rows<const T: usize>(
-                mut weights: *const f32, columns: usize, tiles: usize, x: *const Pack,
-                y: *mut Pack,
+            unsafe fn sums<const M: usize, const T: usize>(
+                mut weights: *const f32, panel: usize, columns: usize, tiles: usize,
+                x: *const Pack, y: *mut Pack,
             ) {
                 // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
                 // `N` vectors of `LANES / N` floats.
                 unsafe {
-                    let mut sums = [[[$zero; N]; T]; $height];
+                    let mut sums = [[[$zero; N]; T]; M];
                     let mut x = x.cast::<f32>();
                     for _ in 0..columns {
                         let mut lanes = [[$zero; N]; T];
@@ -220,8 +251,11 @@ macro_rules! kernel {
                                 lanes[t][v] = $load(x.add(t * LANES + v * (LANES / N)));
                             }
                         }
-                        for m in 0..$height {
-                            let weight = $splat(*weights.add(m));
+                        for p in 0..M.div_ceil(PANEL) {
+                            $prefetch(weights.wrapping_add(p * panel + AHEAD));
+                        }
+                        for m in 0..M {
+                            let weight = $splat(*weights.add(m / PANEL * panel + m % PANEL));
                             for t in 0..T {
                                 for v in 0..N {
                                     sums[m][t][v] = $fma(weight, lanes[t][v], sums[m][t][v]);
@@ -235,20 +269,25 @@ macro_rules! kernel {
                 }
             }
 
+            /// `M` columns.
+            ///
             /// # Safety
             /// As [`forward`].
             $(#[$feature])*
             #[inline(never)]
-            unsafe fn columns<const T: usize>(
+            unsafe fn transposed_sums<const M: usize, const T: usize>(
                 mut weights: *const f32, panel: usize, rows: usize, tiles: usize,
                 x: *const Pack, y: *mut Pack,
             ) {
-                // SAFETY: as in `rows`.
+                // SAFETY: as in `sums`.
                 unsafe {
-                    let mut sums = [[[$zero; N]; T]; $height];
+                    let mut sums = [[[$zero; N]; T]; M];
                     let mut x = x.cast::<f32>();
                     let mut left = rows;
                     while left > 0 {
+                        for line in (0..M * PANEL).step_by(LANES) {
+                            $prefetch(weights.wrapping_add(PANELS_AHEAD * panel + line));
+                        }
                         for row in 0..left.min(PANEL) {
                             let mut lanes = [[$zero; N]; T];
                             for t in 0..T {
@@ -256,7 +295,7 @@ macro_rules! kernel {
                                     lanes[t][v] = $load(x.add(t * LANES + v * (LANES / N)));
                                 }
                             }
-                            for m in 0..$height {
+                            for m in 0..M {
                                 let weight = $splat(*weights.add(m * PANEL + row));
                                 for t in 0..T {
                                     for v in 0..N {
@@ -277,12 +316,12 @@ macro_rules! kernel {
             /// As [`forward`].
             $(#[$feature])*
             #[inline]
-            unsafe fn put<const T: usize>(
-                sums: &[[[$vector; N]; T]; $height], tiles: usize, y: *mut Pack,
+            unsafe fn put<const M: usize, const T: usize>(
+                sums: &[[[$vector; N]; T]; M], tiles: usize, y: *mut Pack,
             ) {
-                // SAFETY: as in `rows`.
+                // SAFETY: as in `sums`.
                 unsafe {
-                    for m in 0..$height {
+                    for m in 0..M {
                         let y = y.add(m * tiles).cast::<f32>();
                         for t in 0..T {
                             for v in 0..N {
@@ -298,22 +337,25 @@ macro_rules! kernel {
 
 #[cfg(target_arch = "x86_64")]
 kernel! {
-    avx2, #[target_feature(enable = "avx2,fma")], vector: __m256, vectors: 2, height: 4,
-    widths: [1], zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
-    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, use crate::vector::x86
+    avx2, #[target_feature(enable = "avx2,fma")], vector: __m256, vectors: 2,
+    sums: [4 x 1], widest: 1, zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
+    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps,
+    prefetch: prefetch, use crate::vector::x86
 }
 
 #[cfg(target_arch = "x86_64")]
 kernel! {
-    avx512, #[target_feature(enable = "avx512f")], vector: __m512, vectors: 1, height: 8,
-    widths: [1 2 3], zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
-    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::vector::x86
+    avx512, #[target_feature(enable = "avx512f")], vector: __m512, vectors: 1,
+    sums: [16 x 1 8 x 2 8 x 3], widest: 3, zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
+    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps,
+    prefetch: prefetch, use crate::vector::x86
 }
 
 kernel! {
-    portable, , vector: [f32; LANES], vectors: 1, height: 2,
-    widths: [1], zero: [0.0f32; LANES], splat: splat, load: load,
-    store: store, fma: fma, use crate::vector::plain
+    portable, , vector: [f32; LANES], vectors: 1,
+    sums: [2 x 1], widest: 1, zero: [0.0f32; LANES], splat: splat, load: load,
+    store: store, fma: fma,
+    prefetch: prefetch, use crate::vector::plain
 }
 
 #[cfg(test)]
@@ -353,15 +395,17 @@ mod tests {
     #[test]
     fn every_instruction_set_and_width_agrees_with_the_definition() {
         for (rows, columns) in [(1, 1), (8, 3), (13, 20), (24, 16)] {
+            let taps = |row: usize, column: usize| {
+                std::array::from_fn(|tap| number((row * columns + column) * 9 + tap))
+            };
             let weight = |point: usize, row: usize, column: usize| {
-                number(point * 500 + row * columns + column)
+                let taps: [f32; 9] = taps(row, column);
+                weights(&taps.map(|tap| [f64::from(tap)]))[point][0] as f32
             };
             for isa in Isa::available() {
-                let matrices = Matrices::new(isa, rows, columns, |row, column| {
-                    [0, 1].map(|point| f64::from(weight(point, row, column)))
-                });
+                let matrices = Matrices::new(isa, rows, columns, taps);
                 for tiles in 1..=7 {
-                    for point in 0..2 {
+                    for point in [0, 8, 35] {
                         let same = |got: &[Pack], expected: Vec<[f64; LANES]>| {
                             let all = got
                                 .iter()
@@ -394,7 +438,7 @@ mod tests {
     #[test]
     #[should_panic]
     fn slices_that_are_too_short_panic() {
-        let matrices = Matrices::new(Isa::Portable, 2, 2, |_, _| [1.0]);
+        let matrices = Matrices::new(Isa::Portable, 2, 2, |_, _| [1.0; 9]);
         matrices.forward(0, 1, &packs(2), &mut packs(PANEL - 1));
     }
 }

@@ -39,9 +39,10 @@ const B: f32 = 1.5;
 const A2: f32 = A * A;
 const B2: f32 = B * B;
 
-/// `G g Gt` for the nine taps of one pair of channels, the way that all transformed arrays are
-/// ordered: by point of the rows, then of the columns.
-pub(super) fn weights(taps: &[f64; 9]) -> [f64; POINTS] {
+/// `G g Gt` for the nine taps of some pairs of channels at once; the points are ordered as in all
+/// transformed arrays, by point of the rows, then of the columns.
+#[inline(always)]
+pub(super) fn weights<const N: usize>(taps: &[[f64; N]; 9]) -> [[f64; N]; POINTS] {
     let (a, b) = (f64::from(A), f64::from(B));
     let (a2, b2) = (a * a, b * b);
     let at = |point: f64, scale: f64| [1.0 / scale, point / scale, point * point / scale];
@@ -54,11 +55,23 @@ pub(super) fn weights(taps: &[f64; 9]) -> [f64; POINTS] {
         at(-b, of_b),
         [0.0, 0.0, 1.0],
     ];
-    std::array::from_fn(|point| {
-        let (row, col) = (&g[point / SEEN], &g[point % SEEN]);
-        let product = |i: usize| row[i / 3] * taps[i] * col[i % 3];
-        (0..9).map(product).sum()
-    })
+    let sum = |g: &[f64; 3], x: [&[f64; N]; 3]| -> [f64; N] {
+        std::array::from_fn(|i| g[0] * x[0][i] + g[1] * x[1][i] + g[2] * x[2][i])
+    };
+    let mut half = [[[0.0; N]; 3]; SEEN];
+    let mut all = [[0.0; N]; POINTS];
+    for (row, g) in g.iter().enumerate() {
+        for col in 0..3 {
+            half[row][col] = sum(g, [&taps[col], &taps[3 + col], &taps[6 + col]]);
+        }
+    }
+    for row in 0..SEEN {
+        let [x, y, z] = &half[row];
+        for (col, g) in g.iter().enumerate() {
+            all[row * SEEN + col] = sum(g, [x, y, z]);
+        }
+    }
+    all
 }
 
 /// `Bt d B` of the six by six packs whose rows stand `stride` apart in `x`; point `p` of the result
@@ -408,7 +421,11 @@ mod tests {
         for isa in Isa::available() {
             let mut v = packs(POINTS * spread, 2);
             input(isa, &x, stride, &mut v, spread);
-            for (v, w) in v.iter_mut().step_by(spread).zip(weights(&taps)) {
+            for (v, [w]) in v
+                .iter_mut()
+                .step_by(spread)
+                .zip(weights(&taps.map(|tap| [tap])))
+            {
                 *v = v.map(|v| v * w as f32);
             }
             let mut y = array(3);

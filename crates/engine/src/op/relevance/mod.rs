@@ -158,21 +158,24 @@ mod tests {
                     worker.run(LANES, &[&x, &r], &mut [&mut output]).unwrap();
                     output
                 };
+                let mut fused = Vec::new();
                 for isa in Isa::available() {
                     let expected = run(&lowered, isa, Kernels::Direct);
                     let scale = expected.iter().fold(0.0f32, |m, x| m.max(x.abs()));
                     assert!(scale > 0.0);
-                    for (i, (a, b)) in run(&graph, isa, Kernels::Winograd)
-                        .iter()
-                        .zip(&expected)
-                        .enumerate()
-                    {
+                    let output = run(&graph, isa, Kernels::Winograd);
+                    for (i, (a, b)) in output.iter().zip(&expected).enumerate() {
                         assert!(
                             (a - b).abs() <= 2e-5 * scale,
                             "{isa:?}, `{rule}`, bias {bias}, {linear:?}: {a} for {b} at {i} of {scale}"
                         );
                     }
+                    if isa != Isa::Portable {
+                        fused.push(output.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+                    }
                 }
+                // The width of vectors changes nothing.
+                assert!(fused.windows(2).all(|pair| pair[0] == pair[1]));
             }
         }
     }

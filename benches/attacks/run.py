@@ -286,6 +286,8 @@ def foolbox_cw(network, c, confidence, rate):
         stepsize=rate,
         confidence=confidence,
         initial_const=c,
+        # It would end all inputs of a batch when their sum rises, which it does at first.
+        abort_early=False,
     )
     model = foolbox.PyTorchModel(network, bounds=(0, 1), device="cpu")
 

@@ -253,6 +253,25 @@ fn cw_small(attack: CarliniWagner, rounds: usize, steps: usize) -> AttackSetting
     })
 }
 
+/// A high rate first overshoots, and the loss rises before it falls. A round that was given up after
+/// ten steps would find nothing nearer than 0.107.
+#[test]
+fn a_rise_at_first_does_not_end_a_round() {
+    let network = linear(IDENTITY);
+    let pairs = pairs(&[[0.55, 0.45]], &[0], &scale(1.0));
+    let attack = CarliniWagner {
+        learning_rate: 1.0,
+        first_factor: 0.2,
+        ..CarliniWagner::euclidean()
+    };
+    let (_, found) = run(&network, &pairs.loader, 1, &cw_small(attack, 1, 100));
+    let (distance, nearest) = (found.distances[0], 0.005f64.sqrt());
+    assert!(
+        distance >= nearest - 1e-6 && distance < 1.1 * nearest,
+        "{distance}"
+    );
+}
+
 /// Radii are in pixels whatever the model's scale, and a negative scale turns gradients around.
 #[test]
 fn attacks_see_through_preprocessing() {

@@ -11,6 +11,9 @@ use crate::network::Network;
 
 /// A loss that is larger than this part of that at the last look is not getting better.
 const PROGRESS: f64 = 0.9999;
+/// So many steps a round makes at least before its progress is judged. Adam's first steps move every
+/// pixel by the rate, further than most need to go: a loss that rises there says nothing.
+const PATIENCE: usize = 100;
 /// The factor of an input is looked for by tens up to here, above it by halves.
 const LARGE_FACTOR: f64 = 1e9;
 /// No factor is larger.
@@ -35,7 +38,8 @@ pub struct CarliniWagner {
     pub confidence: f32,
     /// How many factors `c` are tried.
     pub rounds: usize,
-    /// At most so many steps for each; ten times on the way a round ends that makes no progress.
+    /// At most so many steps for each. After every tenth of them, and 100 at least, a round ends that
+    /// makes no progress.
     pub steps: usize,
     /// The rate of Adam.
     pub learning_rate: f32,
@@ -196,7 +200,7 @@ impl<'a> Descent<'a> {
         progress: &mut dyn FnMut(usize),
     ) -> Result<Vec<bool>, Error> {
         let (seeds, steps) = (self.seeds, self.attack.steps);
-        let look = steps.div_ceil(10);
+        let look = steps.div_ceil(10).max(PATIENCE);
         let mut enough = vec![false; seeds.len()];
         let mut losses = vec![0.0; seeds.len()];
         let mut last = vec![f64::INFINITY; seeds.len()];

@@ -24,6 +24,21 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+def mobilenet():
+    """Depthwise separable blocks as in the first MobileNet, at the strides used for 32x32."""
+    layers = [nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
+    channels = 32
+    plan = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2)] + 5 * [(512, 1)]
+    for width, stride in plan + [(1024, 2), (1024, 1)]:
+        layers += [
+            nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False),
+            nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+        ]  # fmt: skip
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 10))
+
+
 # Name: network, image shape, inputs of a run (a multiple of every batch size).
 NETWORKS = {
     "vgg16": (vgg16, (3, 32, 32), 256),
@@ -31,6 +46,7 @@ NETWORKS = {
     "sadl2": (sadl2, (3, 32, 32), 1024),
     "alexnet": (alexnet, (3, 32, 32), 512),
     "resnet20": (resnet20, (3, 32, 32), 1024),
+    "mobilenet": (mobilenet, (3, 32, 32), 1024),
 }
 
 

@@ -2,6 +2,7 @@
 """Compares npcov with its peers (`make bench-peers`): the forward pass, and relevances.
 
     benches/peers/run.py [forward|relevance ...] [--threads 2] [--rounds 5] [--network NAME ...]
+        [--peer NAME ...]
 
 Every peer first tries all batch sizes, with its threads inside one batch and
 with one batch per thread, and keeps its own best setting. Then the peers take
@@ -39,9 +40,10 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--network", nargs="*", default=list(networks.NETWORKS))
+    parser.add_argument("--peer", nargs="*", help="only these besides npcov; the first of a task always")
     options = parser.parse_args()
 
-    build()
+    build(options.peer is None or {"rten", "tract"} & set(options.peer))
     folder = ROOT / "target/bench-peers"
     folder.mkdir(parents=True, exist_ok=True)
     for task in options.task:
@@ -49,6 +51,9 @@ def main():
         print("| network | program | ms per image | ratio | setting |")
         print("|---|---|---|---|---|")
         for name in options.network:
+            # The relevance written by hand knows no groups.
+            if task == "relevance" and name == "mobilenet":
+                continue
             model = folder / f"{name}.onnx"
             networks.export(name, model)
             # Relevances take a few times as long.
@@ -58,9 +63,10 @@ def main():
         print()
 
 
-def build():
-    manifest = HERE / "Cargo.toml"
-    cargo("build", "--release", "--manifest-path", manifest, "--target-dir", HERE / "target")
+def build(all_peers):
+    if all_peers:
+        manifest = HERE / "Cargo.toml"
+        cargo("build", "--release", "--manifest-path", manifest, "--target-dir", HERE / "target")
     cargo("build", "--release", "-p", "npcov", "--example", "program_time")
 
 
@@ -69,7 +75,9 @@ def cargo(*arguments):
 
 
 def compare(name, model, inputs, task, options):
-    peers = PEERS[task]
+    first, *others = PEERS[task]
+    chosen = lambda peer: options.peer is None or peer in options.peer or peer.startswith("npcov ")
+    peers = [first, *filter(chosen, others)]
     every = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in BATCHES[task]]
     settings = {}
     for peer in peers:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Compares k-means on path bits with scikit-learn's `KMeans(n_init=10)`.
 
-    benches/kmeans/run.py [PATHS.npz ...] [--clusters 1 4 7 10] [--threads 2] [--rounds 5]
+    benches/kmeans/run.py [PATHS ...] [--clusters 1 4 7 10] [--threads 2] [--rounds 5]
 
-PATHS.npz is what `npcov explain --alpha A --output PATHS.npz` writes: `path.0`,
-`path.1`, ... (inputs x neurons, bool) and `prediction`. Every predicted class is
-clustered by itself; seconds and inertias are sums over the classes. Without a
-file, made-up bits of two sizes are clustered: SADL-1 on MNIST (6000 x 256) and
-VGG16 on CIFAR-10 (5000 x 4224).
+PATHS is a decision graph, or what `npcov explain --alpha A --output PATHS.npz`
+writes: `path.0`, `path.1`, ... (inputs x neurons, bool) and `prediction`. Every
+predicted class is clustered by itself; seconds and inertias are sums over the
+classes. Without a file, made-up bits of two sizes are clustered: SADL-1 on MNIST
+(6000 x 256) and VGG16 on CIFAR-10 (5000 x 4224).
 
-scikit-learn gets its floats ready-made, in the faster of float32 and float64.
-Then both programs take turns, so that a slow moment of the machine meets both,
-and the best time counts. The two float types can end in different clusters: the
+scikit-learn gets its floats ready-made, in the faster of float32 and float64,
+which the first round finds. Both programs take turns, so that a slow moment of
+the machine meets both, and the best time counts. The two float types can end in different clusters: the
 inertia ratio is to the lower inertia of the two, whichever was faster. Needs requirements.txt beside this file, and cargo.
 """
 
@@ -75,14 +75,41 @@ def build():
 
 
 def classes(path):
-    """The path bits of an npz file, one array for every predicted class."""
+    """The path bits of a file, one array for every predicted class."""
     import numpy as np
 
-    with np.load(path) as arrays:
-        count = sum(name.startswith("path.") for name in arrays)
-        bits = np.concatenate([arrays[f"path.{i}"] for i in range(count)], axis=1)
-        prediction = arrays["prediction"]
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            count = sum(name.startswith("path.") for name in arrays)
+            layers = [arrays[f"path.{i}"] for i in range(count)]
+            prediction = arrays["prediction"]
+    else:
+        layers, prediction = graph(path)
+    bits = np.concatenate(layers, axis=1)
     return [bits[prediction == label] for label in np.unique(prediction)]
+
+
+def graph(path):
+    """The training paths of a decision graph, by layer, and the predicted classes."""
+    import numpy as np
+
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+    record = json.loads(header.pop("__metadata__")["npcov"])
+
+    def tensor(name, dtype):
+        entry = header[name]
+        count = int(np.prod(entry["shape"]))
+        begin = start + entry["data_offsets"][0]
+        return np.fromfile(path, dtype, count, offset=begin).reshape(entry["shape"])
+
+    layers = []
+    for i, layer in enumerate(record["extraction"]["layers"]):
+        words = tensor(f"path.{i}", "<u8")
+        bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+        layers.append(bits[:, : layer["neurons"]].astype(bool))
+    return layers, tensor("prediction", "<u4")
 
 
 def synthetic(rows, neurons, off, seed=0):
@@ -126,9 +153,10 @@ def compare(groups, file, program, k, options):
     trials = {dtype: sklearn(floats[dtype], k) for dtype in floats}
     fastest = min(trials, key=lambda dtype: trials[dtype][0])
     arrays = floats[fastest]
-    theirs, ours = [], []
-    for _ in range(options.rounds):
-        theirs.append(sklearn(arrays, k))
+    theirs, ours = [trials[fastest]], []
+    for turn in range(options.rounds):
+        if turn > 0:
+            theirs.append(sklearn(arrays, k))
         command = [program, str(file), str(k), str(options.threads)]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         ours.append(tuple(map(float, printed.split())))

@@ -352,7 +352,11 @@ fn observe(
 ) -> Result<(Vec<Observation>, Vec<State>), Error> {
     let file = ruler.graph();
     let measures = ruler.measures();
-    let anpc = file.record().anpc.layers();
+    // Looking for neighbours takes long, and only ANPC needs them.
+    let anpc = match measures.list().iter().any(|m| m.spec.name == "anpc") {
+        true => file.record().anpc.layers(),
+        false => Vec::new(),
+    };
     let meter = Meter::new(file.graph(), ruler.choices(), &anpc);
     let paths = measures.need_paths();
     let now = |measure: &Measure| !measure.is_streamed() && !measure.criterion.ordered();

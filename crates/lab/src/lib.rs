@@ -62,4 +62,4 @@ pub use rq4::{
 };
 pub use rq5::{Rq5, Rq5Row, Rq5Settings, rq5};
 pub use similarity::Similarities;
-pub use statistics::{Correlation, impartiality, normalised, pearson};
+pub use statistics::{Correlation, impartiality, normalised, pearson, spearman};

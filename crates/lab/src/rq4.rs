@@ -15,7 +15,7 @@ use crate::folder::WorkFolder;
 use crate::inputs::labels;
 use crate::published::Paper;
 use crate::random::{Purpose, shuffle};
-use crate::statistics::{Correlation, impartiality, pearson};
+use crate::statistics::{Correlation, impartiality, pearson, spearman};
 use crate::suites;
 
 /// How RQ4 is asked.
@@ -143,6 +143,8 @@ pub struct Rq4Correlation {
     pub criterion: String,
     /// Ours; `None` where coverage or impartiality is the same for all suites.
     pub correlation: Option<Correlation>,
+    /// The same of ranks, which a few outliers do not make.
+    pub ranks: Option<f64>,
     /// The paper's.
     pub published: Option<f64>,
 }
@@ -334,6 +336,7 @@ fn correlations(suites: &[Rq4Suite], size: usize, paper: Option<Paper>) -> Vec<R
         Rq4Correlation {
             criterion: criterion.clone(),
             correlation: pearson(&coverage, &impartiality),
+            ranks: spearman(&coverage, &impartiality),
             published: paper.and_then(|p| p.published().correlation_of(criterion, size)),
         }
     };

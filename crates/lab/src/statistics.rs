@@ -55,6 +55,29 @@ fn fisher(r: f64, n: usize) -> Option<(f64, f64)> {
     Some((end(-reach), end(reach)))
 }
 
+/// Spearman's correlation: that of ranks, equal numbers having the mean of theirs. A few pairs that
+/// are far from all others have no more weight in it than any.
+///
+/// ```
+/// // One outlier makes Pearson's correlation, and not this one.
+/// let (x, y) = ([1.0, 2.0, 3.0, 4.0, 90.0], [4.0, 3.0, 2.0, 1.0, 99.0]);
+/// assert!(npcov_lab::pearson(&x, &y).unwrap().r > 0.9);
+/// assert_eq!(npcov_lab::spearman(&x, &y), Some(0.0));
+/// ```
+pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
+    let n = x.len().min(y.len());
+    pearson(&ranks(&x[..n]), &ranks(&y[..n])).map(|found| found.r)
+}
+
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let rank = |value: &f64| {
+        let less = values.iter().filter(|other| *other < value).count();
+        let equal = values.iter().filter(|other| *other == value).count();
+        less as f64 + (equal as f64 + 1.0) / 2.0
+    };
+    values.iter().map(rank).collect()
+}
+
 /// How evenly predictions are spread over the classes: their entropy over that of an even spread,
 /// from 0 to 1. `counts` has the predictions of each class.
 ///
@@ -150,6 +173,13 @@ mod tests {
         assert_eq!((line.r, line.interval), (1.0, Some((1.0, 1.0))));
         let three = pearson(&[1.0, 2.0, 4.0], &[2.0, 1.0, 0.0]).unwrap();
         assert!(three.r < 0.0 && three.interval.is_none());
+    }
+
+    #[test]
+    fn worked_cases_of_ranks() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 7.0]), [2.5, 1.0, 2.5, 4.0]);
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[1.0, 8.0, 27.0]), Some(1.0));
+        assert_eq!(spearman(&[1.0, 2.0, 3.0], &[5.0, 5.0, 5.0]), None);
     }
 
     /// In one pass over sums, as textbooks also have it.

@@ -59,8 +59,8 @@ fn spread(size: &Rq4Size) -> String {
 }
 
 fn correlations(size: &Rq4Size, paper: bool) -> String {
-    let mut table = numbers(4);
-    let mut head = vec!["criterion", "Pearson", "95 % interval"];
+    let mut table = numbers(5);
+    let mut head = vec!["criterion", "Pearson", "95 % interval", "ranks"];
     if paper {
         head.push("paper");
     }
@@ -76,7 +76,8 @@ fn correlations(size: &Rq4Size, paper: bool) -> String {
             None => ("0.000*".to_owned(), "-".to_owned()),
         };
         let theirs = row.published.map_or(String::new(), |r| format!("{r:.3}"));
-        table.row([label(&row.criterion), r, interval, theirs]);
+        let ranks = row.ranks.map_or("-".to_owned(), |r| format!("{r:.3}"));
+        table.row([label(&row.criterion), r, interval, ranks, theirs]);
     }
     table.lines()
 }

@@ -1,13 +1,14 @@
 //! Where the time of a program goes.
 //!
-//! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd`
+//! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd [ISA]`
 //! prints the milliseconds that each step takes one thread for sixteen inputs, the best of several
-//! runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`.
+//! runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
+//! instruction sets, `portable`, `avx2` or `avx512`, else the best one is taken.
 
 use std::error::Error;
 use std::time::Instant;
 
-use npcov_engine::{Executor, Kernels, LANES, Options};
+use npcov_engine::{Executor, Isa, LANES, Options};
 use npcov_graph::{Classifier, Model, Specialisation};
 use npcov_program::{ExplainOptions, LayerOptions, Lrp, Rules, Subject, explain, path_layers};
 
@@ -16,14 +17,17 @@ const RUNS: usize = 30;
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [model, program, kernels] = &args[..] else {
-        return Err("usage: steps MODEL forward|RULE direct|winograd".into());
+    let [model, program, kernels, isa @ ..] = &args[..] else {
+        return Err("usage: steps MODEL forward|RULE direct|winograd [ISA]".into());
     };
-    let kernels = match kernels.as_str() {
-        "direct" => Kernels::Direct,
-        "winograd" => Kernels::Winograd,
-        other => return Err(format!("`{other}` is not direct or winograd").into()),
+    let mut options = Options {
+        kernels: kernels.parse()?,
+        ..Options::default()
     };
+    if let Some(name) = isa.first() {
+        let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
+        options.isa = isa.ok_or_else(|| format!("this CPU has no `{name}`"))?;
+    }
     let model = Model::read(model)?.specialise(&Specialisation::default())?;
     let classifier = Classifier::find(&model, model.outputs()[0]);
     let layers = path_layers(&model, &classifier, 1, &LayerOptions::default())?;
@@ -39,10 +43,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             explain(&subject, &Lrp { rules }, &ExplainOptions::default())?.graph
         }
-    };
-    let options = Options {
-        kernels,
-        ..Options::default()
     };
     let executor = Executor::with_options(&graph, options)?;
     let sample: usize = executor.input_lens().sum();

@@ -20,7 +20,7 @@ use crate::isa::Isa;
 use crate::pack::Pack;
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.
-const TRANSFORM: usize = 6;
+const TRANSFORM: usize = 10;
 
 /// Packs of transformed tiles that are worked on at a time, unless a few tiles need more: 1.5 MiB,
 /// about what a second-level cache holds.

@@ -33,6 +33,19 @@ const DIRECT: f32 = 1.7;
 /// Positions of a tile.
 const POSITIONS: usize = TILE * TILE;
 
+/// The tiles of a step, where they take less work than its products by lists of weights.
+pub(super) fn tiling(conv: &Conv, factors: &Factors, x: &[usize], y: &[usize]) -> Option<Tiling> {
+    let tiling = Tiling::new(&conv.window, &x[2..], &y[2..])?;
+    // Of weights split by sign, one sum needs half.
+    let share = match factors.split && factors.sums == 1 {
+        true => 0.5,
+        false => 1.0,
+    };
+    let direct = DIRECT * share * tiling.direct_cost(&conv.window, x[1], y[1]) as f32;
+    let pays = (tiling.cost(x[1], y[1] * factors.sums) as f32) < direct;
+    pays.then_some(tiling)
+}
+
 pub(super) struct ConvRelevanceWinograd {
     isa: Isa,
     tiling: Tiling,
@@ -63,14 +76,8 @@ impl ConvRelevanceWinograd {
         if !cx.winograd() || conv.groups != 1 || (factors.split && !op.nonnegative) {
             return None;
         }
-        let tiling = Tiling::new(&conv.window, &x[2..], &y[2..])?;
+        let tiling = tiling(conv, &factors, x, y)?;
         let (inputs, outputs, sums) = (x[1], y[1], factors.sums);
-        // Of weights split by sign, one sum needs half.
-        let share = if factors.split && sums == 1 { 0.5 } else { 1.0 };
-        let direct = DIRECT * share * tiling.direct_cost(&conv.window, inputs, outputs) as f32;
-        if tiling.cost(inputs, outputs * sums) as f32 >= direct {
-            return None;
-        }
         let taps = |row: usize, channel: usize| {
             let at = (row / sums * inputs + channel) * 9;
             std::array::from_fn(|tap| match factors.split {

@@ -210,17 +210,22 @@ mod tests {
         }
         // By tiles: whole ones and parts, several groups, pads on one side, one small map.
         for (pads, extent, channels) in [
-            ([1, 1], [9, 18], [16, 12]),
-            ([2, 0], [10, 9], [12, 17]),
+            ([1, 1], [9, 18], [24, 24]),
+            ([2, 0], [10, 9], [32, 30]),
             ([0, 0], [6, 6], [32, 40]),
             ([1, 1], [4, 4], [40, 16]),
         ] {
-            let conv = Linear::Conv(Conv {
+            let conv = Conv {
                 window: window([3, 3], 1, 1, pads),
                 groups: 1,
-            });
+            };
             let ([h, w], [inputs, outputs]) = (extent, channels);
-            check(&conv, &[1, inputs, h, w], &[outputs, inputs, 3, 3], outputs);
+            let x = [1, inputs, h, w];
+            let spatial = conv.window.output(&extent, false).unwrap();
+            let y = [1, outputs, spatial[0], spatial[1]];
+            let factors = Factors::new(rules()[0]).unwrap();
+            assert!(conv_winograd::tiling(&conv, &factors, &x, &y).is_some());
+            check(&Linear::Conv(conv), &x, &[outputs, inputs, 3, 3], outputs);
         }
         let line = Linear::Conv(Conv {
             window: Window::sized([3]),

@@ -12,13 +12,15 @@ need about 3 GB on the disk for a million inputs of 784 pixels.
 
 import argparse
 import gzip
-import os
-import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from peak import peak  # noqa: E402
 
 
 def main():
@@ -61,11 +63,8 @@ def write(images, labels, count, path):
 
 def run(command):
     start = time.monotonic()
-    child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    if status != 0:
-        raise SystemExit(f"npcov {command[1]} failed")
-    return f"{time.monotonic() - start:.0f} s | {usage.ru_maxrss / 1024:.0f} MiB"
+    kibibytes = peak(command)
+    return f"{time.monotonic() - start:.0f} s | {kibibytes / 1024:.0f} MiB"
 
 
 if __name__ == "__main__":

@@ -2,20 +2,23 @@
 """Peak memory of explaining 224x224 images through VGG16 (138 million weights).
 
     benches/peers/memory.py [--npcov target/release/npcov] [--inputs 32] [--threads 2]
+        [--kernels winograd|direct]
 
 The weights are random. Loading the model is included. Needs
 requirements-fixtures.txt, and 1 GB on the disk.
 """
 
 import argparse
-import os
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import networks
 import numpy as np
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from peak import peak  # noqa: E402
 
 
 def vgg16_224():
@@ -34,6 +37,7 @@ def main():
     parser.add_argument("--npcov", default="target/release/npcov")
     parser.add_argument("--inputs", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--kernels", default="winograd")
     options = parser.parse_args()
     networks.NETWORKS["vgg16-224"] = (vgg16_224, (3, 224, 224), options.inputs)
     with tempfile.TemporaryDirectory() as folder:
@@ -43,12 +47,10 @@ def main():
         np.savez(data, x=rng.integers(0, 256, (options.inputs, 3, 224, 224), np.uint8))
         command = [options.npcov, "explain", model, "--data", data, "--divide", "255"]
         command += ["--threads", str(options.threads), "--input-relevance"]
+        command += ["--kernels", options.kernels]
         command += ["--output", Path(folder) / "out.npz"]
-        child = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        if status != 0:
-            raise SystemExit("npcov explain failed")
-    print(f"{options.inputs} inputs, {options.threads} threads: {usage.ru_maxrss / 1024:.0f} MiB")
+        kibibytes = peak(command)
+    print(f"{options.inputs} inputs, {options.threads} threads: {kibibytes / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":

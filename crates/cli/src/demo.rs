@@ -141,7 +141,6 @@ fn wrong(ruler: &Ruler, data: &Loader, threads: usize) -> anyhow::Result<Vec<usi
     let mut predictions = Vec::with_capacity(data.len());
     let tracer = network.logits_tracer()?;
     npcov::predict(
-        network,
         &tracer,
         data,
         0..data.len(),

@@ -64,6 +64,8 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
             alpha: vec![alpha; network.classes()],
         }),
     };
+    // The explainer has what it needs of the weights.
+    drop(network);
     let job = Job {
         args,
         threads: config.threads(args.threads),
@@ -136,7 +138,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run(&self, explainer: Explainer<'_>, paths: Option<Paths>) -> anyhow::Result<()> {
+    fn run(&self, explainer: Explainer, paths: Option<Paths>) -> anyhow::Result<()> {
         for warning in self.loader.warnings() {
             self.printer.warning(warning);
         }
@@ -171,7 +173,7 @@ impl Job<'_> {
 
     fn one(
         &self,
-        extractor: &PathExtractor<'_>,
+        extractor: &PathExtractor,
         wanted: bool,
         index: usize,
         file: Option<&mut TraceFile>,
@@ -208,7 +210,7 @@ impl Job<'_> {
 
     fn all(
         &self,
-        extractor: &PathExtractor<'_>,
+        extractor: &PathExtractor,
         wanted: bool,
         mut file: Option<&mut TraceFile>,
     ) -> anyhow::Result<String> {

@@ -35,21 +35,17 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
             (tracer, Some(file))
         }
     };
+    // The program has what it needs of the weights.
+    drop(network);
     let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
     let threads = config.threads(args.threads);
     let mut progress = Progress::new(inputs);
-    let predictions = npcov::predict::<npcov::Error>(
-        &network,
-        &tracer,
-        &loader,
-        0..inputs,
-        threads,
-        |batch, classes| {
+    let predictions =
+        npcov::predict::<npcov::Error>(&tracer, &loader, 0..inputs, threads, |batch, classes| {
             progress.advance(classes.len());
             file.as_mut()
                 .map_or(Ok(()), |file| file.append(batch, classes))
-        },
-    )?;
+        })?;
     drop(progress);
     if let Some(file) = file {
         file.finish()?;

@@ -36,12 +36,12 @@ pub(crate) fn predictions(
         for (row, logits) in batch
             .rows
             .clone()
-            .zip(logits.chunks_exact(network.logits().max(1)))
+            .zip(logits.chunks_exact(network.signature().logits().max(1)))
         {
             if !logits.iter().all(|z| z.is_finite()) {
                 return Err(npcov::Error::NotFinite { row });
             }
-            classes.push(network.predict(logits) as u32);
+            classes.push(network.signature().predict(logits) as u32);
         }
         Ok(())
     })?;

@@ -174,7 +174,7 @@ pub fn build(
     let alpha = settings.alpha.list(classes);
     let subject = |classes, anpc: &AnpcRecord| {
         let layers = LayerRecord::of(source.network);
-        let logits = source.network.logits();
+        let logits = source.network.signature().logits();
         measures::subject(&layers, logits, classes, &settings.choices, anpc)
     };
     // What criteria ask for is known before there are clusters.
@@ -203,7 +203,7 @@ pub fn build(
     let training = DataRecord::new(data, range.start, range.end)?;
     let form = ShardForm {
         layout: extractor.layout().clone(),
-        logits: network.logits(),
+        logits: network.signature().logits(),
         importance: extras.importance,
     };
 

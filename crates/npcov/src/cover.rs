@@ -246,7 +246,7 @@ pub struct Gauge<'r> {
     ruler: &'r Ruler,
     data: &'r Loader,
     sha256: String,
-    probe: Probe<'r>,
+    probe: Probe,
 }
 
 impl Ruler {

@@ -12,6 +12,7 @@ use crate::heatmap::Heatmap;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
 use crate::placement::PathExplanation;
+use crate::signature::Signature;
 use crate::tracer::{Batch, Tracer};
 
 /// Why an input is classified as it is: the relevance of each neuron for one class.
@@ -176,8 +177,7 @@ pub struct ExplainSettings {
 /// assert!(layer.cut && (layer.sum / f64::from(explained.seed) - 1.0).abs() < 1e-3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Explainer<'a> {
-    network: &'a Network,
+pub struct Explainer {
     tracer: Tracer,
     class: Option<usize>,
     info: MethodInfo,
@@ -196,10 +196,10 @@ pub struct Explained {
     pub input: Option<Vec<f32>>,
 }
 
-impl<'a> Explainer<'a> {
+impl Explainer {
     /// Prepares explanations. A network without path layers is an error, and so are operators that
     /// relevance cannot pass through.
-    pub fn new(network: &'a Network, settings: &ExplainSettings) -> Result<Explainer<'a>, Error> {
+    pub fn new(network: &Network, settings: &ExplainSettings) -> Result<Explainer, Error> {
         if network.layers().is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
@@ -209,7 +209,6 @@ impl<'a> Explainer<'a> {
             &settings.options(),
         )?;
         Ok(Explainer {
-            network,
             tracer,
             class: settings.class,
             info: settings.method.info(graph, network.batch_norm()),
@@ -217,9 +216,9 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// The network that is explained.
-    pub fn network(&self) -> &'a Network {
-        self.network
+    /// What the network that is explained takes and gives.
+    pub fn signature(&self) -> &Signature {
+        self.tracer.signature()
     }
 
     /// How relevances are computed.
@@ -255,9 +254,12 @@ impl<'a> Explainer<'a> {
                 .dataset()
                 .class_names()
                 .and_then(|n| n.get(class).cloned()),
-            logit: self.network.logit(row.logits, class).unwrap_or(f32::NAN),
+            logit: self
+                .signature()
+                .logit(row.logits, class)
+                .unwrap_or(f32::NAN),
         };
-        let layers = row.layers.iter().zip(self.network.layers()).enumerate();
+        let layers = row.layers.iter().zip(self.signature().layers()).enumerate();
         let layers = layers.map(|(i, (relevances, layer))| LayerRelevance {
             index: i,
             name: layer.name.clone(),
@@ -299,7 +301,7 @@ impl<'a> Explainer<'a> {
         mut on_batch: impl FnMut(&Batch, &[usize]) -> Result<(), E>,
     ) -> Result<Explanations, E> {
         let mut seed_is_one = 0;
-        let mut layers: Vec<Tally> = self.network.layers().iter().map(Tally::new).collect();
+        let mut layers: Vec<Tally> = self.signature().layers().iter().map(Tally::new).collect();
         let mut classes = Vec::new();
         self.tracer.run(data, range.clone(), threads, |batch| {
             classes.clear();
@@ -313,7 +315,7 @@ impl<'a> Explainer<'a> {
             }
             on_batch(batch, &classes)
         })?;
-        let layers = layers.iter().zip(self.network.layers()).enumerate();
+        let layers = layers.iter().zip(self.signature().layers()).enumerate();
         Ok(Explanations {
             data: data.dataset().name().to_owned(),
             inputs: range.len(),
@@ -339,7 +341,7 @@ impl<'a> Explainer<'a> {
                 Output::Logits if !is_finite => return Err(Error::NotFinite { row: index }),
                 Output::Logits => row.logits = values,
                 Output::Relevance(layer) if !is_finite => {
-                    let layer = self.network.layers().get(*layer);
+                    let layer = self.signature().layers().get(*layer);
                     let name = layer.map_or("", |layer| layer.name.as_str());
                     return not_finite(format!("layer `{name}`"));
                 }
@@ -356,9 +358,12 @@ impl<'a> Explainer<'a> {
                 _ => {}
             }
         }
-        row.prediction = self.network.predict(row.logits);
+        row.prediction = self.signature().predict(row.logits);
         row.explained = self.class.unwrap_or(row.prediction);
-        let logit = self.network.logit(row.logits, row.explained).unwrap_or(0.0);
+        let logit = self
+            .signature()
+            .logit(row.logits, row.explained)
+            .unwrap_or(0.0);
         row.seed_is_one = self.seeded && logit <= 0.0;
         row.seed = if row.seed_is_one { 1.0 } else { logit };
         Ok(row)

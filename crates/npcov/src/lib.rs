@@ -18,7 +18,7 @@
 //! // Each batch carries the logits and one activation for every neuron of every path layer.
 //! let tracer = network.tracer(&[])?;
 //! let mut strongest = 0.0_f32;
-//! let result = predict(&network, &tracer, &loader, 0..100, 2, |batch, _classes| {
+//! let result = predict(&tracer, &loader, 0..100, 2, |batch, _classes| {
 //!     strongest = batch.outputs[1].iter().copied().fold(strongest, f32::max);
 //!     Ok::<(), Error>(())
 //! })?;
@@ -58,6 +58,7 @@ mod ruler;
 mod select;
 mod shards;
 mod sheet;
+mod signature;
 mod trace_file;
 mod tracer;
 mod tune;
@@ -115,6 +116,7 @@ pub use select::{
 };
 pub use shards::Event;
 pub use sheet::Sheet;
+pub use signature::Signature;
 pub use trace_file::TraceFile;
 pub use tracer::{Batch, Tracer};
 pub use tune::{

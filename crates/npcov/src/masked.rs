@@ -33,20 +33,18 @@ use crate::tracer::Tracer;
 /// assert_eq!(classes, [classes[0]; 20]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct MaskedNetwork<'n> {
-    network: &'n Network,
+pub struct MaskedNetwork {
     tracer: Tracer,
     layout: Layout,
 }
 
-impl<'n> MaskedNetwork<'n> {
+impl MaskedNetwork {
     /// Prepares a network. One without path layers is an error.
-    pub fn new(network: &'n Network) -> Result<MaskedNetwork<'n>, Error> {
+    pub fn new(network: &Network) -> Result<MaskedNetwork, Error> {
         if network.layers().is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(MaskedNetwork {
-            network,
             tracer: Tracer::new(mask(&network.subject())?, network)?,
             layout: Layout::new(
                 network
@@ -96,16 +94,17 @@ impl<'n> MaskedNetwork<'n> {
             }
             Ok(())
         };
+        let signature = self.tracer.signature();
         let mut classes = Vec::with_capacity(rows.len());
         let run = self.tracer.run_fed(&feed, 0..rows.len(), threads, |batch| {
             let logits = batch.outputs.first().map_or(&[][..], Vec::as_slice);
-            let logits = logits.chunks_exact(self.network.logits().max(1));
+            let logits = logits.chunks_exact(signature.logits().max(1));
             for (position, logits) in batch.rows.clone().zip(logits) {
                 if !logits.iter().all(|z| z.is_finite()) {
                     let row = rows[position];
                     return Err(Error::NotFinite { row });
                 }
-                classes.push(self.network.predict(logits) as u32);
+                classes.push(signature.predict(logits) as u32);
             }
             progress(batch.rows.len());
             Ok(())

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use npcov_engine::{EngineError, Executor, Kernels};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Ending, Graph, GraphError, Model, ShapeDisplay, Specialisation,
-    ValueId, fold_batch_norm,
+    Classifier, Declaration, Dim, Graph, GraphError, Model, ShapeDisplay, Specialisation, ValueId,
+    fold_batch_norm,
 };
 use npcov_program::{
     Attribution, BatchNorm, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap,
@@ -14,6 +14,7 @@ use npcov_program::{
 
 use crate::artefact::Kind;
 use crate::error::Error;
+use crate::signature::Signature;
 use crate::tracer::Tracer;
 
 /// What a model's file leaves open.
@@ -40,9 +41,8 @@ pub struct NetworkOptions {
 pub struct Network {
     graph: Graph,
     classifier: Classifier,
-    layers: Vec<PathLayer>,
+    signature: Signature,
     batch_norm: BatchNorm,
-    batch: usize,
     declared_batch: Option<usize>,
     kernels: Kernels,
 }
@@ -131,12 +131,19 @@ impl Network {
             Err(ProgramError::NoLayers) => Vec::new(),
             layers => layers?,
         };
+        let signature = Signature {
+            sample_shape: sample_shape(&graph).to_vec(),
+            ending: classifier.ending,
+            classes: classifier.classes(&graph, batch),
+            logits: graph.value(classifier.logits).ty.numel() / batch,
+            layers,
+            batch,
+        };
         Ok(Network {
             graph,
             classifier,
-            layers,
+            signature,
             batch_norm: options.batch_norm,
-            batch,
             declared_batch,
             kernels: options.kernels,
         })
@@ -157,10 +164,14 @@ impl Network {
         &self.classifier
     }
 
-    /// The path layers, from input to output; none when the model has no hidden activation
-    /// function and no layer was named.
+    /// What it takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The path layers, as in [`Signature::layers`].
     pub fn layers(&self) -> &[PathLayer] {
-        &self.layers
+        self.signature.layers()
     }
 
     /// What has become of batch normalisation.
@@ -168,10 +179,9 @@ impl Network {
         self.batch_norm
     }
 
-    /// Number of inputs that the graph takes at once: 1, unless another number was asked for or the
-    /// model fixes one in a way that cannot be undone.
+    /// Number of inputs that the graph takes at once, as in [`Signature::batch`].
     pub fn batch(&self) -> usize {
-        self.batch
+        self.signature.batch()
     }
 
     /// The batch size that the model's file fixes.
@@ -181,41 +191,12 @@ impl Network {
 
     /// Number of classes.
     pub fn classes(&self) -> usize {
-        self.classifier.classes(&self.graph, self.batch)
-    }
-
-    /// Number of logits: one for a sigmoid that tells two classes apart.
-    pub fn logits(&self) -> usize {
-        self.graph.value(self.classifier.logits).ty.numel() / self.batch
+        self.signature.classes()
     }
 
     /// Shape of one input, without the batch axis.
     pub fn sample_shape(&self) -> &[usize] {
-        sample_shape(&self.graph)
-    }
-
-    /// The class that logits stand for; the first of several that are largest.
-    pub fn predict(&self, logits: &[f32]) -> usize {
-        if self.classifier.ending == Ending::Sigmoid {
-            return usize::from(logits.first().is_some_and(|&z| z > 0.0));
-        }
-        let mut best = 0;
-        for (class, &z) in logits.iter().enumerate() {
-            if z > logits[best] {
-                best = class;
-            }
-        }
-        best
-    }
-
-    /// The logit of a class. Where a single one tells two classes apart, it speaks for the second
-    /// and its negative for the first.
-    pub fn logit(&self, logits: &[f32], class: usize) -> Option<f32> {
-        match (self.classifier.ending, class) {
-            (Ending::Sigmoid, 0) => logits.first().map(|z| -z),
-            (Ending::Sigmoid, 1) => logits.first().copied(),
-            _ => logits.get(class).copied(),
-        }
+        self.signature.sample_shape()
     }
 
     /// What programs are made from.
@@ -223,8 +204,8 @@ impl Network {
         Subject {
             graph: &self.graph,
             classifier: &self.classifier,
-            layers: &self.layers,
-            batch: self.batch,
+            layers: self.layers(),
+            batch: self.batch(),
         }
     }
 
@@ -254,7 +235,7 @@ impl Network {
 }
 
 /// Shape of one input of a graph, without the batch axis.
-pub(crate) fn sample_shape(graph: &Graph) -> &[usize] {
+fn sample_shape(graph: &Graph) -> &[usize] {
     let shape = graph.inputs().first().map_or(&[][..], |&i| graph.shape(i));
     match shape {
         // A vector without a batch axis is one input.

@@ -13,11 +13,12 @@ use crate::explain::{ExplainSettings, Explainer, Row};
 use crate::masked::read_rows;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
+use crate::signature::Signature;
 use crate::tracer::{Batch, Tracer};
 
 /// A network whose inputs' critical decision paths can be extracted.
-pub struct PathExtractor<'n> {
-    explainer: Explainer<'n>,
+pub struct PathExtractor {
+    explainer: Explainer,
     layout: Layout,
     /// By class.
     rules: Vec<PathRule>,
@@ -91,25 +92,25 @@ impl PathBatch {
     }
 }
 
-impl<'n> PathExtractor<'n> {
+impl PathExtractor {
     /// Prepares the extraction; `alpha` gives the share of relevance for each class.
     pub fn new(
-        network: &'n Network,
+        network: &Network,
         method: &Method,
         choices: &Choices,
         alpha: &[f64],
-    ) -> Result<PathExtractor<'n>, Error> {
+    ) -> Result<PathExtractor, Error> {
         PathExtractor::with_extras(network, method, choices, alpha, &Extras::default())
     }
 
     /// The same, with more than paths and activations.
     pub fn with_extras(
-        network: &'n Network,
+        network: &Network,
         method: &Method,
         choices: &Choices,
         alpha: &[f64],
         extras: &Extras,
-    ) -> Result<PathExtractor<'n>, Error> {
+    ) -> Result<PathExtractor, Error> {
         let settings = ExplainSettings {
             method: method.clone(),
             activations: true,
@@ -122,10 +123,10 @@ impl<'n> PathExtractor<'n> {
 
     /// Extracts paths from what an explainer computes.
     pub fn explaining(
-        explainer: Explainer<'n>,
+        explainer: Explainer,
         choices: &Choices,
         alpha: &[f64],
-    ) -> Result<PathExtractor<'n>, Error> {
+    ) -> Result<PathExtractor, Error> {
         if let Some(&alpha) = alpha.iter().find(|&&alpha| !(alpha > 0.0 && alpha <= 1.0)) {
             return Err(Error::Parameter {
                 name: "alpha",
@@ -133,7 +134,7 @@ impl<'n> PathExtractor<'n> {
                 wanted: "above 0 and at most 1",
             });
         }
-        let layers = explainer.network().layers();
+        let layers = explainer.signature().layers();
         let rule = |&alpha: &f64| PathRule {
             alpha,
             threshold: choices.threshold,
@@ -157,9 +158,9 @@ impl<'n> PathExtractor<'n> {
         self.rules.get(class).map_or(0.0, |rule| rule.alpha)
     }
 
-    /// The network.
-    pub fn network(&self) -> &'n Network {
-        self.explainer.network()
+    /// What the network takes and gives.
+    pub fn signature(&self) -> &Signature {
+        self.explainer.signature()
     }
 
     /// How relevances are computed.
@@ -168,7 +169,7 @@ impl<'n> PathExtractor<'n> {
     }
 
     /// The explanations that paths are taken from.
-    pub fn explainer(&self) -> &Explainer<'n> {
+    pub fn explainer(&self) -> &Explainer {
         &self.explainer
     }
 
@@ -257,7 +258,7 @@ impl<'n> PathExtractor<'n> {
         for (layer, relevances) in row.layers.iter().enumerate() {
             scaled.clear();
             scaled.extend(relevances.iter().map(|&r| (f64::from(r) * factor) as f32));
-            let cut = self.network().layers()[layer].cut && !shares;
+            let cut = self.signature().layers()[layer].cut && !shares;
             rule.select(&scaled, seed, cut, &mut critical);
             sink(layer, &critical);
         }
@@ -267,7 +268,7 @@ impl<'n> PathExtractor<'n> {
     /// the seed, so that no other program is needed.
     fn factor(&self, row: &Row<'_>) -> f64 {
         let logit = |class| {
-            self.network()
+            self.signature()
                 .logit(row.logits, class)
                 .map_or(0.0, f64::from)
         };
@@ -278,7 +279,7 @@ impl<'n> PathExtractor<'n> {
             Seed::LogProbability if row.seed == 0.0 => 1.0,
             Seed::LogProbability => {
                 let own = logit(row.prediction);
-                let others: f64 = match self.network().classifier().ending {
+                let others: f64 = match self.signature().ending() {
                     // The logarithm of sigmoid(z) is -ln(1 + exp(-z)).
                     Ending::Sigmoid => 1.0 + (-own).exp(),
                     _ => row.logits.iter().map(|&z| (f64::from(z) - own).exp()).sum(),

@@ -81,7 +81,7 @@ pub struct OtherPlacement {
     pub similarity: f64,
 }
 
-impl PathExtractor<'_> {
+impl PathExtractor {
     /// The path of an explained input, the only one of `paths`.
     pub fn path(&self, explanation: &Explanation, paths: &PathBatch) -> PathExplanation {
         let layout = self.layout();

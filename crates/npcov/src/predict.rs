@@ -6,7 +6,7 @@ use npcov_data::Loader;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::network::Network;
+use crate::signature::Signature;
 use crate::tracer::{Batch, Tracer};
 
 /// A confusion matrix is kept up to this many classes; beyond, it would be most of the result and
@@ -48,21 +48,21 @@ pub struct ClassResult {
 
 /// Classifies a range of a dataset on `threads` threads.
 ///
-/// The tracer is one of the network's own: [`Network::logits_tracer`] when only the classes
-/// matter, [`Network::tracer`] when `on_batch` wants activations as well. `on_batch` gets every
+/// The tracer is one of a network's own: [`logits_tracer`](crate::Network::logits_tracer) when only the classes
+/// matter, [`tracer`](crate::Network::tracer) when `on_batch` wants activations as well. `on_batch` gets every
 /// batch in the order of the dataset, and the classes of its inputs.
 ///
 /// Labels are held against the network's classes before anything is computed.
 pub fn predict<E: From<Error>>(
-    network: &Network,
     tracer: &Tracer,
     data: &Loader,
     range: Range<usize>,
     threads: usize,
     mut on_batch: impl FnMut(&Batch, &[usize]) -> Result<(), E>,
 ) -> Result<Predictions, E> {
-    let labels = labels(network, data, range.clone())?;
-    let mut predictions = Predictions::new(network, data, range.len());
+    let signature = tracer.signature();
+    let labels = labels(signature, data, range.clone())?;
+    let mut predictions = Predictions::new(signature, data, range.len());
     let mut classes = Vec::new();
     tracer.run(data, range.clone(), threads, |batch| {
         classes.clear();
@@ -70,12 +70,12 @@ pub fn predict<E: From<Error>>(
         for (row, logits) in batch
             .rows
             .clone()
-            .zip(logits.chunks_exact(network.logits().max(1)))
+            .zip(logits.chunks_exact(signature.logits().max(1)))
         {
             if !logits.iter().all(|z| z.is_finite()) {
                 return Err(E::from(Error::NotFinite { row }));
             }
-            let class = network.predict(logits);
+            let class = signature.predict(logits);
             let label = labels
                 .as_ref()
                 .and_then(|l| l.get(row - range.start))
@@ -93,8 +93,8 @@ pub fn predict<E: From<Error>>(
 }
 
 impl Predictions {
-    fn new(network: &Network, data: &Loader, inputs: usize) -> Predictions {
-        let count = network.classes();
+    fn new(signature: &Signature, data: &Loader, inputs: usize) -> Predictions {
+        let count = signature.classes();
         let labelled = data.labels().map(|_| 0);
         let names = data.dataset().class_names().unwrap_or_default();
         let class = |class| ClassResult {
@@ -132,14 +132,14 @@ impl Predictions {
 
 /// The labels of a range, every one a class of the network.
 pub(crate) fn labels(
-    network: &Network,
+    signature: &Signature,
     data: &Loader,
     range: Range<usize>,
 ) -> Result<Option<Vec<usize>>, Error> {
     let Some(labels) = data.labels() else {
         return Ok(None);
     };
-    let classes = network.classes();
+    let classes = signature.classes();
     let labels = labels.iter().enumerate().take(range.end).skip(range.start);
     let labels = labels.map(|(row, &label)| match usize::try_from(label) {
         Ok(class) if class < classes => Ok(class),
@@ -156,7 +156,7 @@ pub(crate) fn labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::NetworkOptions;
+    use crate::network::{Network, NetworkOptions};
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
@@ -196,7 +196,7 @@ mod tests {
         let tracer = network.logits_tracer()?;
         assert_eq!(tracer.outputs().len(), 1);
         let mut rows = 0;
-        let result = predict(&network, &tracer, &loader, range, 2, |batch, classes| {
+        let result = predict(&tracer, &loader, range, 2, |batch, classes| {
             assert_eq!(batch.rows.len(), classes.len());
             rows += classes.len();
             Ok::<(), Error>(())

@@ -14,23 +14,17 @@ use crate::paths::{PathBatch, PathExtractor};
 use crate::tracer::{Batch, Tracer};
 
 /// A network whose inputs can be measured.
-pub(crate) enum Probe<'n> {
+pub(crate) enum Probe {
     /// By relevance programs.
-    Paths(Box<PathExtractor<'n>>),
+    Paths(Box<PathExtractor>),
     /// By the network alone.
-    Trace {
-        network: &'n Network,
-        tracer: Tracer,
-    },
+    Trace(Tracer),
 }
 
-impl<'n> Probe<'n> {
+impl Probe {
     /// Of the network alone, with these taps.
-    pub(crate) fn trace(network: &'n Network, taps: &[Tap]) -> Result<Probe<'n>, Error> {
-        Ok(Probe::Trace {
-            network,
-            tracer: network.tracer(taps)?,
-        })
+    pub(crate) fn trace(network: &Network, taps: &[Tap]) -> Result<Probe, Error> {
+        network.tracer(taps).map(Probe::Trace)
     }
 
     /// Extracts what there is of a range of a dataset on `threads` threads, and hands it to `sink`
@@ -44,13 +38,13 @@ impl<'n> Probe<'n> {
     ) -> Result<(), E> {
         match self {
             Probe::Paths(extractor) => extractor.run(data, range, threads, sink),
-            Probe::Trace { network, tracer } => {
+            Probe::Trace(tracer) => {
                 let mut traced = PathBatch::default();
                 tracer.run(data, range, threads, |batch| {
                     traced.clear(batch.rows.clone());
                     traced.paths = BitRows::zeros(0, batch.rows.len());
                     for index in batch.rows.clone() {
-                        traced.push(&row(network, tracer, batch, index)?);
+                        traced.push(&row(tracer, batch, index)?);
                     }
                     sink(&traced)
                 })
@@ -60,12 +54,7 @@ impl<'n> Probe<'n> {
 }
 
 /// What a batch of a tracer holds of one of its inputs.
-fn row<'b>(
-    network: &Network,
-    tracer: &Tracer,
-    batch: &'b Batch,
-    index: usize,
-) -> Result<Row<'b>, Error> {
+fn row<'b>(tracer: &Tracer, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
     let place = index - batch.rows.start;
     let mut row = Row::default();
     let outputs = tracer.outputs().iter().zip(&batch.outputs);
@@ -81,6 +70,6 @@ fn row<'b>(
             _ => {}
         }
     }
-    row.prediction = network.predict(row.logits);
+    row.prediction = tracer.signature().predict(row.logits);
     Ok(row)
 }

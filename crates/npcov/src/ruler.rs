@@ -203,7 +203,7 @@ impl Ruler {
     }
 
     /// What is extracted of inputs to measure them.
-    pub(crate) fn probe(&self) -> Result<Probe<'_>, Error> {
+    pub(crate) fn probe(&self) -> Result<Probe, Error> {
         let extras = self.measures.extras();
         if !self.measures.need_paths() {
             return Probe::trace(&self.network, &extras.taps);
@@ -215,7 +215,7 @@ impl Ruler {
     }
 
     /// Extracts paths as the graph's own were.
-    pub fn extractor(&self) -> Result<PathExtractor<'_>, Error> {
+    pub fn extractor(&self) -> Result<PathExtractor, Error> {
         let alpha = &self.file.record().extraction.alpha;
         PathExtractor::new(&self.network, &self.method, &self.choices, alpha)
     }

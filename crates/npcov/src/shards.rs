@@ -40,7 +40,7 @@ pub(crate) trait Sink {
 
 /// Extracts what there is of a range and hands on those shards that `is_done` does not know yet.
 pub(crate) fn extract_shards(
-    probe: &Probe<'_>,
+    probe: &Probe,
     data: &Loader,
     range: Range<usize>,
     threads: usize,

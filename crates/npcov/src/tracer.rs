@@ -11,7 +11,8 @@ use npcov_engine::{Executor, LANES, Options, Worker};
 use npcov_program::{Output, Program};
 
 use crate::error::Error;
-use crate::network::{Network, sample_shape};
+use crate::network::Network;
+use crate::signature::Signature;
 
 /// Buffers in flight for each thread: one being filled, others waiting for their turn.
 const BUFFERS_PER_THREAD: usize = 4;
@@ -20,9 +21,7 @@ const BUFFERS_PER_THREAD: usize = 4;
 pub struct Tracer {
     executor: Executor,
     outputs: Vec<Output>,
-    sample_shape: Vec<usize>,
-    /// Inputs in each lane.
-    batch: usize,
+    signature: Signature,
 }
 
 /// Fills a buffer for each input of a program with the numbers of some rows, one after the other.
@@ -46,10 +45,14 @@ impl Tracer {
         };
         Ok(Tracer {
             executor: Executor::with_options(&program.graph, options)?,
-            sample_shape: sample_shape(&program.graph).to_vec(),
             outputs: program.outputs,
-            batch: network.batch(),
+            signature: network.signature().clone(),
         })
+    }
+
+    /// What the network that the program was made from takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     /// What each output is.
@@ -61,7 +64,7 @@ impl Tracer {
     pub fn output_lens(&self) -> Vec<usize> {
         self.executor
             .output_lens()
-            .map(|len| len / self.batch)
+            .map(|len| len / self.signature.batch())
             .collect()
     }
 
@@ -71,7 +74,9 @@ impl Tracer {
         let outputs = self.outputs.iter().zip(self.output_lens());
         outputs
             .map(|(output, len)| match output {
-                Output::InputRelevance | Output::InputGradient => self.sample_shape.clone(),
+                Output::InputRelevance | Output::InputGradient => {
+                    self.signature.sample_shape().to_vec()
+                }
                 _ => vec![len],
             })
             .collect()
@@ -84,7 +89,7 @@ impl Tracer {
 
     /// Number of inputs that are computed together.
     pub fn micro_batch(&self) -> usize {
-        LANES * self.batch
+        LANES * self.signature.batch()
     }
 
     /// Runs the program on a range of a dataset, on `threads` threads, and hands the results to
@@ -188,21 +193,21 @@ impl Tracer {
     ) -> Result<(), Error> {
         let rows = batch.rows.len();
         // Models with a batch size of their own take whole batches: the last is filled up.
-        let lanes = rows.div_ceil(self.batch);
+        let lanes = rows.div_ceil(self.signature.batch());
         let lens: Vec<usize> = self
             .executor
             .input_lens()
-            .map(|len| len / self.batch)
+            .map(|len| len / self.signature.batch())
             .collect();
         inputs.resize_with(lens.len(), Vec::new);
         for (input, len) in inputs.iter_mut().zip(&lens) {
-            input.resize(lanes * self.batch * len, 0.0);
+            input.resize(lanes * self.signature.batch() * len, 0.0);
         }
         let slices = inputs.iter_mut().zip(&lens);
         let mut slices: Vec<&mut [f32]> = slices.map(|(i, len)| &mut i[..rows * len]).collect();
         feed(batch.rows.clone(), &mut slices)?;
         for (input, len) in inputs.iter_mut().zip(&lens) {
-            for row in rows..lanes * self.batch {
+            for row in rows..lanes * self.signature.batch() {
                 input.copy_within(..*len, row * len);
             }
         }

@@ -502,7 +502,7 @@ fn a_file_of_adversaries_is_a_dataset() {
     let loader = Loader::new(dataset, network.sample_shape(), &scale(255.0)).unwrap();
     let mut classes = Vec::new();
     let tracer = network.logits_tracer().unwrap();
-    let predictions = predict(&network, &tracer, &loader, 0..50, 2, |_, found| {
+    let predictions = predict(&tracer, &loader, 0..50, 2, |_, found| {
         classes.extend_from_slice(found);
         Ok::<(), Error>(())
     });

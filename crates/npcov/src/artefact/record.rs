@@ -241,7 +241,7 @@ impl ExtractionRecord {
             preprocessing,
             method: method.info(network.graph(), network.batch_norm()),
             layers: LayerRecord::of(network),
-            logits: network.logits(),
+            logits: network.signature().logits(),
             alpha,
             micro_batch: LANES * network.batch(),
             cpu: Isa::detect().name().to_owned(),

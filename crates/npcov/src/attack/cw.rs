@@ -8,6 +8,7 @@ use super::seeds::Seeds;
 use super::{AttackSettings, Norm, finite, parameter, positive};
 use crate::error::Error;
 use crate::network::Network;
+use crate::signature::Signature;
 
 /// A loss that is larger than this part of that at the last look is not getting better.
 const PROGRESS: f64 = 0.9999;
@@ -238,7 +239,8 @@ impl<'a> Descent<'a> {
         losses: &mut [f64],
         enough: &mut [bool],
     ) -> Result<(), Error> {
-        let (seeds, network, tanh) = (self.seeds, self.network, &self.tanh);
+        let (seeds, tanh) = (self.seeds, &self.tanh);
+        let signature = self.network.signature();
         let width = seeds.width();
         let row = |at: usize| at * width..(at + 1) * width;
         for i in going.iter().flat_map(|&at| row(at)) {
@@ -251,13 +253,13 @@ impl<'a> Descent<'a> {
             .evaluate(seeds, &self.points, going, &numbers, lambda, slopes)?;
         for &at in going {
             let (point, gradient) = (&self.points[row(at)], &mut slopes.gradient[row(at)]);
-            let logits = network.logits();
+            let logits = signature.logits();
             let logits = &slopes.logits[at * logits..(at + 1) * logits];
             let label = seeds.labels[at] as usize;
             let size = change(self.attack.norm, point, &seeds.original[row(at)], gradient);
-            let missing = f64::from(self.attack.confidence) - margin(network, logits, label);
+            let missing = f64::from(self.attack.confidence) - margin(signature, logits, label);
             losses[at] = f64::from(factors[at]) * missing.max(0.0) + size;
-            if is_beyond(network, logits, label, self.attack.confidence) {
+            if is_beyond(signature, logits, label, self.attack.confidence) {
                 enough[at] = true;
                 if size < self.smallest[at] {
                     self.smallest[at] = size;
@@ -278,8 +280,8 @@ fn is_better(loss: f64, last: f64) -> bool {
 }
 
 /// How far the best other class is above the label's.
-fn margin(network: &Network, logits: &[f32], label: usize) -> f64 {
-    let own = network.logit(logits, label).unwrap_or(0.0);
+fn margin(signature: &Signature, logits: &[f32], label: usize) -> f64 {
+    let own = signature.logit(logits, label).unwrap_or(0.0);
     if let [_] = logits {
         return -f64::from(own);
     }
@@ -292,7 +294,12 @@ fn margin(network: &Network, logits: &[f32], label: usize) -> f64 {
 }
 
 /// Whether another class is predicted even if the label's logit is `confidence` higher.
-pub(super) fn is_beyond(network: &Network, logits: &[f32], label: usize, confidence: f32) -> bool {
+pub(super) fn is_beyond(
+    signature: &Signature,
+    logits: &[f32],
+    label: usize,
+    confidence: f32,
+) -> bool {
     let mut raised = logits.to_vec();
     match &mut raised[..] {
         [single] if label == 0 => *single -= confidence,
@@ -303,7 +310,7 @@ pub(super) fn is_beyond(network: &Network, logits: &[f32], label: usize, confide
             }
         }
     }
-    network.predict(&raised) != label
+    signature.predict(&raised) != label
 }
 
 /// The size of a change; its derivatives are added to a gradient.

@@ -305,7 +305,7 @@ impl<'a> Attacker<'a> {
             network,
             data,
             settings,
-            labels: labels(network, data, 0..end)?,
+            labels: labels(network.signature(), data, 0..end)?,
             logits: network.logits_tracer()?,
             objective: match &settings.method {
                 AttackMethod::Pgd(pgd) => pgd.objective(network, settings)?,
@@ -337,7 +337,7 @@ impl<'a> Attacker<'a> {
     fn predict(&self, seeds: &Seeds<'_>, points: &[f32]) -> Result<Vec<usize>, Error> {
         let mut classes = Vec::with_capacity(seeds.len());
         seeds.logits(&self.logits, points, |_, logits| {
-            classes.push(self.network.predict(logits));
+            classes.push(self.network.signature().predict(logits));
         })?;
         Ok(classes)
     }

@@ -43,7 +43,7 @@ impl Sets {
 
     /// Explains the `sample` of a dataset.
     pub(super) fn extract(
-        extractor: &PathExtractor<'_>,
+        extractor: &PathExtractor,
         data: &Loader,
         sample: &[usize],
         (alphas, choices): (&[f64], &Choices),

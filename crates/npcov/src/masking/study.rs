@@ -70,7 +70,7 @@ pub struct MaskingSettings {
 /// ```
 pub struct MaskingStudy<'a> {
     network: &'a Network,
-    masked: MaskedNetwork<'a>,
+    masked: MaskedNetwork,
     data: &'a Loader,
     settings: &'a MaskingSettings,
     method: MethodInfo,
@@ -116,7 +116,7 @@ impl<'a> MaskingStudy<'a> {
             choices.population == Population::Correct || choices.members == Members::Correct;
         let labels = match by_label {
             true => {
-                let labels = labels(network, data, 0..data.len())?;
+                let labels = labels(network.signature(), data, 0..data.len())?;
                 Some(labels.ok_or_else(|| Error::NoLabels(name()))?)
             }
             false => None,

@@ -140,16 +140,10 @@ fn wrong(ruler: &Ruler, data: &Loader, threads: usize) -> anyhow::Result<Vec<usi
     let network = ruler.network();
     let mut predictions = Vec::with_capacity(data.len());
     let tracer = network.logits_tracer()?;
-    npcov::predict(
-        &tracer,
-        data,
-        0..data.len(),
-        threads,
-        |_, classes| {
-            predictions.extend_from_slice(classes);
-            Ok::<(), npcov::Error>(())
-        },
-    )?;
+    npcov::predict(&tracer, data, 0..data.len(), threads, |_, classes| {
+        predictions.extend_from_slice(classes);
+        Ok::<(), npcov::Error>(())
+    })?;
     let labels = labels(data)?;
     let differs = |&i: &usize| usize::try_from(labels[i]) != Ok(predictions[i]);
     Ok((0..predictions.len()).filter(differs).collect())

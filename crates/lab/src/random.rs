@@ -1,7 +1,6 @@
-//! Random draws that depend on a seed and on what they are for, never on the order of work.
+//! What experiments draw at random.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use npcov::decision::random::{Drawing, below, generator};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub(crate) enum Purpose {
 
 /// Puts a list into a random order; every order is equally likely.
 pub(crate) fn shuffle<T>(list: &mut [T], seed: u64, purpose: Purpose, stream: u64) {
-    let mut rng = generator(seed, purpose, stream);
+    let mut rng = generator(seed, Drawing::Experiments, purpose as u64, stream);
     for place in 1..list.len() {
         let other = below(place as u64 + 1, &mut rng) as usize;
         list.swap(place, other);
@@ -42,30 +41,6 @@ pub(crate) fn some<T: Copy>(list: &[T], count: usize, seed: u64, purpose: Purpos
     places.truncate(count);
     places.sort_unstable();
     places.into_iter().map(|place| list[place]).collect()
-}
-
-fn generator(seed: u64, purpose: Purpose, stream: u64) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8] = purpose as u8;
-    // Other users of a seed have other numbers here.
-    key[31] = 4;
-    let mut rng = ChaCha8Rng::from_seed(key);
-    rng.set_stream(stream);
-    rng
-}
-
-/// A number below `bound`, each equally likely.
-fn below(bound: u64, rng: &mut ChaCha8Rng) -> u64 {
-    let bound = bound.max(1);
-    // The largest multiple of the bound that fits, so that every remainder is equally likely.
-    let multiple = u64::MAX - u64::MAX % bound;
-    loop {
-        let number = rng.next_u64();
-        if number < multiple {
-            return number % bound;
-        }
-    }
 }
 
 #[cfg(test)]

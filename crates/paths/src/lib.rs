@@ -55,6 +55,7 @@ pub mod kmeans;
 mod layout;
 mod observe;
 mod popcount;
+pub mod random;
 mod similarity;
 
 pub use bits::BitRows;

@@ -1,8 +1,9 @@
 //! Random starts that depend on a seed and on the input's position in its dataset, never on the
 //! order of work.
 
+use npcov_paths::random::{Drawing, generator};
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use rand_chacha::rand_core::RngCore;
 
 use super::Norm;
 
@@ -12,7 +13,7 @@ use super::Norm;
 /// likely. In the Euclidean norm the direction is that of normally distributed numbers, and the
 /// distance is between 0 and `epsilon`, all equally likely.
 pub(super) fn start(point: &mut [f32], norm: Norm, epsilon: f32, seed: u64, row: usize) {
-    let mut rng = generator(seed, row);
+    let mut rng = generator(seed, Drawing::Attacks, 0, row as u64);
     match norm {
         Norm::Maximum => {
             for p in point {
@@ -28,16 +29,6 @@ pub(super) fn start(point: &mut [f32], norm: Norm, epsilon: f32, seed: u64, row:
             }
         }
     }
-}
-
-fn generator(seed: u64, row: usize) -> ChaCha8Rng {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    // Other users of a seed have other numbers here.
-    key[31] = 3;
-    let mut rng = ChaCha8Rng::from_seed(key);
-    rng.set_stream(row as u64);
-    rng
 }
 
 /// A number from 0 up to and without 1, with 24 bits: twice it less one is exact in `f32`.

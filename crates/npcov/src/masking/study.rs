@@ -122,7 +122,7 @@ impl<'a> MaskingStudy<'a> {
             false => None,
         };
         let sample = match settings.sample {
-            Some(count) if count < data.len() => random::sample(data.len(), count, settings.seed),
+            Some(count) if count < data.len() => random::rows(data.len(), count, settings.seed),
             _ => (0..data.len()).collect(),
         };
         let extractor = PathExtractor::new(network, &settings.method, choices, &settings.alphas)?;

@@ -9,8 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use npcov_paths::random::{Drawing, generator};
+use rand_chacha::rand_core::RngCore;
 
 /// The things that each of some inputs covers, by number.
 ///
@@ -191,11 +191,7 @@ pub(crate) fn by_score(scores: &[f64]) -> Vec<Ranked> {
 
 /// A random order; each is equally likely.
 pub(crate) fn random(inputs: usize, seed: u64) -> Vec<Ranked> {
-    let mut key = [0; 32];
-    key[..8].copy_from_slice(&seed.to_le_bytes());
-    // Clustering and masking have the keys that end otherwise.
-    key[31] = 2;
-    let mut rng = ChaCha8Rng::from_seed(key);
+    let mut rng = generator(seed, Drawing::Selection, 0, 0);
     let mut order: Vec<(u64, usize)> = (0..inputs).map(|i| (rng.next_u64(), i)).collect();
     order.sort_unstable();
     let ranked = |(_, input)| Ranked { input, score: 0.0 };

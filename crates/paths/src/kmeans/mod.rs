@@ -34,10 +34,8 @@ mod testing;
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-
 use crate::BitRows;
+use crate::random::{Drawing, generator};
 use exact::compare_sums;
 use lloyd::Outcome;
 use points::Points;
@@ -144,10 +142,7 @@ impl KMeans {
     }
 
     fn restart(&self, points: &Points, clusters: usize, restart: usize) -> Run {
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        let mut rng = ChaCha8Rng::from_seed(seed);
-        rng.set_stream(restart as u64);
+        let mut rng = generator(self.seed, Drawing::Clusters, 0, restart as u64);
         let labels = seeding::seed(points, clusters, &mut rng);
         let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1));
         Run { restart, outcome }

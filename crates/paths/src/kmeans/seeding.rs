@@ -1,9 +1,9 @@
 //! Greedy k-means++: rows that become the first centres.
 
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::RngCore;
 
 use super::points::Points;
+use crate::random::below;
 
 /// The cluster of each point when `clusters` of the points are the centres.
 ///
@@ -79,16 +79,4 @@ fn draw(sums: &[u64], rng: &mut ChaCha8Rng) -> usize {
     let total = sums.last().copied().unwrap_or(0).max(1);
     let at = below(total, rng);
     sums.partition_point(|&sum| sum <= at)
-}
-
-/// A number below `bound`, drawn uniformly.
-pub(super) fn below(bound: u64, rng: &mut ChaCha8Rng) -> u64 {
-    // The largest multiple of the bound that fits, so that every remainder is equally likely.
-    let multiple = u64::MAX - u64::MAX % bound;
-    loop {
-        let number = rng.next_u64();
-        if number < multiple {
-            return number % bound;
-        }
-    }
 }

@@ -5,8 +5,8 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::KMeans;
 use super::points::Points;
-use super::seeding::below;
 use crate::BitRows;
+use crate::random;
 
 /// Rows that a silhouette is computed from at most.
 pub const SILHOUETTE_SAMPLE: usize = 1000;
@@ -83,15 +83,7 @@ fn sample(len: usize, seed: u64) -> Vec<usize> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // Restarts have the first streams.
     rng.set_stream(u64::MAX);
-    let mut wanted = len.min(SILHOUETTE_SAMPLE);
-    let mut chosen = Vec::with_capacity(wanted);
-    for row in 0..len {
-        if below((len - row) as u64, &mut rng) < wanted as u64 {
-            chosen.push(row);
-            wanted -= 1;
-        }
-    }
-    chosen
+    random::sample(len, SILHOUETTE_SAMPLE, &mut rng)
 }
 
 /// The Euclidean distances between the rows of a sample, row by row.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::abstraction::Frequencies;
 use crate::bits::{self, BitRows};
+use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::kmeans::{self, KMeans};
 use crate::layout::Layout;
@@ -295,31 +296,42 @@ impl DecisionGraph {
     /// For each seeker the member of a cluster with the most similar path, other than itself; the
     /// first of equal ones.
     ///
-    /// Members are spread over all training paths, which are more than caches hold, so that reading
-    /// one takes longer than comparing it with a few seekers.
+    /// Members are spread over all training paths, which are more than caches hold. So they are read
+    /// once, a block at a time, and every seeker looks through the block.
     pub(crate) fn neighbours(
         &self,
         cluster: usize,
         seekers: &[(&Comparison<'_>, Option<u32>)],
     ) -> Vec<Option<u32>> {
         let mut best: Vec<Option<(u32, f64)>> = vec![None; seekers.len()];
-        counting(
-            #[inline(always)]
-            || {
-                for &row in &self.members[cluster] {
-                    let (path, counts) = (self.path(row), self.counts_of(row));
-                    for (best, &(comparison, itself)) in best.iter_mut().zip(seekers) {
-                        if itself == Some(row) {
-                            continue;
-                        }
-                        let score = comparison.to(path, counts);
-                        if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
-                            *best = Some((row, score));
-                        }
+        let mut block = Block::default();
+        for rows in self.members[cluster].chunks(PATHS) {
+            if seekers.is_empty() {
+                break;
+            }
+            block.fill(
+                rows.iter()
+                    .map(|&row| (self.path(row), self.counts_of(row))),
+            );
+            for (best, &(comparison, itself)) in best.iter_mut().zip(seekers) {
+                let scores = counting(
+                    #[inline(always)]
+                    || block.similarities(comparison),
+                );
+                let scores = &scores[..rows.len()];
+                // Most blocks hold nothing better.
+                let most = scores.iter().copied().fold(0.0, f64::max);
+                if best.is_some_and(|(_, highest)| !more_similar(most, highest)) {
+                    continue;
+                }
+                for (&row, &score) in rows.iter().zip(scores) {
+                    let is_better = best.is_none_or(|(_, highest)| more_similar(score, highest));
+                    if is_better && itself != Some(row) {
+                        *best = Some((row, score));
                     }
                 }
-            },
-        );
+            }
+        }
         best.iter().map(|best| best.map(|(row, _)| row)).collect()
     }
 
@@ -450,6 +462,38 @@ mod tests {
         let exemplars = graph.exemplars(1, Similarity::LayerMean, 1);
         // Both members of class 1 share 0110.
         assert_eq!(exemplars, [(2, 1.0)]);
+    }
+
+    #[test]
+    fn neighbours_are_the_first_of_the_most_similar() {
+        // Many paths, of which several are alike, in more than a block.
+        let texts = ["1100", "1110", "0110", "0011", "1111", "0001", "1010"];
+        let count = 3 * PATHS + 5;
+        let rows: Vec<_> = (0..count).map(|i| (texts[i * i % 7], 0, 0)).collect();
+        let graph = DecisionGraph::learn(training(&rows), &learning(2, Members::Predicted));
+        let kind = Similarity::LayerMean;
+        let comparisons: Vec<Comparison<'_>> = (0..16_u64)
+            .map(|bits| vec![bits].leak())
+            .map(|path| Comparison::new(graph.layout(), kind, path))
+            .collect();
+        for cluster in 0..graph.clusters() {
+            let members = graph.members(cluster);
+            for itself in [None, Some(members[0]), Some(members[members.len() / 2])] {
+                let seekers: Vec<_> = comparisons.iter().map(|c| (c, itself)).collect();
+                let naive = |comparison: &Comparison<'_>| {
+                    let mut best: Option<(u32, f64)> = None;
+                    for &row in members.iter().filter(|&&row| Some(row) != itself) {
+                        let score = comparison.to(graph.path(row), graph.counts_of(row));
+                        if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
+                            best = Some((row, score));
+                        }
+                    }
+                    best.map(|(row, _)| row)
+                };
+                let expected: Vec<_> = comparisons.iter().map(naive).collect();
+                assert_eq!(graph.neighbours(cluster, &seekers), expected);
+            }
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@
 
 mod abstraction;
 pub mod bits;
+mod block;
 mod bucket;
 pub mod choices;
 mod critical;

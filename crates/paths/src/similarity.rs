@@ -35,11 +35,11 @@ impl Jaccard {
 
 /// The similarity of paths, prepared for many comparisons with one of them.
 pub(crate) struct Comparison<'a> {
-    layout: &'a Layout,
-    similarity: Similarity,
-    path: &'a [u64],
+    pub(crate) layout: &'a Layout,
+    pub(crate) similarity: Similarity,
+    pub(crate) path: &'a [u64],
     /// Neurons of `path` in each layer.
-    counts: Vec<u32>,
+    pub(crate) counts: Vec<u32>,
 }
 
 impl<'a> Comparison<'a> {

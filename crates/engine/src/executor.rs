@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::isa::Isa;
 use crate::kernel::Inputs;
 use crate::options::Options;
-use crate::pack::{LANES, Pack, pack, unpack};
+use crate::pack::{LANES, Pack, numbers, pack, unpack};
 use crate::plan::{Memory, Plan};
 
 /// A graph, ready to run; shared by all workers.
@@ -35,8 +35,14 @@ impl Executor {
 
     /// Prepares a graph to be run in a certain way.
     pub fn with_options(graph: &Graph, options: Options) -> Result<Executor, EngineError> {
+        Executor::showing(graph, options, graph.outputs().len())
+    }
+
+    /// Prepares a graph whose first `kept` outputs are results. The others are *shown* in the course of
+    /// a run ([`Worker::run_showing`]), and have no place of their own in memory.
+    pub fn showing(graph: &Graph, options: Options, kept: usize) -> Result<Executor, EngineError> {
         Ok(Executor {
-            plan: Arc::new(Plan::new(graph, options)?),
+            plan: Arc::new(Plan::new(graph, options, kept)?),
         })
     }
 
@@ -45,7 +51,7 @@ impl Executor {
         self.plan.inputs.iter().map(|port| port.len)
     }
 
-    /// Numbers in each output of the graph.
+    /// Numbers in each output of the graph, but for those that are shown.
     pub fn output_lens(&self) -> impl Iterator<Item = usize> {
         self.plan.outputs.iter().map(|port| port.len)
     }
@@ -93,19 +99,50 @@ impl Worker {
         self.run_timed(count, inputs, outputs, |_| {})
     }
 
+    /// As [`Worker::run`]; `show` is called with each value that is shown, as soon as it is there: its
+    /// number among those, and its elements as they lie in memory, [`LANES`] numbers each. The first
+    /// `count` of those belong to the inputs, and what the others are is not said.
+    pub fn run_showing(
+        &mut self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        show: impl FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        self.run_steps(count, inputs, outputs, show, |_| {})
+    }
+
     /// As [`Worker::run`]; `done` is called after each of the [`Executor::steps`] with its number.
     pub fn run_timed(
         &mut self,
         count: usize,
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
+        done: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        self.run_steps(count, inputs, outputs, |_, _| {}, done)
+    }
+
+    fn run_steps(
+        &mut self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        mut show: impl FnMut(usize, &[f32]),
         mut done: impl FnMut(usize),
     ) -> Result<(), EngineError> {
         self.check(count, inputs, outputs)?;
+        let mut shown = self.plan.shown.iter().peekable();
+        let mut show_after = |steps: usize, values: &[Pack]| {
+            while let Some(next) = shown.next_if(|next| next.after == steps) {
+                show(next.number, numbers(&values[next.place.range()]));
+            }
+        };
         let Memory { values, scratch } = &mut self.memory;
         for (place, samples) in self.plan.inputs.iter().zip(inputs) {
             pack(samples, place.len, &mut values[place.range()]);
         }
+        show_after(0, values);
         for (number, step) in self.plan.steps.iter().enumerate() {
             let Range { start, end } = step.output.range();
             let (before, rest) = values.split_at_mut(start);
@@ -117,6 +154,7 @@ impl Worker {
             };
             let scratch = &mut scratch[..step.kernel.scratch()];
             step.kernel.run(&inputs, scratch, output);
+            show_after(number + 1, values);
             done(number);
         }
         for (place, samples) in self.plan.outputs.iter().zip(outputs) {
@@ -155,5 +193,56 @@ impl Worker {
             fits(&|| format!("output {i}"), y.len(), count * port.len)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::{Reduce, ReduceKind, Unary};
+    use npcov_graph::{DType, Op, TensorType};
+
+    /// What is shown is what would have been an output, lane by lane.
+    #[test]
+    fn shown_values_are_those_of_outputs() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 3, 2]));
+        let a = graph.push("a", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let b = graph.push("b", Op::Unary(Unary::Neg), &[a]).unwrap();
+        let sum = Op::Reduce(Reduce {
+            kind: ReduceKind::Sum,
+            axes: vec![1, 2],
+            keep_dims: false,
+        });
+        let y = graph.push("y", sum, &[b]).unwrap();
+        graph.set_outputs(vec![y, b, x, a, y]);
+        let input: Vec<f32> = (0..5 * 6).map(|i| (i * 7 % 11) as f32 - 5.0).collect();
+
+        let executor = Executor::new(&graph).unwrap();
+        let lens: Vec<usize> = executor.output_lens().collect();
+        let mut kept: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; 5 * len]).collect();
+        let mut outputs: Vec<&mut [f32]> = kept.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut worker = executor.worker().unwrap();
+        worker.run(5, &[&input], &mut outputs).unwrap();
+
+        let executor = Executor::showing(&graph, Options::default(), 1).unwrap();
+        assert_eq!(executor.output_lens().collect::<Vec<_>>(), [1]);
+        let mut output = [0.0; 5];
+        let mut shown = Vec::new();
+        let show = |number: usize, numbers: &[f32]| {
+            for (i, pack) in numbers.chunks_exact(LANES).enumerate() {
+                for (lane, x) in pack[..5].iter().enumerate() {
+                    let per_input = lens[number + 1];
+                    assert_eq!(*x, kept[number + 1][lane * per_input + i], "{number}");
+                }
+            }
+            shown.push((number, numbers.len()));
+        };
+        let mut worker = executor.worker().unwrap();
+        let result = worker.run_showing(5, &[&input], &mut [&mut output], show);
+        result.unwrap();
+        assert_eq!(output[..], kept[0]);
+        let packs = [(1, 6), (2, 6), (0, 6), (3, 1)];
+        assert_eq!(shown, packs.map(|(number, packs)| (number, packs * LANES)));
     }
 }

@@ -60,6 +60,15 @@ pub(crate) fn pack(samples: &[f32], per_lane: usize, packs: &mut [Pack]) {
     }
 }
 
+/// The numbers of packs, those of each beside each other.
+#[allow(unsafe_code)]
+pub(crate) fn numbers(packs: &[Pack]) -> &[f32] {
+    const { assert!(size_of::<Pack>() == LANES * size_of::<f32>()) }
+    // SAFETY: a pack is an array of `LANES` numbers and nothing else, so that so many of them are in
+    // the memory of the packs, which is borrowed for as long as the result.
+    unsafe { std::slice::from_raw_parts(packs.as_ptr().cast(), packs.len() * LANES) }
+}
+
 /// Gathers the first `samples.len() / per_lane` lanes: the inverse of [`pack`].
 pub(crate) fn unpack(packs: &[Pack], per_lane: usize, samples: &mut [f32]) {
     for (lane, sample) in samples.chunks_mut(per_lane.max(1)).enumerate() {
@@ -79,6 +88,8 @@ mod tests {
         let mut packs = vec![Pack::ZERO; 5];
         pack(&samples, 5, &mut packs);
         assert_eq!(packs[2].0[..4], [2.0, 7.0, 12.0, 2.0]);
+        assert_eq!(numbers(&packs).len(), 5 * LANES);
+        assert_eq!(numbers(&packs)[2 * LANES..][..4], [2.0, 7.0, 12.0, 2.0]);
         let mut back = vec![0.0; 15];
         unpack(&packs, 5, &mut back);
         assert_eq!(back, samples);

@@ -41,6 +41,16 @@ impl Place {
     }
 }
 
+/// A value that is shown as soon as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// How many steps are done by then.
+    pub(crate) after: usize,
+    /// Which of the values that are shown.
+    pub(crate) number: usize,
+    pub(crate) place: Place,
+}
+
 /// A graph, ready to run.
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -50,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) constants: Vec<(Place, Arc<Tensor>)>,
     pub(crate) inputs: Vec<Place>,
     pub(crate) outputs: Vec<Place>,
+    /// What is shown in the course of a run, by step.
+    pub(crate) shown: Vec<Shown>,
     /// Length of the working memory that all kernels share.
     pub(crate) scratch: usize,
 }
@@ -59,7 +71,8 @@ pub(crate) struct Plan {
 const MAX_ELEMENTS: usize = 1 << 27;
 
 impl Plan {
-    pub(crate) fn new(graph: &Graph, options: Options) -> Result<Plan, EngineError> {
+    /// Of a graph whose first `kept` outputs are results, and whose others are shown.
+    pub(crate) fn new(graph: &Graph, options: Options, kept: usize) -> Result<Plan, EngineError> {
         let is_large = |v: &&Value| v.constant.is_none() && v.ty.numel() > MAX_ELEMENTS;
         if let Some(value) = graph.values().iter().find(is_large) {
             return Err(EngineError::TooLarge {
@@ -90,7 +103,7 @@ impl Plan {
             }
         }
         match errors.is_empty() {
-            true => Ok(Planner::new(&graph, &units, &kernels).plan(&units, kernels)),
+            true => Ok(Planner::new(&graph, &units, &kernels, kept).plan(&units, kernels)),
             false => Err(EngineError::Nodes(errors)),
         }
     }
@@ -99,6 +112,8 @@ impl Plan {
 /// The values that share a place (reshapes of one another) and when they are needed.
 struct Planner<'a> {
     graph: &'a Graph,
+    kept: &'a [ValueId],
+    shown: &'a [ValueId],
     /// For each value, the value whose place it shares.
     root: Vec<usize>,
     /// For each root that has one, its life.
@@ -109,7 +124,8 @@ struct Planner<'a> {
 const FOREVER: usize = usize::MAX;
 
 impl<'a> Planner<'a> {
-    fn new(graph: &'a Graph, units: &[Unit], kernels: &[PreparedUnit]) -> Self {
+    fn new(graph: &'a Graph, units: &[Unit], kernels: &[PreparedUnit], kept: usize) -> Self {
+        let (kept, shown) = graph.outputs().split_at(kept.min(graph.outputs().len()));
         let mut root: Vec<usize> = (0..graph.values().len()).collect();
         for node in graph.nodes() {
             if matches!(node.op, Op::Reshape(_)) {
@@ -118,6 +134,8 @@ impl<'a> Planner<'a> {
         }
         let mut planner = Planner {
             graph,
+            kept,
+            shown,
             lives: vec![None; root.len()],
             root,
         };
@@ -131,8 +149,12 @@ impl<'a> Planner<'a> {
             }
             planner.define(unit.output(graph), i + 1);
         }
-        for &output in graph.outputs() {
+        for &output in kept {
             planner.read(output, FOREVER);
+        }
+        for &output in shown {
+            // It is there when it was written, and need not stay.
+            planner.read(output, 0);
         }
         planner
     }
@@ -178,6 +200,14 @@ impl<'a> Planner<'a> {
             .zip(&places)
             .filter_map(|(value, place)| Some(((*place)?, value.constant.clone()?)))
             .collect();
+        let mut shown: Vec<Shown> = (self.shown.iter().enumerate())
+            .map(|(number, value)| Shown {
+                after: self.lives[self.root[value.index()]].map_or(0, |life| life.from),
+                number,
+                place: place(value),
+            })
+            .collect();
+        shown.sort_by_key(|shown| shown.after);
         let scratch = kernels.iter().map(|k| k.kernel.scratch()).max();
         let steps = units.iter().zip(kernels).map(|(unit, prepared)| Step {
             name: unit.name(graph),
@@ -190,7 +220,8 @@ impl<'a> Planner<'a> {
             memory,
             constants,
             inputs: graph.inputs().iter().map(place).collect(),
-            outputs: graph.outputs().iter().map(place).collect(),
+            outputs: self.kept.iter().map(place).collect(),
+            shown,
             scratch: scratch.unwrap_or(0),
         }
     }
@@ -231,6 +262,8 @@ mod tests {
     use npcov_graph::op::{ConvTranspose, Unary, Window};
     use npcov_graph::{DType, TensorType};
 
+    const KEEP_ALL: usize = usize::MAX;
+
     fn relu(graph: &mut Graph, x: ValueId) -> ValueId {
         graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap()
     }
@@ -248,7 +281,7 @@ mod tests {
             x = transpose(&mut graph, x);
         }
         graph.set_outputs(vec![x]);
-        let plan = Plan::new(&graph, Options::default()).unwrap();
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         assert_eq!(plan.steps.len(), 10);
         assert_eq!(plan.memory, 48);
     }
@@ -261,9 +294,28 @@ mod tests {
         let b = transpose(&mut graph, a);
         let c = transpose(&mut graph, b);
         graph.set_outputs(vec![a, c]);
-        let plan = Plan::new(&graph, Options::default()).unwrap();
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         let written: Vec<Place> = plan.steps.iter().map(|s| s.output).collect();
         assert!(!written[1..].contains(&written[0]), "{written:?}");
+    }
+
+    #[test]
+    fn what_is_only_shown_does_not_stay() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let mut values = vec![x];
+        for i in 0..10 {
+            values.push(transpose(&mut graph, values[i]));
+        }
+        values.rotate_left(10);
+        graph.set_outputs(values);
+        let plan = Plan::new(&graph, Options::default(), 1).unwrap();
+        assert_eq!((plan.outputs.len(), plan.memory), (1, 48));
+        // The input first; of the others, what each step has written.
+        let places = std::iter::once(plan.inputs[0]).chain(plan.steps.iter().map(|s| s.output));
+        for (i, (shown, place)) in plan.shown.iter().zip(places).enumerate() {
+            assert_eq!((shown.after, shown.number, shown.place), (i, i, place));
+        }
     }
 
     #[test]
@@ -273,7 +325,7 @@ mod tests {
         let r = graph.push("r", Op::Reshape(vec![24]), &[x]).unwrap();
         let y = relu(&mut graph, r);
         graph.set_outputs(vec![y]);
-        let plan = Plan::new(&graph, Options::default()).unwrap();
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.steps[0].inputs, plan.inputs);
     }
@@ -284,7 +336,7 @@ mod tests {
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 1 << 20, 1 << 20]));
         let y = relu(&mut graph, x);
         graph.set_outputs(vec![y]);
-        let error = Plan::new(&graph, Options::default())
+        let error = Plan::new(&graph, Options::default(), KEEP_ALL)
             .err()
             .unwrap()
             .to_string();
@@ -309,7 +361,7 @@ mod tests {
             x = graph.push(name, op, &[x, w]).unwrap();
         }
         graph.set_outputs(vec![x]);
-        let error = Plan::new(&graph, Options::default())
+        let error = Plan::new(&graph, Options::default(), KEEP_ALL)
             .err()
             .unwrap()
             .to_string();

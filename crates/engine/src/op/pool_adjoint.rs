@@ -319,7 +319,10 @@ mod tests {
         for_each_case(|op| {
             let graph = graph_of(node(&op), &inputs(&op).1);
             assert_eq!(
-                Plan::new(&graph, Options::default()).unwrap().steps.len(),
+                Plan::new(&graph, Options::default(), usize::MAX)
+                    .unwrap()
+                    .steps
+                    .len(),
                 1
             );
         });

@@ -44,6 +44,38 @@ impl<'a> Column<'a> {
     }
 }
 
+/// How many inputs lie beside each other in [`Lanes`].
+pub const LANES: usize = 16;
+
+/// Numbers of a tap while they are computed: for each position of a row, those of up to [`LANES`]
+/// inputs beside each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes<'a> {
+    packs: &'a [[f32; LANES]],
+    inputs: usize,
+}
+
+impl<'a> Lanes<'a> {
+    /// Of so many inputs, which have the first places at each position. What is in the other places
+    /// does not count, nor do numbers behind the last whole position.
+    pub fn of(numbers: &'a [f32], inputs: usize) -> Lanes<'a> {
+        Lanes {
+            packs: numbers.as_chunks().0,
+            inputs: inputs.min(LANES),
+        }
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// By position, the places of all inputs; those behind the last input hold anything.
+    pub fn packs(&self) -> &'a [[f32; LANES]] {
+        self.packs
+    }
+}
+
 /// Some inputs of a suite, one after the other.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Lanes};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::state::{Part, State};
@@ -18,6 +18,12 @@ use crate::training::Training;
 pub trait Criterion: Send + Sync {
     /// What it needs of each input, besides the prediction and the logits.
     fn taps(&self) -> Vec<Tap> {
+        Vec::new()
+    }
+
+    /// What it watches: numbers that are too many to be kept for a batch, and are looked at once, by
+    /// the thread that computes them.
+    fn watched(&self) -> Vec<Tap> {
         Vec::new()
     }
 
@@ -62,6 +68,11 @@ pub trait Criterion: Send + Sync {
         training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError>;
+
+    /// Adds what is watched of some inputs. Each input is observed and, once for each tap, watched,
+    /// in any order and in any of the states that are merged in the end; so only parts that do not
+    /// depend on the order of inputs may change.
+    fn watch(&self, _tap: Tap, _numbers: Lanes<'_>, _state: &mut State) {}
 
     /// What the suite is worth: usually one value of the criterion's name.
     fn values(&self, state: &State) -> Vec<Value>;

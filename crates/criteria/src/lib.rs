@@ -61,9 +61,10 @@ mod subject;
 mod surprise;
 mod topk;
 mod training;
+mod wide;
 mod yardstick;
 
-pub use batch::{Batch, Column};
+pub use batch::{Batch, Column, LANES, Lanes};
 pub use criterion::{Amount, Criterion, LayerValues, Slot, Value};
 pub use error::CriterionError;
 pub use fit::{Array, Fit, Numbers};

@@ -17,7 +17,7 @@
 //!
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
 
-use crate::batch::{Batch, Column};
+use crate::batch::{Batch, LANES, Lanes};
 use crate::criterion::{Amount, Criterion, LayerValues, Value};
 use crate::error::CriterionError;
 use crate::exact::fixed;
@@ -25,6 +25,7 @@ use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
 use crate::subject::{Reduction, Side, Subject, Tap};
 use crate::training::Training;
+use crate::wide::vectorised;
 
 /// The criterion.
 pub(crate) struct Nc {
@@ -126,59 +127,99 @@ fn above(sums: &[i128], threshold: f64) -> u64 {
     sums.iter().filter(exceeds).count() as u64
 }
 
-/// Inputs and units that are summed together.
-const INPUTS: usize = 32;
+/// Units that are summed together.
 const UNITS: usize = 256;
 
 /// Adds the rectified numbers of inputs, each in fixed point.
 ///
-/// Blocks are added in double precision where that is exact. Numbers of 2^e and more are multiples
-/// of q = 2^(e-23), the worth of their last bit, so their sums are too, and sums up to 2^53 q do not
-/// round. With `low` as the smallest number but 0, q is more than low / 2^24, and no sum of
-/// `INPUTS` numbers exceeds INPUTS * high: nothing rounds if that is at most low * 2^29. If low is
-/// at least 2^-41, then q is a multiple of 2^-64, the unit of the fixed point. That is how it nearly
-/// always is, because it takes a number below `high` / 2^24 for it not to be.
-fn add_rectified(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
-    const TINY: f32 = 1.0 / (1u64 << 41) as f32;
-    // Sums stay below 2^31: counted in 2^-32s they fit an i64.
-    const HUGE: f32 = ((1u64 << 30) / INPUTS as u64) as f32;
-    const HALF: f64 = (1u64 << 32) as f64;
-    for first in (0..inputs).step_by(INPUTS) {
-        let group = first..inputs.min(first + INPUTS);
-        for (block, sums) in sums.chunks_mut(UNITS).enumerate() {
-            let units = block * UNITS..block * UNITS + sums.len();
-            let rows = group.clone().map(|i| &column.row(i)[units.clone()]);
-            let mut totals = [0.0_f64; UNITS];
-            let mut low = [f32::INFINITY; UNITS];
-            let mut high = [0.0_f32; UNITS];
-            for row in rows.clone() {
-                let all = totals.iter_mut().zip(&mut low).zip(&mut high);
-                for (((total, low), high), &x) in all.zip(row) {
-                    let number = rectified(x);
-                    *total += f64::from(number);
-                    *high = if number > *high { number } else { *high };
-                    let positive = if number > 0.0 { number } else { f32::INFINITY };
-                    *low = if positive < *low { positive } else { *low };
+/// The numbers of a unit are added in double precision where that is exact. Let all numbers of a
+/// block of units be 0 or have exponents from `low` to `high`. They are multiples of q = 2^(low-23),
+/// the worth of the smallest one's last bit, and so are their sums. A sum of 16 is below
+/// 2^(high+1+4), which is at most 2^52 q if high - low <= 24: so sums are whole numbers of q that a
+/// double holds. If low is at least -41, q is a multiple of 2^-64, the unit of the fixed point. That
+/// is how it nearly always is, because it takes a number below a 2^24th of another for it not to be.
+fn add_rectified(numbers: Lanes<'_>, sums: &mut [i128]) {
+    const { assert!(LANES == 16) }
+    // A place without an input counts as 0.
+    let mask: [u32; LANES] = std::array::from_fn(|lane| match lane < numbers.inputs() {
+        true => u32::MAX,
+        false => 0,
+    });
+    let blocks = numbers.packs().chunks(UNITS).zip(sums.chunks_mut(UNITS));
+    // What was computed last is still in a near cache, and what comes first is what the next kernel
+    // begins with.
+    for (packs, sums) in blocks.rev() {
+        let mut totals = [0.0; UNITS];
+        let exponents = vectorised(
+            #[inline(always)]
+            || total(packs, &mask, &mut totals),
+        );
+        match exponents {
+            Exponents::None => {}
+            Exponents::Between(low, high) if low >= -41 && high <= 30 && high - low <= 24 => {
+                // Added to 2^52, a whole number below that is what the last 52 bits say.
+                let per_quantum = power_of_two(23 - low);
+                let shift = low - 23 + 64;
+                for (sum, total) in sums.iter_mut().zip(&totals) {
+                    let whole = (total * per_quantum + WHOLE).to_bits() - WHOLE.to_bits();
+                    *sum += i128::from(whole) << shift;
                 }
             }
-            let low = low.iter().copied().fold(f32::INFINITY, f32::min);
-            let high = high.iter().copied().fold(0.0, f32::max);
-            let exact = f64::from(high) * INPUTS as f64 <= f64::from(low) * (1u64 << 29) as f64;
-            if exact && low >= TINY && high <= HUGE {
-                for (sum, &total) in sums.iter_mut().zip(&totals) {
-                    // As `fixed`, in two halves: whole 2^-32s, and 2^-64s that are left.
-                    let upper = (total * HALF) as i64;
-                    let lower = (total * HALF - upper as f64) * HALF;
-                    *sum += (i128::from(upper) << 32) + i128::from(lower as i64);
-                }
-            } else {
-                for row in rows {
-                    for (sum, &x) in sums.iter_mut().zip(row) {
+            Exponents::Between(..) => {
+                for (sum, pack) in sums.iter_mut().zip(packs) {
+                    for &x in &pack[..numbers.inputs()] {
                         *sum += fixed(f64::from(rectified(x)));
                     }
                 }
             }
         }
+    }
+}
+
+/// From 2^52 on, doubles are whole numbers, up to 2^53 all of them.
+const WHOLE: f64 = (1u64 << 52) as f64;
+
+/// 2 to a power that is not beyond the range of doubles.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// The smallest and the largest exponent of numbers.
+enum Exponents {
+    /// All numbers are 0.
+    None,
+    /// Those of the others.
+    Between(i32, i32),
+}
+
+/// Adds up the rectified numbers of each unit that the mask leaves.
+///
+/// The bits of floats that are not negative have the order of the floats, and those of negative ones
+/// are negative as whole numbers. Infinity and NaN have an exponent of their own, 128.
+#[inline(always)]
+fn total(packs: &[[f32; LANES]], mask: &[u32; LANES], totals: &mut [f64; UNITS]) -> Exponents {
+    let mut smallest = [u32::MAX; LANES];
+    let mut largest = [0_u32; LANES];
+    for (pack, total) in packs.iter().zip(totals) {
+        let mut numbers = [0.0; LANES];
+        for lane in 0..LANES {
+            let bits = pack[lane].to_bits().cast_signed().max(0).cast_unsigned() & mask[lane];
+            // One less makes 0 the largest.
+            smallest[lane] = smallest[lane].min(bits.wrapping_sub(1));
+            largest[lane] = largest[lane].max(bits);
+            numbers[lane] = f64::from(f32::from_bits(bits));
+        }
+        let eight: [f64; 8] = std::array::from_fn(|i| numbers[i] + numbers[i + 8]);
+        let four: [f64; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
+        *total = (four[0] + four[2]) + (four[1] + four[3]);
+    }
+    let smallest = smallest.iter().fold(u32::MAX, |a, &b| a.min(b));
+    let largest = largest.iter().fold(0, |a, &b| a.max(b));
+    let exponent = |bits: u32| (bits >> 23).cast_signed() - 127;
+    match largest {
+        0 => Exponents::None,
+        // What is too small to have an exponent seems to have -127.
+        _ => Exponents::Between(exponent(smallest + 1), exponent(largest)),
     }
 }
 
@@ -197,12 +238,22 @@ fn range(numbers: &[f32]) -> (f32, f32) {
 impl Criterion for Nc {
     fn taps(&self) -> Vec<Tap> {
         let reductions: &[Reduction] = match self.variant {
-            Variant::Harel => &[Reduction::Units],
+            Variant::Harel => &[],
             Variant::DeepXplore => &[Reduction::Mean, Reduction::Min, Reduction::Max],
             Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
         };
         let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
         (0..self.subject.layers.len()).flat_map(layer).collect()
+    }
+
+    fn watched(&self) -> Vec<Tap> {
+        let layers = match self.variant {
+            Variant::Harel => 0..self.subject.layers.len(),
+            _ => 0..0,
+        };
+        layers
+            .map(|layer| self.tap(layer, Reduction::Units))
+            .collect()
     }
 
     fn state(&self) -> State {
@@ -232,8 +283,15 @@ impl Criterion for Nc {
                 false => batch.tap(self.tap(layer, reduction)),
             };
             if self.variant == Variant::Harel {
-                let sums = &mut state.sums_mut("sums")[first..first + size];
-                add_rectified(column(Reduction::Units), batch.len(), sums);
+                // Units are watched.
+                if is_logits {
+                    let sums = &mut state.sums_mut("sums")[first..first + size];
+                    for input in 0..batch.len() {
+                        for (sum, &x) in sums.iter_mut().zip(batch.logits.row(input)) {
+                            *sum += fixed(f64::from(rectified(x)));
+                        }
+                    }
+                }
             } else {
                 let covered = state.set_mut("neurons");
                 let means = column(Reduction::Mean);
@@ -265,6 +323,13 @@ impl Criterion for Nc {
             first += size;
         }
         Ok(())
+    }
+
+    fn watch(&self, tap: Tap, numbers: Lanes<'_>, state: &mut State) {
+        let layers = &self.subject.layers;
+        let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
+        let units = first..first + layers[tap.layer].units;
+        add_rectified(numbers, &mut state.sums_mut("sums")[units]);
     }
 
     fn values(&self, state: &State) -> Vec<Value> {
@@ -304,9 +369,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+
+    /// Rows of inputs as they lie in lanes. Those without an input hold something, which is not to
+    /// count.
+    fn lanes(rows: &[f32], width: usize) -> Vec<f32> {
+        let mut lanes = vec![1e6; width * LANES];
+        for (input, row) in rows.chunks_exact(width).enumerate() {
+            for (unit, &x) in row.iter().enumerate() {
+                lanes[unit * LANES + input] = x;
+            }
+        }
+        lanes
+    }
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
     fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
@@ -336,6 +414,10 @@ mod tests {
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
+        for tap in nc.watched() {
+            let numbers = column(tap.side).data;
+            nc.watch(tap, Lanes::of(&lanes(numbers, 4), 2), &mut state);
+        }
         let found: Vec<usize> = match &state.parts()[0].1 {
             Part::Set(set) => set.iter().collect(),
             // Which units exceed the threshold is not kept, only how far they came.
@@ -419,26 +501,36 @@ mod tests {
     }
 
     /// Each number in fixed point by itself.
-    fn add_rectified_naively(column: Column<'_>, inputs: usize, sums: &mut [i128]) {
-        for input in 0..inputs {
-            for (sum, &x) in sums.iter_mut().zip(column.row(input)) {
+    fn add_rectified_naively(rows: &[f32], sums: &mut [i128]) {
+        for row in rows.chunks_exact(sums.len()) {
+            for (sum, &x) in sums.iter_mut().zip(row) {
                 *sum += fixed(f64::from(x.max(0.0)));
             }
         }
     }
 
+    /// Sums of rows, fast and naively, to which something was added before.
+    fn sums(rows: &[f32], units: usize) -> [Vec<i128>; 2] {
+        let (mut fast, mut naive) = (vec![1; units], vec![1; units]);
+        let inputs = rows.len() / units;
+        add_rectified(Lanes::of(&lanes(rows, units), inputs), &mut fast);
+        add_rectified_naively(rows, &mut naive);
+        [fast, naive]
+    }
+
     #[test]
     fn the_last_bit_of_a_small_number_counts() {
         // One small number with its last bit set among large ones: from some size on, their sum
-        // has more than 53 bits.
-        let small = (1.0 + f32::EPSILON) / 1024.0;
-        for exponent in 0..30 {
-            let mut data = [(1u32 << exponent) as f32; INPUTS];
-            data[3] = small;
-            let (mut fast, mut naive) = ([0], [0]);
-            add_rectified(Column::of(&data, 1), INPUTS, &mut fast);
-            add_rectified_naively(Column::of(&data, 1), INPUTS, &mut naive);
-            assert_eq!(fast, naive, "2^{exponent}");
+        // has more than 53 bits. And from some smallness on, that bit is below the fixed point.
+        for smallness in [0, 10, 17, 18, 19, 40, 120] {
+            let small = (1.0 + f32::EPSILON) * f32::exp2(-(smallness as f32));
+            for exponent in 0..32 {
+                let large = (2.0 - f32::EPSILON) * (1u64 << exponent) as f32;
+                let mut data = [large; LANES];
+                data[3] = small;
+                let [fast, naive] = sums(&data, 1);
+                assert_eq!(fast, naive, "2^-{smallness} and 2^{exponent}");
+            }
         }
     }
 
@@ -458,19 +550,15 @@ mod tests {
             units in 1..600_usize,
             numbers in proptest::collection::vec(number(), 40),
             plain in any::<bool>(),
-            inputs in 1..70_usize,
+            inputs in 0..=LANES,
         ) {
             // Blocks with odd numbers and blocks without, some of which are added at once.
             let one = |i: usize| match numbers[i * 7 % 40] {
                 x if plain && !(x.is_finite() && x.abs() < 8.0) => 0.5,
                 x => x * (1.0 + i as f32 / 1e4),
             };
-            let data: Vec<f32> = (0..inputs * units).map(one).collect();
-            let column = Column::of(&data, units);
-            let mut fast = vec![1; units];
-            let mut naive = vec![1; units];
-            add_rectified(column, inputs, &mut fast);
-            add_rectified_naively(column, inputs, &mut naive);
+            let rows: Vec<f32> = (0..inputs * units).map(one).collect();
+            let [fast, naive] = sums(&rows, units);
             prop_assert_eq!(fast, naive);
         }
     }

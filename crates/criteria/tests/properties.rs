@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use npcov_criteria::{
-    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, Reduction, Run, Side, Slot, State,
-    Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
+    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, LANES, Lanes, Reduction, Run, Side,
+    Slot, State, Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -231,6 +231,24 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
         .collect()
 }
 
+/// Shows a criterion what it watches of some inputs.
+fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
+    for tap in criterion.watched() {
+        let column = batch.tap(tap);
+        let all: Vec<usize> = (0..batch.len()).collect();
+        for inputs in all.chunks(LANES) {
+            // Lanes without an input hold something.
+            let mut numbers = vec![f32::MAX; column.len * LANES];
+            for (lane, &input) in inputs.iter().enumerate() {
+                for (i, &x) in column.row(input).iter().enumerate() {
+                    numbers[i * LANES + lane] = x;
+                }
+            }
+            criterion.watch(tap, Lanes::of(&numbers, inputs.len()), state);
+        }
+    }
+}
+
 /// What a criterion keeps of inputs in an order, in batches of some sizes.
 fn observed(
     criterion: &dyn Criterion,
@@ -244,9 +262,11 @@ fn observed(
     let mut start = 0;
     for size in sizes {
         let end = batch.len().min(start + size);
+        let part = batch.slice(start..end);
         criterion
-            .observe(&batch.slice(start..end), &world.training, &mut state)
+            .observe(&part, &world.training, &mut state)
             .unwrap();
+        watch(criterion, &part, &mut state);
         start = end;
     }
     assert_eq!(start, batch.len(), "sizes do not reach the last input");

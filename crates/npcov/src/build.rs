@@ -186,8 +186,8 @@ pub fn build(
     };
     let planned = Measures::new(&specs, before)?;
     let extras = Extras {
-        taps: Vec::new(),
         importance: planned.importance()?,
+        ..Extras::default()
     };
     let (network, method) = (source.network, source.method);
     let extractor =

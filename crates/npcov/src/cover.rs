@@ -15,6 +15,7 @@ use crate::paths::PathBatch;
 use crate::probe::Probe;
 use crate::ruler::Ruler;
 use crate::shards::{Event, Sink, extract_shards};
+use crate::watching::Watching;
 
 /// A suite that is to be measured.
 pub struct SuiteSource<'a> {
@@ -98,6 +99,7 @@ pub fn cover(
                 threads,
                 record: &record,
                 file: &file,
+                watching: &Watching::new(ruler.measures(), suite.range.start),
                 streamed: ruler.measures().states(),
             },
         )?;
@@ -147,20 +149,27 @@ struct Measuring<'a> {
     threads: usize,
     record: &'a dyn Fn(&Range<usize>) -> DataRecord,
     file: &'a dyn Fn(usize) -> PathBuf,
+    watching: &'a Watching<'a>,
     /// What those criteria saw of the shard that look at inputs as soon as they are there.
     streamed: Vec<State>,
 }
 
-impl Sink for Measuring<'_> {
-    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+impl<'a> Sink<'a> for Measuring<'a> {
+    fn watching(&self) -> Option<&'a Watching<'a>> {
+        Some(self.watching)
+    }
+
+    fn inputs(&mut self, batch: &PathBatch) -> Result<(), Error> {
         let measures = self.ruler.measures();
-        let batch = measures.batch(batch, &[]).slice(places);
+        let batch = measures.batch(batch, &[]);
         let training = self.ruler.graph();
         measures.observe(&batch, training, &mut self.streamed, Measure::is_streamed)
     }
 
     fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
-        let streamed = std::mem::replace(&mut self.streamed, self.ruler.measures().states());
+        let empty = self.ruler.measures().states();
+        let mut streamed = std::mem::replace(&mut self.streamed, empty);
+        self.watching.finish(index, &mut streamed)?;
         let before = || match index {
             0 => Ok(None),
             index => {
@@ -277,6 +286,7 @@ impl Gauge<'_> {
             gauge: self,
             name,
             threads,
+            watching: &Watching::new(self.ruler.measures(), range.start),
             streamed: self.ruler.measures().states(),
             suite: None,
         };
@@ -302,27 +312,33 @@ struct Collecting<'a> {
     gauge: &'a Gauge<'a>,
     name: &'a str,
     threads: usize,
+    watching: &'a Watching<'a>,
     streamed: Vec<State>,
     suite: Option<Suite>,
 }
 
-impl Sink for Collecting<'_> {
-    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+impl<'a> Sink<'a> for Collecting<'a> {
+    fn watching(&self) -> Option<&'a Watching<'a>> {
+        Some(self.watching)
+    }
+
+    fn inputs(&mut self, batch: &PathBatch) -> Result<(), Error> {
         let ruler = self.gauge.ruler;
         let measures = ruler.measures();
-        let batch = measures.batch(batch, &[]).slice(places);
+        let batch = measures.batch(batch, &[]);
         let states = &mut self.streamed;
         measures.observe(&batch, ruler.graph(), states, Measure::is_streamed)
     }
 
-    fn shard(&mut self, _index: usize, shard: &PathBatch) -> Result<(), Error> {
+    fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
         let Gauge {
             ruler,
             data,
             sha256,
             ..
         } = self.gauge;
-        let streamed = std::mem::replace(&mut self.streamed, ruler.measures().states());
+        let mut streamed = std::mem::replace(&mut self.streamed, ruler.measures().states());
+        self.watching.finish(index, &mut streamed)?;
         let part = Suite {
             name: self.name.to_owned(),
             shards: vec![DataRecord {

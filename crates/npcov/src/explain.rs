@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use npcov_data::{Element, Loader};
-use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Tap, Target};
+use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Tap, Target, explain};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::heatmap::Heatmap;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
+use crate::paths::Extras;
 use crate::placement::PathExplanation;
 use crate::signature::Signature;
 use crate::tracer::{Batch, Tracer};
@@ -200,14 +201,22 @@ impl Explainer {
     /// Prepares explanations. A network without path layers is an error, and so are operators that
     /// relevance cannot pass through.
     pub fn new(network: &Network, settings: &ExplainSettings) -> Result<Explainer, Error> {
+        Explainer::showing(network, settings, &Extras::default())
+    }
+
+    /// The same, where taps that `extras` want only watched are no results.
+    pub(crate) fn showing(
+        network: &Network,
+        settings: &ExplainSettings,
+        extras: &Extras,
+    ) -> Result<Explainer, Error> {
         if network.layers().is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
         let graph = network.graph();
-        let tracer = network.explainer(
-            settings.method.attribution(graph).as_ref(),
-            &settings.options(),
-        )?;
+        let attribution = settings.method.attribution(graph);
+        let program = explain(&network.subject(), &*attribution, &settings.options())?;
+        let tracer = Tracer::showing(program, network, extras)?;
         Ok(Explainer {
             tracer,
             class: settings.class,

@@ -62,6 +62,7 @@ mod signature;
 mod trace_file;
 mod tracer;
 mod tune;
+mod watching;
 
 pub use artefact::{
     ClassRecord, CoverageState, CriterionRecord, DataRecord, ExtractionRecord, GraphFile,

@@ -1,7 +1,7 @@
 //! Criteria, applied to a network's inputs.
 
 use npcov_criteria::{
-    Batch, Column, Criterion, CriterionError, Fit, Reduction, Side, Spec, State, Subject,
+    Batch, Column, Criterion, CriterionError, Fit, Lanes, Reduction, Side, Spec, State, Subject,
     SubjectGraph, SubjectLayer, Tap, Training,
 };
 use npcov_paths::{Choices, Observation};
@@ -10,6 +10,7 @@ use crate::artefact::record::LayerRecord;
 use crate::build::AnpcRecord;
 use crate::error::Error;
 use crate::paths::{Extras, PathBatch};
+use crate::watching::WatchStates;
 
 /// Criteria that are measured together.
 pub(crate) struct Measures {
@@ -17,6 +18,8 @@ pub(crate) struct Measures {
     list: Vec<Measure>,
     /// What they need of inputs besides activations.
     taps: Vec<Tap>,
+    /// What they watch.
+    watched: Vec<Tap>,
 }
 
 /// A criterion that is measured.
@@ -29,7 +32,8 @@ impl Measure {
     /// Whether it needs more than activations. That may be a great deal, so it is looked at as soon
     /// as it is there.
     pub(crate) fn is_streamed(&self) -> bool {
-        self.criterion.taps().iter().any(is_extra)
+        let criterion = &self.criterion;
+        criterion.taps().iter().any(is_extra) || !criterion.watched().is_empty()
     }
 }
 
@@ -85,22 +89,26 @@ impl Measures {
     /// Makes criteria for a subject.
     pub(crate) fn new(specs: &[Spec], subject: Subject) -> Result<Measures, Error> {
         let mut list: Vec<Measure> = Vec::new();
-        let mut taps = Vec::new();
+        let (mut taps, mut watched) = (Vec::new(), Vec::new());
         for spec in specs {
             if list.iter().any(|measure| measure.spec == *spec) {
                 continue;
             }
             let criterion = npcov_criteria::create(spec, &subject).map_err(failed(spec))?;
             taps.extend(criterion.taps().into_iter().filter(is_extra));
+            watched.extend(criterion.watched());
             let spec = spec.clone();
             list.push(Measure { spec, criterion });
         }
-        taps.sort_unstable();
-        taps.dedup();
+        for taps in [&mut taps, &mut watched] {
+            taps.sort_unstable();
+            taps.dedup();
+        }
         Ok(Measures {
             subject,
             list,
             taps,
+            watched,
         })
     }
 
@@ -128,6 +136,7 @@ impl Measures {
     pub(crate) fn extras(&self) -> Extras {
         Extras {
             taps: self.taps.iter().map(program_tap).collect(),
+            watched: self.watched.iter().map(program_tap).collect(),
             importance: None,
         }
     }
@@ -155,6 +164,46 @@ impl Measures {
     /// No inputs were seen.
     pub(crate) fn states(&self) -> Vec<State> {
         self.list.iter().map(|m| m.criterion.state()).collect()
+    }
+
+    /// Nothing was watched.
+    pub(crate) fn watch_states(&self) -> WatchStates {
+        let state = |measure: &Measure| {
+            let watches = !measure.criterion.watched().is_empty();
+            watches.then(|| measure.criterion.state())
+        };
+        self.list.iter().map(state).collect()
+    }
+
+    /// Shows a tap to those criteria that watch it.
+    pub(crate) fn watch(
+        &self,
+        shown: npcov_program::Tap,
+        numbers: Lanes<'_>,
+        states: &mut WatchStates,
+    ) {
+        for (measure, state) in self.list.iter().zip(states) {
+            let watched = measure.criterion.watched().into_iter();
+            for tap in watched.filter(|tap| program_tap(tap) == shown) {
+                if let Some(state) = state {
+                    measure.criterion.watch(tap, numbers, state);
+                }
+            }
+        }
+    }
+
+    /// Adds what criteria have watched to their states.
+    pub(crate) fn add_watched(
+        &self,
+        watched: &WatchStates,
+        states: &mut [State],
+    ) -> Result<(), Error> {
+        for ((measure, watched), state) in self.list.iter().zip(watched).zip(states) {
+            if let Some(watched) = watched {
+                state.append(watched).map_err(failed(&measure.spec))?;
+            }
+        }
+        Ok(())
     }
 
     /// Inputs as criteria see them.

@@ -14,7 +14,7 @@ use crate::masked::read_rows;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
 use crate::signature::Signature;
-use crate::tracer::{Batch, Tracer};
+use crate::tracer::{Batch, Tracer, Watch};
 
 /// A network whose inputs' critical decision paths can be extracted.
 pub struct PathExtractor {
@@ -50,8 +50,22 @@ pub struct PathBatch {
 pub struct Extras {
     /// Other numbers of path layers. Activations are there in any case.
     pub taps: Vec<Tap>,
+    /// Numbers of path layers that are looked at while they are computed, and are no results.
+    pub watched: Vec<Tap>,
     /// A layer whose neurons' importance is wanted.
     pub importance: Option<usize>,
+}
+
+impl Extras {
+    /// Whether a tap is a result.
+    pub(crate) fn keep(&self, tap: Tap) -> bool {
+        tap == Tap::activation(tap.layer) || self.taps.contains(&tap)
+    }
+
+    /// Everything that is computed.
+    pub(crate) fn all_taps(&self) -> Vec<Tap> {
+        [&self.taps[..], &self.watched].concat()
+    }
 }
 
 impl PathBatch {
@@ -114,11 +128,12 @@ impl PathExtractor {
         let settings = ExplainSettings {
             method: method.clone(),
             activations: true,
-            taps: extras.taps.clone(),
+            taps: extras.all_taps(),
             importance: extras.importance,
             ..ExplainSettings::default()
         };
-        PathExtractor::explaining(Explainer::new(network, &settings)?, choices, alpha)
+        let explainer = Explainer::showing(network, &settings, extras)?;
+        PathExtractor::explaining(explainer, choices, alpha)
     }
 
     /// Extracts paths from what an explainer computes.
@@ -185,10 +200,23 @@ impl PathExtractor {
         data: &Loader,
         range: Range<usize>,
         threads: usize,
+        sink: impl FnMut(&PathBatch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.run_watched(data, range, threads, &Watch::NONE, sink)
+    }
+
+    /// The same; what is computed by the way is watched.
+    pub(crate) fn run_watched<E: From<Error>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        watch: &Watch<'_>,
         mut sink: impl FnMut(&PathBatch) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut paths = PathBatch::default();
-        self.tracer().run(data, range, threads, |batch| {
+        let tracer = self.tracer();
+        tracer.run_watched(data, range, threads, watch, |batch| {
             self.extract(batch, &mut paths)?;
             sink(&paths)
         })

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use npcov_data::Loader;
 use npcov_paths::BitRows;
-use npcov_program::{Output, Tap};
+use npcov_program::{Output, Tap, trace};
 
 use crate::error::Error;
 use crate::explain::Row;
 use crate::network::Network;
-use crate::paths::{PathBatch, PathExtractor};
-use crate::tracer::{Batch, Tracer};
+use crate::paths::{Extras, PathBatch, PathExtractor};
+use crate::tracer::{Batch, Tracer, Watch};
 
 /// A network whose inputs can be measured.
 pub(crate) enum Probe {
@@ -22,25 +22,27 @@ pub(crate) enum Probe {
 }
 
 impl Probe {
-    /// Of the network alone, with these taps.
-    pub(crate) fn trace(network: &Network, taps: &[Tap]) -> Result<Probe, Error> {
-        network.tracer(taps).map(Probe::Trace)
+    /// Of the network alone, with the taps of these.
+    pub(crate) fn trace(network: &Network, extras: &Extras) -> Result<Probe, Error> {
+        let program = trace(&network.subject(), &extras.all_taps())?;
+        Tracer::showing(program, network, extras).map(Probe::Trace)
     }
 
     /// Extracts what there is of a range of a dataset on `threads` threads, and hands it to `sink`
-    /// in the order of the dataset.
+    /// in the order of the dataset; what is computed by the way is watched.
     pub(crate) fn run<E: From<Error>>(
         &self,
         data: &Loader,
         range: Range<usize>,
         threads: usize,
+        watch: &Watch<'_>,
         mut sink: impl FnMut(&PathBatch) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Probe::Paths(extractor) => extractor.run(data, range, threads, sink),
+            Probe::Paths(extractor) => extractor.run_watched(data, range, threads, watch, sink),
             Probe::Trace(tracer) => {
                 let mut traced = PathBatch::default();
-                tracer.run(data, range, threads, |batch| {
+                tracer.run_watched(data, range, threads, watch, |batch| {
                     traced.clear(batch.rows.clone());
                     traced.paths = BitRows::zeros(0, batch.rows.len());
                     for index in batch.rows.clone() {

@@ -206,7 +206,7 @@ impl Ruler {
     pub(crate) fn probe(&self) -> Result<Probe, Error> {
         let extras = self.measures.extras();
         if !self.measures.need_paths() {
-            return Probe::trace(&self.network, &extras.taps);
+            return Probe::trace(&self.network, &extras);
         }
         let alpha = &self.file.record().extraction.alpha;
         let (network, method) = (&self.network, &self.method);

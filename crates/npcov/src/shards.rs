@@ -13,6 +13,8 @@ use crate::artefact::{Kind, PartsFolder, graph_file, metadata};
 use crate::error::Error;
 use crate::paths::PathBatch;
 use crate::probe::Probe;
+use crate::tracer::Watch;
+use crate::watching::Watching;
 
 /// What a long piece of work tells while it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +30,14 @@ pub enum Event {
 }
 
 /// Takes what is extracted of inputs.
-pub(crate) trait Sink {
-    /// Some inputs of a shard, as soon as they are there: these are the places in the batch.
-    fn inputs(&mut self, _batch: &PathBatch, _places: Range<usize>) -> Result<(), Error> {
+pub(crate) trait Sink<'a> {
+    /// Who watches what is computed by the way.
+    fn watching(&self) -> Option<&'a Watching<'a>> {
+        None
+    }
+
+    /// Some inputs of a shard, as soon as they are there.
+    fn inputs(&mut self, _batch: &PathBatch) -> Result<(), Error> {
         Ok(())
     }
 
@@ -39,14 +46,14 @@ pub(crate) trait Sink {
 }
 
 /// Extracts what there is of a range and hands on those shards that `is_done` does not know yet.
-pub(crate) fn extract_shards(
+pub(crate) fn extract_shards<'a>(
     probe: &Probe,
     data: &Loader,
     range: Range<usize>,
     threads: usize,
     is_done: impl Fn(usize, Range<usize>) -> bool,
     on: &mut dyn FnMut(Event),
-    sink: &mut dyn Sink,
+    sink: &mut dyn Sink<'a>,
 ) -> Result<(), Error> {
     let (done, missing): (Vec<_>, Vec<_>) =
         shards(range.clone()).partition(|(i, rows)| is_done(*i, rows.clone()));
@@ -62,21 +69,24 @@ pub(crate) fn extract_shards(
             _ => runs.push(rows),
         }
     }
+    let watching = sink.watching();
+    let watch = Watch {
+        piece: SHARD,
+        show: &|shown| {
+            if let Some(watching) = watching {
+                watching.watch(shown);
+            }
+        },
+    };
     for run in runs {
         let mut shard = PathBatch::empty(run.start);
-        probe.run::<Error>(data, run.clone(), threads, |batch| {
+        probe.run::<Error>(data, run.clone(), threads, &watch, |batch| {
             on(Event::Inputs(batch.rows.len()));
-            // Micro-batches of models with a batch size of their own may reach into the next one.
-            let mut place = 0;
-            while place < batch.rows.len() {
-                let end = batch.rows.len().min(place + SHARD - shard.rows.len());
-                sink.inputs(batch, place..end)?;
-                shard.append(batch, place..end);
-                place = end;
-                if shard.rows.len() == SHARD || shard.rows.end == run.end {
-                    sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
-                    shard = PathBatch::empty(shard.rows.end);
-                }
+            sink.inputs(batch)?;
+            shard.append(batch);
+            if shard.rows.len() == SHARD || shard.rows.end == run.end {
+                sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
+                shard = PathBatch::empty(shard.rows.end);
             }
             Ok(())
         })?;
@@ -92,26 +102,17 @@ impl PathBatch {
         }
     }
 
-    /// Adds some inputs of a batch that follow, without their taps.
-    fn append(&mut self, next: &PathBatch, places: Range<usize>) {
+    /// Adds inputs that follow, without their taps.
+    fn append(&mut self, next: &PathBatch) {
         if self.rows.is_empty() {
             self.paths = BitRows::new(next.paths.width());
         }
-        self.rows.end += places.len();
-        self.predictions
-            .extend_from_slice(&next.predictions[places.clone()]);
-        let inputs = next.rows.len().max(1);
-        let numbers = |numbers: &[f32]| {
-            let each = numbers.len() / inputs;
-            places.start * each..places.end * each
-        };
-        self.logits
-            .extend_from_slice(&next.logits[numbers(&next.logits)]);
-        self.activations
-            .extend_from_slice(&next.activations[numbers(&next.activations)]);
-        self.importance
-            .extend_from_slice(&next.importance[numbers(&next.importance)]);
-        places.for_each(|place| self.paths.push(next.paths.row(place)));
+        self.rows.end += next.rows.len();
+        self.predictions.extend_from_slice(&next.predictions);
+        self.logits.extend_from_slice(&next.logits);
+        self.activations.extend_from_slice(&next.activations);
+        self.importance.extend_from_slice(&next.importance);
+        next.paths.rows().for_each(|path| self.paths.push(path));
     }
 }
 
@@ -174,7 +175,7 @@ pub(crate) struct ShardWriter<'a> {
     pub(crate) labels: Option<&'a [i64]>,
 }
 
-impl Sink for ShardWriter<'_> {
+impl Sink<'_> for ShardWriter<'_> {
     fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
         let range = [shard.rows.start, shard.rows.end];
         let metadata = metadata(Kind::TrainingShard, &serde_json::json!({ "range": range }))?;

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use npcov::criteria::exact::fixed;
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::decision::choices::Buckets;
 use npcov::decision::{Choices, Clusters, NO_CLUSTER, Preset};
-use npcov::program::Output;
+use npcov::program::{Output, Reduction, Side, Tap};
 use npcov::{
     AnpcUpper, BuildSettings, CoverageState, Error, ExplainSettings, Explainer, GraphFile,
     GraphInspection, Method, Network, NetworkOptions, PathBatch, PerClass, Ruler, Source, Suite,
@@ -600,6 +601,49 @@ fn measuring_in_memory_gives_what_files_give() {
     let united = parts.united(&["a", "b", "c"], "suite").unwrap();
     assert!(united.suites()[0] == expected);
     assert!(parts.united(&["a", "d"], "suite").is_err());
+}
+
+/// Units are summed up while they are computed: as if all had been kept.
+#[test]
+fn sums_of_units_are_those_of_their_numbers() {
+    let (case, _) = small();
+    let mut ruler = Ruler::open(case.path("graph.npcov"), None).unwrap();
+    ruler.measure(&["nc".parse().unwrap()]).unwrap();
+    let range = 100..633;
+    let units = |layer| Tap {
+        layer,
+        side: Side::After,
+        reduction: Reduction::Units,
+    };
+    let taps: Vec<Tap> = (0..case.network.layers().len()).map(units).collect();
+    let tracer = case.network.tracer(&taps).unwrap();
+    // The taps in order, then the logits. In layers of single units these are the activations.
+    let wanted = taps.iter().map(|&tap| Output::Tap(tap));
+    let wanted: Vec<usize> = wanted
+        .chain([Output::Logits])
+        .map(|output| tracer.outputs().iter().position(|&o| o == output).unwrap())
+        .collect();
+    let mut sums = vec![0; wanted.iter().map(|&i| tracer.output_lens()[i]).sum()];
+    let run = tracer.run(
+        &case.loader,
+        range.clone(),
+        2,
+        |batch| -> Result<(), Error> {
+            let mut first = 0;
+            for &i in &wanted {
+                let len = tracer.output_lens()[i];
+                for row in batch.outputs[i].chunks_exact(len) {
+                    for (sum, &x) in sums[first..].iter_mut().zip(row) {
+                        *sum += fixed(f64::from(x.max(0.0)));
+                    }
+                }
+                first += len;
+            }
+            Ok(())
+        },
+    );
+    run.unwrap();
+    assert!(case.cover(&ruler, range).states[0].sums("sums") == sums);
 }
 
 #[test]

@@ -254,13 +254,12 @@ fn placed(observation: &Observation) -> InputRecord {
     }
 }
 
-impl Sink for Recording<'_> {
-    fn inputs(&mut self, batch: &PathBatch, places: Range<usize>) -> Result<(), Error> {
+impl Sink<'_> for Recording<'_> {
+    fn inputs(&mut self, batch: &PathBatch) -> Result<(), Error> {
         let measures = self.ruler.measures();
         for (i, measure) in measures.list().iter().enumerate() {
             if measure.is_streamed() {
-                let batch = measures.batch(batch, &[]).slice(places.clone());
-                let found = self.find(measure, &batch)?;
+                let found = self.find(measure, &measures.batch(batch, &[]))?;
                 self.streamed[i].append(found);
             }
         }

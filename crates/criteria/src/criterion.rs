@@ -71,7 +71,8 @@ pub trait Criterion: Send + Sync {
 
     /// Adds what is watched of some inputs. Each input is observed and, once for each tap, watched,
     /// in any order and in any of the states that are merged in the end; so only parts that do not
-    /// depend on the order of inputs may change.
+    /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
+    /// by themselves cannot be watched.
     fn watch(&self, _tap: Tap, _numbers: Lanes<'_>, _state: &mut State) {}
 
     /// What the suite is worth: usually one value of the criterion's name.

@@ -251,7 +251,7 @@ impl Tracer {
                 let Ok(mut batch) = queue.1.recv() else {
                     return;
                 };
-                let in_piece = (queue.0 - range.start) % watch.piece.max(1);
+                let in_piece = (queue.0 - range.start) % watch.piece;
                 let most = self.micro_batch().min(watch.piece - in_piece);
                 batch.rows = queue.0..(queue.0 + most).min(range.end);
                 queue.0 = batch.rows.end;

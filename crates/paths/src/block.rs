@@ -19,15 +19,23 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Puts paths, with their neurons in each layer, in the place of those before.
-    pub(crate) fn fill<'a>(&mut self, paths: impl Iterator<Item = (&'a [u64], &'a [u32])>) {
-        for (place, (path, counts)) in paths.take(PATHS).enumerate() {
-            self.words.resize(path.len(), [0; PATHS]);
-            self.counts.resize(counts.len(), [0; PATHS]);
-            let words = self.words.iter_mut().zip(path);
-            words.for_each(|(words, &word)| words[place] = word);
-            let all = self.counts.iter_mut().zip(counts);
-            all.for_each(|(counts, &count)| counts[place] = count);
+    /// Puts up to [`PATHS`] paths, with their neurons in each layer, in the place of those before.
+    ///
+    /// Paths are scattered over more memory than caches hold. Word by word, many of them are on their
+    /// way at the same time.
+    pub(crate) fn fill(&mut self, paths: &[(&[u64], &[u32])]) {
+        let (words, layers) = paths
+            .first()
+            .map_or((0, 0), |(path, c)| (path.len(), c.len()));
+        self.words.resize(words, [0; PATHS]);
+        self.counts.resize(layers, [0; PATHS]);
+        for (i, words) in self.words.iter_mut().enumerate() {
+            let places = words.iter_mut().zip(paths);
+            places.for_each(|(word, (path, _))| *word = path[i]);
+        }
+        for (i, counts) in self.counts.iter_mut().enumerate() {
+            let places = counts.iter_mut().zip(paths);
+            places.for_each(|(count, (_, counts))| *count = counts[i]);
         }
     }
 
@@ -40,14 +48,17 @@ impl Block {
         // Loops, since the closures of adapters may be compiled without the instructions.
         for (layer, counts) in self.counts.iter().enumerate() {
             let range = comparison.layout.words(layer);
-            let mut shared = [0_u32; PATHS];
-            for (own, others) in comparison.path[range.clone()]
-                .iter()
-                .zip(&self.words[range])
-            {
+            let own_words = &comparison.path[range.clone()];
+            // As wide as words, and narrowed once.
+            let mut wide = [0_u64; PATHS];
+            for (own, others) in own_words.iter().zip(&self.words[range]) {
                 for place in 0..PATHS {
-                    shared[place] += (own & others[place]).count_ones();
+                    wide[place] += u64::from((own & others[place]).count_ones());
                 }
+            }
+            let mut shared = [0_u32; PATHS];
+            for place in 0..PATHS {
+                shared[place] = wide[place] as u32;
             }
             let own = comparison.counts[layer];
             match comparison.similarity {
@@ -126,8 +137,9 @@ mod tests {
             let both = || others.iter().map(Vec::as_slice).zip(counts.iter().map(Vec::as_slice));
             // A block that held others before.
             let mut block = Block::default();
-            block.fill(both().skip(PATHS));
-            block.fill(both().take(paths));
+            let all: Vec<_> = both().collect();
+            block.fill(&all[PATHS..]);
+            block.fill(&all[..paths]);
             for similarity in [Similarity::LayerMean, Similarity::WholePath] {
                 let comparison = Comparison::new(&layout, similarity, &own);
                 let found = counting(

@@ -305,14 +305,17 @@ impl DecisionGraph {
     ) -> Vec<Option<u32>> {
         let mut best: Vec<Option<(u32, f64)>> = vec![None; seekers.len()];
         let mut block = Block::default();
+        let mut paths = Vec::with_capacity(PATHS);
         for rows in self.members[cluster].chunks(PATHS) {
             if seekers.is_empty() {
                 break;
             }
-            block.fill(
+            paths.clear();
+            paths.extend(
                 rows.iter()
                     .map(|&row| (self.path(row), self.counts_of(row))),
             );
+            block.fill(&paths);
             for (best, &(comparison, itself)) in best.iter_mut().zip(seekers) {
                 let scores = counting(
                     #[inline(always)]

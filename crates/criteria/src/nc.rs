@@ -146,9 +146,7 @@ fn add_rectified(numbers: Lanes<'_>, sums: &mut [i128]) {
         false => 0,
     });
     let blocks = numbers.packs().chunks(UNITS).zip(sums.chunks_mut(UNITS));
-    // What was computed last is still in a near cache, and what comes first is what the next kernel
-    // begins with.
-    for (packs, sums) in blocks.rev() {
+    for (packs, sums) in blocks {
         let mut totals = [0.0; UNITS];
         let exponents = vectorised(
             #[inline(always)]

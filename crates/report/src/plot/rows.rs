@@ -38,7 +38,9 @@ pub(crate) enum Mark {
     Bar,
 }
 
+/// The least room for names, and what a letter of them takes.
 const LEFT: f64 = 110.0;
+const LETTER: f64 = 7.2;
 const WIDTH: f64 = 460.0;
 const RIGHT: f64 = 130.0;
 const HEAD: f64 = 52.0;
@@ -50,7 +52,8 @@ impl Rows {
         let lanes = self.legend.len().max(1) as f64;
         let row = 10.0 * lanes + 8.0;
         let height = row * self.rows.len() as f64;
-        let mut svg = Svg::new(LEFT + WIDTH + RIGHT, HEAD + height + BOTTOM);
+        let left = self.left();
+        let mut svg = Svg::new(left + WIDTH + RIGHT, HEAD + height + BOTTOM);
         svg.text((10.0, 20.0), Anchor::Start, 15.0, &self.title);
         let mut x = 10.0;
         for (i, (mark, name)) in self.legend.iter().enumerate() {
@@ -68,14 +71,14 @@ impl Rows {
             let x = self.place(reference);
             svg.line((x, HEAD), (x, bottom), GREY, 1.4);
         }
-        let middle = (LEFT + WIDTH / 2.0, bottom + 30.0);
+        let middle = (left + WIDTH / 2.0, bottom + 30.0);
         svg.text(middle, Anchor::Middle, 11.0, &self.label);
         for (i, found) in self.rows.iter().enumerate() {
             let top = HEAD + row * i as f64;
             let centre = top + row / 2.0 + 4.0;
-            svg.text((LEFT - 8.0, centre), Anchor::End, 12.0, &found.name);
+            svg.text((left - 8.0, centre), Anchor::End, 12.0, &found.name);
             svg.text(
-                (LEFT + WIDTH + 8.0, centre),
+                (left + WIDTH + 8.0, centre),
                 Anchor::Start,
                 11.0,
                 &found.note,
@@ -91,8 +94,8 @@ impl Rows {
                 }
                 match self.legend.get(lane).map(|(mark, _)| *mark) {
                     Some(Mark::Bar) => {
-                        let width = self.place(*value) - LEFT;
-                        svg.bar((LEFT, y - 4.0), (width, 8.0), colour);
+                        let width = self.place(*value) - left;
+                        svg.bar((left, y - 4.0), (width, 8.0), colour);
                     }
                     mark => draw(
                         &mut svg,
@@ -116,7 +119,13 @@ impl Rows {
             true => ((of(value) - low) / (high - low)).clamp(0.0, 1.0),
             false => 0.5,
         };
-        LEFT + share * WIDTH
+        self.left() + share * WIDTH
+    }
+
+    /// Where the axis begins: names stand in front of it.
+    fn left(&self) -> f64 {
+        let letters = self.rows.iter().map(|row| row.name.chars().count());
+        LEFT.max(letters.max().unwrap_or(0) as f64 * LETTER + 16.0)
     }
 }
 
@@ -164,5 +173,14 @@ mod tests {
         );
         let even = rows(false, -80.0).svg();
         assert!(even.contains("cx=\"340\" cy=\"61\""), "{even}");
+    }
+
+    #[test]
+    fn long_names_have_room() {
+        let mut long = rows(true, 1.0);
+        long.rows[0].name = "a name of twenty-eight signs".to_owned();
+        // 28 letters of 7.2, and 16 besides.
+        assert_eq!(long.left(), 28.0 * 7.2 + 16.0);
+        assert!(long.svg().contains("x=\"209.6\""), "{}", long.svg());
     }
 }

@@ -143,9 +143,9 @@ impl Criterion for BlackBox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
     const NAMES: [&str; 4] = ["deepgini", "entropy", "margin", "max-softmax"];
 

@@ -10,8 +10,9 @@ use crate::criterion::{Amount, Criterion, LayerValues, Value};
 use crate::error::CriterionError;
 use crate::spec::{Options, Spec};
 use crate::state::{Kept, Part, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
+use npcov_tap::Tap;
 
 /// The criterion.
 pub(crate) struct Cc {
@@ -129,10 +130,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
     /// What one layer of a neuron and one of two keep of inputs.
     fn kept(spec: &str, inputs: &[[f32; 3]]) -> (Vec<u32>, Vec<f32>) {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Lanes};
+use crate::batch::Batch;
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::state::{Part, State};
-use crate::subject::Tap;
 use crate::training::Training;
+use npcov_tap::{Shown, Tap};
 
 /// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
 ///
@@ -73,7 +73,7 @@ pub trait Criterion: Send + Sync {
     /// in any order and in any of the states that are merged in the end; so only parts that do not
     /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
     /// by themselves cannot be watched.
-    fn watch(&self, _tap: Tap, _numbers: Lanes<'_>, _state: &mut State) {}
+    fn watch(&self, _tap: Tap, _numbers: Shown<'_>, _state: &mut State) {}
 
     /// What the suite is worth: usually one value of the criterion's name.
     fn values(&self, state: &State) -> Vec<Value>;

@@ -18,8 +18,9 @@ use crate::fit::{Fit, Numbers};
 use crate::line;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, Patterns, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::{Training, read_blocks};
+use npcov_tap::Tap;
 
 /// With fewer activations there is nothing to cluster.
 const FEWEST: usize = 10;
@@ -224,10 +225,10 @@ impl Criterion for Idc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
     fn subject() -> Subject {
         let layer = SubjectLayer {

@@ -14,8 +14,9 @@ use crate::fit::Fit;
 use crate::profile::Profile;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
+use npcov_tap::Tap;
 
 /// The most sections of all neurons together: a set of 512 MB.
 const MOST_SECTIONS: usize = 1 << 32;

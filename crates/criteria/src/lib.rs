@@ -64,13 +64,14 @@ mod training;
 mod wide;
 mod yardstick;
 
-pub use batch::{Batch, Column, LANES, Lanes};
+pub use batch::Batch;
 pub use criterion::{Amount, Criterion, LayerValues, Slot, Value};
 pub use error::CriterionError;
 pub use fit::{Array, Fit, Numbers};
+pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
 pub use registry::{CRITERIA, Entry, create, names};
 pub use spec::Spec;
 pub use state::{BitSet, Kept, Part, Patterns, Run, State};
-pub use subject::{Reduction, Side, Subject, SubjectGraph, SubjectLayer, Tap};
+pub use subject::{Subject, SubjectGraph, SubjectLayer};
 pub use training::{Training, TrainingError, TrainingTable};
 pub use yardstick::{Tally, Yardstick};

@@ -17,8 +17,9 @@ use crate::fit::Fit;
 use crate::profile::Profile;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
+use npcov_tap::Tap;
 
 /// NBC, or its upper half.
 pub(crate) struct Boundary {
@@ -192,10 +193,10 @@ impl Criterion for Boundary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
     /// What inputs are worth to a layer of two neurons with the ranges 0..1 and 2..2.
     fn value(spec: &str, inputs: &[[f32; 2]]) -> Amount {

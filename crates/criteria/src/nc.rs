@@ -17,15 +17,16 @@
 //!
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
 
-use crate::batch::{Batch, LANES, Lanes};
+use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, LayerValues, Value};
 use crate::error::CriterionError;
 use crate::exact::fixed;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::{Reduction, Side, Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
 use crate::wide::vectorised;
+use npcov_tap::{Reduction, Shown, Side, Tap};
 
 /// The criterion.
 pub(crate) struct Nc {
@@ -130,6 +131,9 @@ fn above(sums: &[i128], threshold: f64) -> u64 {
 /// Units that are summed together.
 const UNITS: usize = 256;
 
+/// Inputs whose numbers of a unit are added at once: a register of the widest vectors.
+const TOGETHER: usize = 16;
+
 /// Adds the rectified numbers of inputs, each in fixed point.
 ///
 /// The numbers of a unit are added in double precision where that is exact. Let all numbers of a
@@ -138,36 +142,55 @@ const UNITS: usize = 256;
 /// 2^(high+1+4), which is at most 2^52 q if high - low <= 24: so sums are whole numbers of q that a
 /// double holds. If low is at least -41, q is a multiple of 2^-64, the unit of the fixed point. That
 /// is how it nearly always is, because it takes a number below a 2^24th of another for it not to be.
-fn add_rectified(numbers: Lanes<'_>, sums: &mut [i128]) {
-    const { assert!(LANES == 16) }
+fn add_rectified(numbers: Shown<'_>, sums: &mut [i128]) {
+    let (as_they_lie, _) = numbers.places().as_chunks::<TOGETHER>();
+    let mut copied = [[0.0; TOGETHER]; UNITS];
+    for first in (0..numbers.inputs()).step_by(TOGETHER) {
+        let inputs = (numbers.inputs() - first).min(TOGETHER);
+        for (block, sums) in sums.chunks_mut(UNITS).enumerate() {
+            let units = block * UNITS..block * UNITS + sums.len();
+            let packs = match numbers.stride() == TOGETHER {
+                true => &as_they_lie[units],
+                false => {
+                    for (pack, unit) in copied.iter_mut().zip(units) {
+                        let all = &numbers.position(unit)[first..];
+                        pack[..inputs].copy_from_slice(&all[..inputs]);
+                    }
+                    &copied[..sums.len()]
+                }
+            };
+            add_rectified_block(packs, inputs, sums);
+        }
+    }
+}
+
+/// Adds those of the first so many inputs of a block of units.
+fn add_rectified_block(packs: &[[f32; TOGETHER]], inputs: usize, sums: &mut [i128]) {
     // A place without an input counts as 0.
-    let mask: [u32; LANES] = std::array::from_fn(|lane| match lane < numbers.inputs() {
+    let mask: [u32; TOGETHER] = std::array::from_fn(|place| match place < inputs {
         true => u32::MAX,
         false => 0,
     });
-    let blocks = numbers.packs().chunks(UNITS).zip(sums.chunks_mut(UNITS));
-    for (packs, sums) in blocks {
-        let mut totals = [0.0; UNITS];
-        let exponents = vectorised(
-            #[inline(always)]
-            || total(packs, &mask, &mut totals),
-        );
-        match exponents {
-            Exponents::None => {}
-            Exponents::Between(low, high) if low >= -41 && high <= 30 && high - low <= 24 => {
-                // Added to 2^52, a whole number below that is what the last 52 bits say.
-                let per_quantum = power_of_two(23 - low);
-                let shift = low - 23 + 64;
-                for (sum, total) in sums.iter_mut().zip(&totals) {
-                    let whole = (total * per_quantum + WHOLE).to_bits() - WHOLE.to_bits();
-                    *sum += i128::from(whole) << shift;
-                }
+    let mut totals = [0.0; UNITS];
+    let exponents = vectorised(
+        #[inline(always)]
+        || total(packs, &mask, &mut totals),
+    );
+    match exponents {
+        Exponents::None => {}
+        Exponents::Between(low, high) if low >= -41 && high <= 30 && high - low <= 24 => {
+            // Added to 2^52, a whole number below that is what the last 52 bits say.
+            let per_quantum = power_of_two(23 - low);
+            let shift = low - 23 + 64;
+            for (sum, total) in sums.iter_mut().zip(&totals) {
+                let whole = (total * per_quantum + WHOLE).to_bits() - WHOLE.to_bits();
+                *sum += i128::from(whole) << shift;
             }
-            Exponents::Between(..) => {
-                for (sum, pack) in sums.iter_mut().zip(packs) {
-                    for &x in &pack[..numbers.inputs()] {
-                        *sum += fixed(f64::from(rectified(x)));
-                    }
+        }
+        Exponents::Between(..) => {
+            for (sum, pack) in sums.iter_mut().zip(packs) {
+                for &x in &pack[..inputs] {
+                    *sum += fixed(f64::from(rectified(x)));
                 }
             }
         }
@@ -195,12 +218,16 @@ enum Exponents {
 /// The bits of floats that are not negative have the order of the floats, and those of negative ones
 /// are negative as whole numbers. Infinity and NaN have an exponent of their own, 128.
 #[inline(always)]
-fn total(packs: &[[f32; LANES]], mask: &[u32; LANES], totals: &mut [f64; UNITS]) -> Exponents {
-    let mut smallest = [u32::MAX; LANES];
-    let mut largest = [0_u32; LANES];
+fn total(
+    packs: &[[f32; TOGETHER]],
+    mask: &[u32; TOGETHER],
+    totals: &mut [f64; UNITS],
+) -> Exponents {
+    let mut smallest = [u32::MAX; TOGETHER];
+    let mut largest = [0_u32; TOGETHER];
     for (pack, total) in packs.iter().zip(totals) {
-        let mut numbers = [0.0; LANES];
-        for lane in 0..LANES {
+        let mut numbers = [0.0; TOGETHER];
+        for lane in 0..TOGETHER {
             let bits = pack[lane].to_bits().cast_signed().max(0).cast_unsigned() & mask[lane];
             // One less makes 0 the largest.
             smallest[lane] = smallest[lane].min(bits.wrapping_sub(1));
@@ -323,7 +350,7 @@ impl Criterion for Nc {
         Ok(())
     }
 
-    fn watch(&self, tap: Tap, numbers: Lanes<'_>, state: &mut State) {
+    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) {
         let layers = &self.subject.layers;
         let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
         let units = first..first + layers[tap.layer].units;
@@ -367,21 +394,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
-    /// Rows of inputs as they lie in lanes. Those without an input hold something, which is not to
-    /// count.
-    fn lanes(rows: &[f32], width: usize) -> Vec<f32> {
-        let mut lanes = vec![1e6; width * LANES];
+    /// Rows of inputs as an engine has them in memory. Places without an input hold something, which
+    /// is not to count.
+    fn places(rows: &[f32], width: usize, stride: usize) -> Vec<f32> {
+        let mut places = vec![1e6; width * stride];
         for (input, row) in rows.chunks_exact(width).enumerate() {
             for (unit, &x) in row.iter().enumerate() {
-                lanes[unit * LANES + input] = x;
+                places[unit * stride + input] = x;
             }
         }
-        lanes
+        places
     }
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
@@ -414,7 +441,8 @@ mod tests {
             .unwrap();
         for tap in nc.watched() {
             let numbers = column(tap.side).data;
-            nc.watch(tap, Lanes::of(&lanes(numbers, 4), 2), &mut state);
+            let places = places(numbers, 4, TOGETHER);
+            nc.watch(tap, Shown::new(&places, 2, TOGETHER), &mut state);
         }
         let found: Vec<usize> = match &state.parts()[0].1 {
             Part::Set(set) => set.iter().collect(),
@@ -508,10 +536,11 @@ mod tests {
     }
 
     /// Sums of rows, fast and naively, to which something was added before.
-    fn sums(rows: &[f32], units: usize) -> [Vec<i128>; 2] {
+    fn sums(rows: &[f32], units: usize, stride: usize) -> [Vec<i128>; 2] {
         let (mut fast, mut naive) = (vec![1; units], vec![1; units]);
         let inputs = rows.len() / units;
-        add_rectified(Lanes::of(&lanes(rows, units), inputs), &mut fast);
+        let places = places(rows, units, stride);
+        add_rectified(Shown::new(&places, inputs, stride), &mut fast);
         add_rectified_naively(rows, &mut naive);
         [fast, naive]
     }
@@ -524,9 +553,9 @@ mod tests {
             let small = (1.0 + f32::EPSILON) * f32::exp2(-(smallness as f32));
             for exponent in 0..32 {
                 let large = (2.0 - f32::EPSILON) * (1u64 << exponent) as f32;
-                let mut data = [large; LANES];
+                let mut data = [large; TOGETHER];
                 data[3] = small;
-                let [fast, naive] = sums(&data, 1);
+                let [fast, naive] = sums(&data, 1, TOGETHER);
                 assert_eq!(fast, naive, "2^-{smallness} and 2^{exponent}");
             }
         }
@@ -548,7 +577,8 @@ mod tests {
             units in 1..600_usize,
             numbers in proptest::collection::vec(number(), 40),
             plain in any::<bool>(),
-            inputs in 0..=LANES,
+            (stride, inputs) in prop_oneof![Just(TOGETHER), 1..40_usize]
+                .prop_flat_map(|stride| (Just(stride), 0..=stride)),
         ) {
             // Blocks with odd numbers and blocks without, some of which are added at once.
             let one = |i: usize| match numbers[i * 7 % 40] {
@@ -556,7 +586,7 @@ mod tests {
                 x => x * (1.0 + i as f32 / 1e4),
             };
             let rows: Vec<f32> = (0..inputs * units).map(one).collect();
-            let [fast, naive] = sums(&rows, units);
+            let [fast, naive] = sums(&rows, units, stride);
             prop_assert_eq!(fast, naive);
         }
     }

@@ -13,13 +13,15 @@
 //! 2^20 are taken as 2^20, and NaN as 0: products are then up to 2^80, and there is room for 2^46 of
 //! them.
 
-use crate::batch::{Batch, Column};
+use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, LayerValues, Value};
 use crate::error::CriterionError;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, State};
-use crate::subject::{Reduction, Side, Subject, SubjectLayer, Tap};
+use crate::subject::{Subject, SubjectLayer};
 use crate::training::Training;
+use npcov_tap::Column;
+use npcov_tap::{Reduction, Side, Tap};
 
 const POINT: f64 = (1u64 << 20) as f64;
 const LARGEST: f64 = (1u64 << 20) as f64;

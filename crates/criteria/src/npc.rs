@@ -304,7 +304,7 @@ mod tests {
         let mut value = |observations: &[Observation]| {
             let batch = Batch {
                 predictions: &vec![0; observations.len()],
-                logits: crate::batch::Column::of(&[], 0),
+                logits: npcov_tap::Column::of(&[], 0),
                 taps: Vec::new(),
                 observations,
                 training: None,
@@ -349,7 +349,7 @@ mod tests {
             let mut state = anpc.state();
             let batch = Batch {
                 predictions: &[0, 0],
-                logits: crate::batch::Column::of(&[], 0),
+                logits: npcov_tap::Column::of(&[], 0),
                 taps: Vec::new(),
                 observations: &[seen, last],
                 training: None,

@@ -11,8 +11,9 @@ use crate::criterion::{Amount, Criterion, LayerValues, Value};
 use crate::error::CriterionError;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, Patterns, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
+use npcov_tap::Tap;
 
 /// Neurons that are among the top ones.
 pub(crate) struct Tknc {
@@ -199,10 +200,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::batch::Column;
     use crate::registry::create;
     use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
 
     /// What inputs are worth to layers of three and two neurons.
     fn value(spec: &str, inputs: &[[f32; 5]]) -> Amount {

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use npcov_criteria::{
-    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, LANES, Lanes, Reduction, Run, Side,
-    Slot, State, Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
+    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, Reduction, Run, Shown, Side, Slot,
+    State, Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -231,20 +231,23 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
         .collect()
 }
 
+/// Inputs that an engine might compute together.
+const PLACES: usize = 16;
+
 /// Shows a criterion what it watches of some inputs.
 fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
     for tap in criterion.watched() {
         let column = batch.tap(tap);
         let all: Vec<usize> = (0..batch.len()).collect();
-        for inputs in all.chunks(LANES) {
-            // Lanes without an input hold something.
-            let mut numbers = vec![f32::MAX; column.len * LANES];
-            for (lane, &input) in inputs.iter().enumerate() {
+        for inputs in all.chunks(PLACES) {
+            // Places without an input hold something.
+            let mut numbers = vec![f32::MAX; column.len * PLACES];
+            for (place, &input) in inputs.iter().enumerate() {
                 for (i, &x) in column.row(input).iter().enumerate() {
-                    numbers[i * LANES + lane] = x;
+                    numbers[i * PLACES + place] = x;
                 }
             }
-            criterion.watch(tap, Lanes::of(&numbers, inputs.len()), state);
+            criterion.watch(tap, Shown::new(&numbers, inputs.len(), PLACES), state);
         }
     }
 }

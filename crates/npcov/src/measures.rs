@@ -1,8 +1,8 @@
 //! Criteria, applied to a network's inputs.
 
 use npcov_criteria::{
-    Batch, Column, Criterion, CriterionError, Fit, Lanes, Reduction, Side, Spec, State, Subject,
-    SubjectGraph, SubjectLayer, Tap, Training,
+    Batch, Column, Criterion, CriterionError, Fit, Shown, Spec, State, Subject, SubjectGraph,
+    SubjectLayer, Tap, Training,
 };
 use npcov_paths::{Choices, Observation};
 
@@ -135,8 +135,8 @@ impl Measures {
     /// What has to be extracted of inputs that are measured.
     pub(crate) fn extras(&self) -> Extras {
         Extras {
-            taps: self.taps.iter().map(program_tap).collect(),
-            watched: self.watched.iter().map(program_tap).collect(),
+            taps: self.taps.clone(),
+            watched: self.watched.clone(),
             importance: None,
         }
     }
@@ -176,15 +176,10 @@ impl Measures {
     }
 
     /// Shows a tap to those criteria that watch it.
-    pub(crate) fn watch(
-        &self,
-        shown: npcov_program::Tap,
-        numbers: Lanes<'_>,
-        states: &mut WatchStates,
-    ) {
+    pub(crate) fn watch(&self, shown: Tap, numbers: Shown<'_>, states: &mut WatchStates) {
         for (measure, state) in self.list.iter().zip(states) {
             let watched = measure.criterion.watched().into_iter();
-            for tap in watched.filter(|tap| program_tap(tap) == shown) {
+            for tap in watched.filter(|&tap| tap == shown) {
                 if let Some(state) = state {
                     measure.criterion.watch(tap, numbers, state);
                 }
@@ -253,22 +248,5 @@ impl Measures {
             }
         }
         Ok(())
-    }
-}
-
-/// A tap as programs know it.
-fn program_tap(tap: &Tap) -> npcov_program::Tap {
-    npcov_program::Tap {
-        layer: tap.layer,
-        side: match tap.side {
-            Side::Before => npcov_program::Side::Before,
-            Side::After => npcov_program::Side::After,
-        },
-        reduction: match tap.reduction {
-            Reduction::Mean => npcov_program::Reduction::Mean,
-            Reduction::Max => npcov_program::Reduction::Max,
-            Reduction::Min => npcov_program::Reduction::Min,
-            Reduction::Units => npcov_program::Reduction::Units,
-        },
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use npcov_criteria::Lanes;
 use npcov_data::Loader;
 use npcov_engine::{Executor, LANES, Options, Worker};
 use npcov_program::{Output, Program, Tap};
@@ -54,7 +53,7 @@ pub(crate) struct Shown<'a> {
     /// Positions in the dataset of all inputs that are computed together.
     pub(crate) rows: Range<usize>,
     /// The numbers of some of those inputs. All have their turn, each once.
-    pub(crate) numbers: Lanes<'a>,
+    pub(crate) numbers: npcov_criteria::Shown<'a>,
 }
 
 /// The results of some inputs: one vector for each output of the program, inputs one after the other.
@@ -311,7 +310,7 @@ impl Tracer {
                 (watch.show)(Shown {
                     tap: self.shown[number],
                     rows: positions.clone(),
-                    numbers: Lanes::of(numbers, inputs),
+                    numbers: npcov_criteria::Shown::new(numbers, inputs, LANES),
                 });
             }
         };
@@ -348,7 +347,6 @@ fn in_order<E: From<Error>>(
 mod tests {
     use std::sync::Mutex;
 
-    use npcov_criteria::LANES;
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
@@ -422,7 +420,8 @@ mod tests {
                 let piece = (shown.rows.start - first) / PIECE;
                 assert_eq!((shown.rows.end - 1 - first) / PIECE, piece);
                 for lane in 0..shown.numbers.inputs() {
-                    let row = shown.numbers.packs().iter().map(|pack| pack[lane]);
+                    let positions = 0..shown.numbers.len();
+                    let row = positions.map(|i| shown.numbers.position(i)[lane]);
                     let row = (piece, shown.tap, row.collect());
                     seen.lock().unwrap().push(row);
                 }
@@ -449,7 +448,6 @@ mod tests {
                     .collect();
                 assert_eq!(found, expected.iter().collect::<Vec<_>>());
             }
-            assert_eq!(LANES, npcov_engine::LANES);
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::error::ProgramError;
 use crate::layers::PathLayer;
 use crate::program::{Output, Program, Subject};
 use crate::rule::{Bias, Rule, Rules};
-use crate::trace::{Tap, tapped};
+use crate::trace::{append_tap, tapped};
 use crate::two_sided::two_sided;
+use npcov_tap::Tap;
 
 /// The class that is explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub fn explain(
         if outputs.contains(&Output::Tap(tap)) {
             continue;
         }
-        values.push(tap.append(&mut program, subject)?);
+        values.push(append_tap(&mut program, subject, tap)?);
         outputs.push(Output::Tap(tap));
     }
     if let Some(layer) = options.importance {

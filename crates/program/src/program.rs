@@ -3,7 +3,7 @@
 use npcov_graph::{Classifier, Graph};
 
 use crate::layers::PathLayer;
-use crate::trace::Tap;
+use npcov_tap::Tap;
 
 /// The model that a program is made from.
 #[derive(Clone, Copy, Debug)]

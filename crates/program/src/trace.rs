@@ -2,87 +2,27 @@
 
 use npcov_graph::op::{Reduce, ReduceKind};
 use npcov_graph::{Graph, Op, OpError, ValueId};
+use npcov_tap::{Reduction, Side, Tap};
 
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
 use crate::program::{Output, Program, Subject};
 
-/// Which side of an activation function a tap looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// What goes into it.
-    Before,
-    /// What comes out of it.
-    After,
-}
-
-/// What becomes of the elements that belong to one neuron.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reduction {
-    /// Their mean.
-    Mean,
-    /// The largest one.
-    Max,
-    /// The smallest one.
-    Min,
-    /// All of them are kept: the layer's elements in the model's order.
-    Units,
-}
-
-/// Something that a criterion needs of a path layer, besides its activations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tap {
-    /// The layer, as a position among the path layers.
-    pub layer: usize,
-    /// Before or after the activation function.
-    pub side: Side,
-    /// What is kept.
-    pub reduction: Reduction,
-}
-
-impl Tap {
-    /// A layer's activation as paths use it: the mean of each neuron.
-    pub fn activation(layer: usize) -> Tap {
-        Tap {
-            layer,
-            side: Side::After,
-            reduction: Reduction::Mean,
-        }
-    }
-}
-
-impl Tap {
-    /// Appends what it asks for.
-    pub(crate) fn append(
-        self,
-        program: &mut Graph,
-        subject: &Subject<'_>,
-    ) -> Result<ValueId, ProgramError> {
-        let layer = subject.layers.get(self.layer).ok_or(ProgramError::Tap {
-            layer: self.layer,
-            layers: subject.layers.len(),
-        })?;
-        let value = tapped(program, layer, self, subject.batch);
-        value.map_err(|source| ProgramError::Op {
-            layer: layer.name.clone(),
-            source,
-        })
-    }
-
-    /// Side and reduction as one word.
-    pub(crate) fn name(&self) -> String {
-        let side = match self.side {
-            Side::Before => "before",
-            Side::After => "after",
-        };
-        let reduction = match self.reduction {
-            Reduction::Mean => "mean",
-            Reduction::Max => "max",
-            Reduction::Min => "min",
-            Reduction::Units => "units",
-        };
-        format!("{side}-{reduction}")
-    }
+/// Appends what a tap asks for.
+pub(crate) fn append_tap(
+    program: &mut Graph,
+    subject: &Subject<'_>,
+    tap: Tap,
+) -> Result<ValueId, ProgramError> {
+    let layer = subject.layers.get(tap.layer).ok_or(ProgramError::Tap {
+        layer: tap.layer,
+        layers: subject.layers.len(),
+    })?;
+    let value = tapped(program, layer, tap, subject.batch);
+    value.map_err(|source| ProgramError::Op {
+        layer: layer.name.clone(),
+        source,
+    })
 }
 
 /// A program that gives the logits, one activation per neuron of each path layer in order, then
@@ -96,7 +36,7 @@ pub fn trace(subject: &Subject<'_>, taps: &[Tap]) -> Result<Program, ProgramErro
         if outputs.contains(&Output::Tap(tap)) {
             continue;
         }
-        values.push(tap.append(&mut program, subject)?);
+        values.push(append_tap(&mut program, subject, tap)?);
         outputs.push(Output::Tap(tap));
     }
     program.set_outputs(values);
@@ -106,7 +46,7 @@ pub fn trace(subject: &Subject<'_>, taps: &[Tap]) -> Result<Program, ProgramErro
     })
 }
 
-/// Appends what a tap asks for.
+/// Appends what a tap asks for of a layer.
 pub(crate) fn tapped(
     program: &mut Graph,
     layer: &PathLayer,

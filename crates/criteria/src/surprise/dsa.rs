@@ -110,8 +110,8 @@ impl Adequacy for Dsa {
 mod tests {
     use super::super::Inputs;
     use super::*;
-    use crate::batch::Column;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
     use proptest::prelude::*;
 
     fn scores(

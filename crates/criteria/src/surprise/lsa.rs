@@ -248,11 +248,13 @@ fn squared_norm(row: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Column};
+    use crate::batch::Batch;
     use crate::criterion::Criterion;
     use crate::registry::create;
-    use crate::subject::{SubjectLayer, Tap};
+    use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
+    use npcov_tap::Tap;
     use proptest::prelude::*;
 
     fn fitted(spec: &str, table: &TrainingTable) -> Box<dyn Criterion> {

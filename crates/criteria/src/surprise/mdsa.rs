@@ -97,10 +97,12 @@ impl Adequacy for Mdsa {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Batch, Column};
+    use crate::batch::Batch;
     use crate::registry::create;
-    use crate::subject::{SubjectLayer, Tap};
+    use crate::subject::SubjectLayer;
     use crate::training::TrainingTable;
+    use npcov_tap::Column;
+    use npcov_tap::Tap;
 
     fn scores(spec: &str, table: &TrainingTable, predictions: &[u32], traces: &[f32]) -> Vec<f64> {
         let layer = SubjectLayer {

@@ -28,14 +28,16 @@ use std::ops::Range;
 
 use npcov_paths::{choices, distance_bucket};
 
-use crate::batch::{Batch, Column};
+use crate::batch::Batch;
 use crate::criterion::{Criterion, Slot, Value};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, State};
-use crate::subject::{Subject, Tap};
+use crate::subject::Subject;
 use crate::training::Training;
+use npcov_tap::Column;
+use npcov_tap::Tap;
 
 pub(crate) use dsa::Dsa;
 pub(crate) use lsa::Lsa;

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use npcov::attack::{
+    AttackFile, AttackMethod, AttackOptions, Attacked, CarliniWagner, Diversity, Pgd, attack,
+};
 use npcov::data::{Dataset, Loader};
 use npcov::program::Selector;
-use npcov::{AttackFile, AttackMethod, AttackSettings, CarliniWagner, Diversity, Network, Pgd};
+use npcov::run::Network;
 
 use crate::args::{AttackArgs, AttackChoices, AttackName, Format};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Attacks inputs of a dataset, writes what became of them, and prints how that went.
 pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -20,7 +23,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
     let method = method(args.method, &args.choices)?;
-    let network = Network::open(model, &config.network(&args.model))?;
+    let network = npcov::open_network(model, &config.network(&args.model))?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
@@ -30,20 +33,19 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     }
     let settings = settings(args, method, &network)?;
     let rows = rows(args, &loader)?;
-    let mut file = AttackFile::create(&args.output, &loader)?;
-    let threads = config.threads(args.threads);
-    let mut progress = Progress::counting("steps of inputs", settings.work(rows.len()));
-    let report = npcov::attack::<npcov::Error>(
-        &network,
-        &loader,
-        &rows,
-        &settings,
-        threads,
-        &mut |steps| progress.advance(steps),
-        |found| file.append(found),
-    )?;
+    let mut file = AttackFile::create(&args.output, &loader).map_err(npcov::Error::from)?;
+    let inputs = Attacked {
+        data: &loader,
+        rows: &rows,
+        threads: config.threads(args.threads),
+    };
+    let work = settings.work(rows.len());
+    let mut progress = ProgressBar::counting("steps of inputs", work, printer);
+    let report = attack::<npcov::Error>(&network, inputs, &settings, &mut progress, |found| {
+        Ok(file.append(found)?)
+    })?;
     drop(progress);
-    file.finish()?;
+    file.finish().map_err(npcov::Error::from)?;
     printer.data(&match args.format {
         Format::Text => npcov_report::attack(&report),
         Format::Json => npcov_report::json(&report),
@@ -76,9 +78,9 @@ fn settings(
     args: &AttackArgs,
     method: AttackMethod,
     network: &Network,
-) -> anyhow::Result<AttackSettings> {
+) -> anyhow::Result<AttackOptions> {
     let choices = &args.choices;
-    let mut settings = AttackSettings::from(method);
+    let mut settings = AttackOptions::from(method);
     settings.seed = args.seed;
     settings.range = (choices.range.0, choices.range.1);
     if let Some(batch) = choices.batch {

@@ -1,27 +1,30 @@
 //! `npcov build`.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use npcov::coverage::GraphInspection;
 use npcov::data::{Dataset, Loader};
-use npcov::{Network, NetworkOptions, Source};
+use npcov::run::{NetworkOptions, SampleRange};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Learns a decision graph, writes it, and prints what is in it.
 pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
-    let options = NetworkOptions {
+    let network_options = NetworkOptions {
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };
-    let settings = config.paths.build(args)?;
-    let network = Network::open(&model, &options)?;
+    let mut options = config.paths.build(args)?;
+    options.method = config.method(&args.method)?;
+    let network = Arc::new(npcov::open_network(&model, &network_options)?);
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let loader =
@@ -29,26 +32,17 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     for warning in loader.warnings() {
         printer.warning(warning);
     }
-    let source = Source {
-        file: &model,
-        options: &options,
-        network: &network,
-        preprocessing: &preprocessing,
-        method: &config.method(&args.method)?,
+    let count = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
+    let inputs = SampleRange {
+        data: &loader,
+        range: 0..count,
+        threads: config.threads(args.threads),
     };
-    let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
-    let mut progress = Progress::new(inputs);
-    let graph = npcov::build(
-        &source,
-        &loader,
-        0..inputs,
-        &settings,
-        &args.output,
-        config.threads(args.threads),
-        &mut |event| progress.on(event, printer),
-    )?;
+    let mut progress = ProgressBar::new(count, printer);
+    let output = Some(args.output.as_path());
+    let graph = npcov::coverage::build(&network, &inputs, &options, output, &mut progress);
     drop(progress);
-    let inspection = npcov::GraphInspection::of(&graph);
+    let inspection = GraphInspection::of(graph.map_err(npcov::Error::from)?.file());
     for warning in &inspection.warnings {
         printer.warning(warning);
     }

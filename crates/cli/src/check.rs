@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use npcov::{ComparedReport, Difference};
+use npcov::coverage::{ComparedReport, Difference};
 
 use crate::args::{CheckArgs, CheckFormat};
 use crate::config::Config;

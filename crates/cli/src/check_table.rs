@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use npcov::{Allowance, Floor, RuleError, Rules};
+use npcov::coverage::{Allowance, ConditionError, Floor, Gate};
 use serde::Deserialize;
 
 use crate::args::CheckArgs;
@@ -20,8 +20,8 @@ pub(crate) struct CheckTable {
 
 impl CheckTable {
     /// The rules; a flag takes the place of the key of its name.
-    pub(crate) fn rules(&self, args: &CheckArgs) -> Rules {
-        Rules {
+    pub(crate) fn rules(&self, args: &CheckArgs) -> Gate {
+        Gate {
             floors: rules(&args.fail_under, &self.fail_under),
             allowances: rules(&args.fail_on_drop, &self.fail_on_drop),
             thin_fails: args.fail_on_thin || self.fail_on_thin.unwrap_or(false),
@@ -34,11 +34,11 @@ fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<RuleList<R>>) -> Vec<R> 
     flag.clone().or_else(file).unwrap_or_default()
 }
 
-/// Rules as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
+/// Gate as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     try_from = "RuleTexts",
-    bound(deserialize = "R: FromStr<Err = RuleError>")
+    bound(deserialize = "R: FromStr<Err = ConditionError>")
 )]
 struct RuleList<R>(Vec<R>);
 
@@ -70,11 +70,11 @@ impl NumberOrText {
     }
 }
 
-impl<R: FromStr<Err = RuleError>> TryFrom<RuleTexts> for RuleList<R> {
-    type Error = RuleError;
+impl<R: FromStr<Err = ConditionError>> TryFrom<RuleTexts> for RuleList<R> {
+    type Error = ConditionError;
 
-    fn try_from(texts: RuleTexts) -> Result<RuleList<R>, RuleError> {
-        let rules: Result<Vec<R>, RuleError> = match &texts {
+    fn try_from(texts: RuleTexts) -> Result<RuleList<R>, ConditionError> {
+        let rules: Result<Vec<R>, ConditionError> = match &texts {
             RuleTexts::One(rules) => rules.text().split(',').map(str::parse).collect(),
             RuleTexts::Table(table) => table
                 .iter()

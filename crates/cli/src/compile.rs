@@ -1,8 +1,9 @@
 //! `npcov compile`.
 
 use anyhow::bail;
+use npcov::ProgramKind;
 use npcov::program::Term;
-use npcov::{Network, NetworkOptions, ProgramKind};
+use npcov::run::NetworkOptions;
 
 use crate::args::{CompileArgs, Format, LossName, ProgramName};
 use crate::config::Config;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)
     };
-    let network = Network::open(&model, &options)?;
+    let network = npcov::open_network(&model, &options)?;
     let written = npcov::compile(&network, &kind, &args.output)?;
     printer.data(&match args.format {
         Format::Text => npcov_report::compilation(&written),

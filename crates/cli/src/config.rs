@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use npcov::coverage::Gate;
 use npcov::data::{Layout, Preprocessing};
 use npcov::program::{BatchNorm, LayerOptions};
-use npcov::{ExplainSettings, Method, NetworkOptions, RuleChoice, Rules};
+use npcov::run::{ExplainSettings, Method, NetworkOptions, RuleChoice};
 use serde::Deserialize;
 
 use crate::args::{CheckArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
@@ -189,7 +190,7 @@ impl Config {
     }
 
     /// What suites must fulfil, and the earlier state that they are held against.
-    pub(crate) fn check(&self, args: &CheckArgs) -> anyhow::Result<(Rules, Option<PathBuf>)> {
+    pub(crate) fn check(&self, args: &CheckArgs) -> anyhow::Result<(Gate, Option<PathBuf>)> {
         let rules = self.check.rules(args);
         if rules.is_empty() {
             bail!(

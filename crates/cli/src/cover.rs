@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use anyhow::bail;
-use npcov::data::{Loader, Preprocessing};
-use npcov::{CoverageState, Ruler, SuiteSource};
+use npcov::coverage::{CoverTarget, Coverage, SuiteSource};
+use npcov::data::Loader;
 
 use crate::args::{CoverArgs, Format};
 use crate::config::Config;
+use crate::graph;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Measures suites, writes the state, and prints what they cover.
 pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -20,31 +21,20 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     if args.name.len() > args.data.len() {
         bail!("{} names for {} suites", args.name.len(), args.data.len());
     }
-    let mut ruler = Ruler::open(&args.graph, args.model.as_deref())?;
-    // What is said here must be what the graph was learnt with.
-    let given = config.preprocessing(&args.preprocessing);
-    if given != Preprocessing::default() {
-        ruler.require_preprocessing(&given)?;
-    }
-    let mut choices = ruler.choices().clone();
-    args.choices.apply(&mut choices);
-    ruler.measure_with(choices)?;
-    if let Some(criteria) = &args.criteria {
-        let usual = ruler.graph().record().specs();
-        ruler.measure(&criteria.specs(&usual))?;
-    }
+    let measuring = &args.measuring;
+    let (model, preprocessing) = (measuring.model.as_deref(), &measuring.preprocessing);
+    let graph = graph::open(&args.graph, model, preprocessing, config)?;
+    let options = graph::cover_options(&graph, &measuring.choices, args.criteria.as_ref());
+    let measurement = graph.measurement(&options).map_err(npcov::Error::from)?;
 
     let mut loaders: Vec<Loader> = Vec::new();
     for data in &args.data {
-        loaders.push(ruler.loader(data)?);
+        loaders.push(graph.loader(data).map_err(npcov::Error::from)?);
     }
-    let suite = |(i, data): (usize, &'_ Loader)| -> (String, std::ops::Range<usize>) {
+    let suite = |(i, data): (usize, &'_ Loader)| -> (String, _) {
         let name = args.name.get(i).cloned();
-        let range = match (args.shard, args.limit) {
-            (Some(part), _) => part.of(data.len()),
-            (None, limit) => 0..limit.map_or(data.len(), |n| n.min(data.len())),
-        };
-        (name.unwrap_or_else(|| suite_name(&args.data[i])), range)
+        let name = name.unwrap_or_else(|| suite_name(&args.data[i]));
+        (name, args.range(data.len()))
     };
     let suites: Vec<SuiteSource<'_>> = loaders
         .iter()
@@ -54,37 +44,29 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
             SuiteSource { name, data, range }
         })
         .collect();
-    let state = match args.append && args.output.exists() {
-        true => CoverageState::read(&args.output)?,
-        false => ruler.state(),
+    let earlier = match args.append && args.output.exists() {
+        true => Some(Coverage::open(&args.output).map_err(npcov::Error::from)?),
+        false => None,
+    };
+    let target = CoverTarget {
+        output: Some(&args.output),
+        earlier,
+        threads: config.threads(measuring.threads),
     };
     let inputs = suites.iter().map(|suite| suite.range.len()).sum();
-    let threads = config.threads(args.threads);
-    let mut progress = Progress::new(inputs);
-    let state = npcov::cover(
-        &ruler,
-        &suites,
-        state,
-        &args.output,
-        threads,
-        &mut |event| {
-            progress.on(event, printer);
-        },
-    )?;
+    let mut progress = ProgressBar::new(inputs, printer);
+    let coverage = npcov::coverage::cover(&measurement, &suites, target, &mut progress);
     drop(progress);
+    let coverage = coverage.map_err(npcov::Error::from)?;
     if let Some(path) = &args.inputs {
-        state.write_inputs(path)?;
+        coverage.write_inputs(path).map_err(npcov::Error::from)?;
     }
-    print(&state, args.format, printer)
+    print(&coverage, measuring.format, printer)
 }
 
-/// Prints what the suites of a state cover.
-pub(crate) fn print(
-    state: &CoverageState,
-    format: Format,
-    printer: &Printer,
-) -> anyhow::Result<()> {
-    let report = state.report()?;
+/// Prints what suites cover.
+pub(crate) fn print(coverage: &Coverage, format: Format, printer: &Printer) -> anyhow::Result<()> {
+    let report = coverage.report().map_err(npcov::Error::from)?;
     for warning in &report.warnings {
         printer.warning(warning);
     }

@@ -3,20 +3,23 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use npcov::Explained;
+use npcov::artefact::{CoverageState, InputRecord};
+use npcov::coverage::{
+    AUTO_QUANTILE, AnpcUpper, BuildOptions, CoverOptions, CoverTarget, Coverage, GraphInspection,
+    LearntGraph, SuiteReport, SuiteSource,
+};
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Dataset, Loader, Preprocessing};
-use npcov::{
-    AUTO_QUANTILE, AnpcUpper, BuildSettings, CoverageState, ExplainSettings, Explained, Explainer,
-    GraphInspection, InputRecord, Method, Network, NetworkOptions, Ruler, Source, SuiteReport,
-    SuiteSource,
-};
+use npcov::run::{ExplainSettings, Explainer, NetworkOptions, SampleRange};
 
 use crate::args::DemoArgs;
 use crate::config::Config;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 const MODEL: &[u8] = include_bytes!("../../../fixtures/resnet8.onnx");
 const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
@@ -61,22 +64,27 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     }
     let threads = config.threads(args.threads);
     let graph = folder.path("graph.npcov");
-    let found = build(&folder, &graph, threads, printer)?;
-    let ruler = Ruler::open(&graph, None)?;
-    let test = ruler.loader(&folder.spec("test.npz")?)?;
-    let wrong = wrong(&ruler, &test, threads)?;
+    let graph = build(&folder, &graph, threads, printer)?;
+    let found = GraphInspection::of(graph.file());
+    let test = graph
+        .loader(&folder.spec("test.npz")?)
+        .map_err(npcov::Error::from)?;
+    let wrong = wrong(&graph, &test, threads)?;
     let suites = Suites::choose(&test, &wrong)?;
-    let loaders = suites.write(&folder, &ruler, &test)?;
-    let state = cover(&ruler, &suites, &loaders, &folder, threads, printer)?;
-    let mistake = Mistake::worst(&state, &loaders)?;
+    let loaders = suites.write(&folder, &graph, &test)?;
+    let coverage = cover(&graph, &suites, &loaders, &folder, threads, printer)?;
+    let mistake = Mistake::worst(coverage.state(), &loaders)?;
     let settings = ExplainSettings {
-        method: ruler.method().clone(),
+        method: graph.method().clone(),
         input: true,
         ..ExplainSettings::default()
     };
-    let explainer = Explainer::new(ruler.network(), &settings)?;
-    let explained = explainer.one(mistake.data, mistake.index, 1)?;
-    let heatmap = match (&args.keep, explained.heatmap(mistake.data)?) {
+    let explainer = Explainer::new(graph.network(), &settings).map_err(npcov::Error::from)?;
+    let explained = npcov::explain_one(&explainer, mistake.data, mistake.index, 1)?;
+    let heatmap = match (
+        &args.keep,
+        npcov_report::Heatmap::of(&explained, mistake.data)?,
+    ) {
         (Some(_), Some(picture)) => {
             let path = folder.path("heatmap.png");
             picture.write(&path)?;
@@ -88,8 +96,8 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     let sections = [
         about(&found, test.len(), wrong.len()),
         graph_section(&found),
-        suites_section(&state, &loaders)?,
-        mistake_section(&mistake, &ruler, &explained, &heatmap)?,
+        suites_section(&coverage, &loaders)?,
+        mistake_section(&mistake, &graph, &explained, &heatmap)?,
         NEXT.to_owned(),
     ];
     printer.data(&sections.join("\n"))
@@ -100,10 +108,9 @@ fn build(
     output: &Path,
     threads: usize,
     printer: &Printer,
-) -> anyhow::Result<GraphInspection> {
+) -> anyhow::Result<LearntGraph> {
     let model = folder.path("model.onnx");
-    let options = NetworkOptions::default();
-    let network = Network::open(&model, &options)?;
+    let network = Arc::new(npcov::open_network(&model, &NetworkOptions::default())?);
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()
@@ -111,36 +118,26 @@ fn build(
     let dataset = Dataset::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    let source = Source {
-        file: &model,
-        options: &options,
-        network: &network,
-        preprocessing: &preprocessing,
-        method: &Method::default(),
-    };
-    let settings = BuildSettings {
+    let options = BuildOptions {
         anpc_upper: AnpcUpper::Auto(AUTO_QUANTILE),
-        ..BuildSettings::default()
+        ..BuildOptions::default()
     };
-    let mut progress = Progress::new(loader.len());
-    let graph = npcov::build(
-        &source,
-        &loader,
-        0..loader.len(),
-        &settings,
-        output,
+    let inputs = SampleRange {
+        data: &loader,
+        range: 0..loader.len(),
         threads,
-        &mut |event| progress.on(event, printer),
-    )?;
-    Ok(GraphInspection::of(&graph))
+    };
+    let mut progress = ProgressBar::new(loader.len(), printer);
+    let graph = npcov::coverage::build(&network, &inputs, &options, Some(output), &mut progress);
+    Ok(graph.map_err(npcov::Error::from)?)
 }
 
 /// The inputs that are not classified as labelled, in order.
-fn wrong(ruler: &Ruler, data: &Loader, threads: usize) -> anyhow::Result<Vec<usize>> {
-    let network = ruler.network();
+fn wrong(graph: &LearntGraph, data: &Loader, threads: usize) -> anyhow::Result<Vec<usize>> {
+    let network = graph.network();
     let mut predictions = Vec::with_capacity(data.len());
-    let tracer = network.logits_tracer()?;
-    npcov::predict(&tracer, data, 0..data.len(), threads, |_, classes| {
+    let tracer = network.logits_tracer().map_err(npcov::Error::from)?;
+    npcov::run::predict(&tracer, data, 0..data.len(), threads, |_, classes| {
         predictions.extend_from_slice(classes);
         Ok::<(), npcov::Error>(())
     })?;
@@ -156,13 +153,13 @@ fn labels(data: &Loader) -> anyhow::Result<&[i64]> {
 }
 
 fn cover(
-    ruler: &Ruler,
+    graph: &LearntGraph,
     suites: &Suites,
     loaders: &[Loader],
     folder: &Folder,
     threads: usize,
     printer: &Printer,
-) -> anyhow::Result<CoverageState> {
+) -> anyhow::Result<Coverage> {
     let sources: Vec<SuiteSource<'_>> = suites
         .0
         .iter()
@@ -173,18 +170,18 @@ fn cover(
             range: 0..data.len(),
         })
         .collect();
-    let mut progress = Progress::new(sources.iter().map(|suite| suite.range.len()).sum());
+    let mut progress =
+        ProgressBar::new(sources.iter().map(|suite| suite.range.len()).sum(), printer);
     let output = folder.path("state.npcov");
-    Ok(npcov::cover(
-        ruler,
-        &sources,
-        ruler.state(),
-        &output,
+    let target = CoverTarget {
+        output: Some(&output),
+        earlier: None,
         threads,
-        &mut |event| {
-            progress.on(event, printer);
-        },
-    )?)
+    };
+    let measurement = graph.measurement(&CoverOptions::default());
+    let measurement = measurement.map_err(npcov::Error::from)?;
+    let coverage = npcov::coverage::cover(&measurement, &sources, target, &mut progress);
+    Ok(coverage.map_err(npcov::Error::from)?)
 }
 
 /// Names of suites, and the test images in them.
@@ -215,13 +212,22 @@ impl Suites {
     }
 
     /// Writes them as npz files of 8-bit images, and opens these.
-    fn write(&self, folder: &Folder, ruler: &Ruler, test: &Loader) -> anyhow::Result<Vec<Loader>> {
+    fn write(
+        &self,
+        folder: &Folder,
+        graph: &LearntGraph,
+        test: &Loader,
+    ) -> anyhow::Result<Vec<Loader>> {
         let labels = labels(test)?;
         let mut loaders = Vec::new();
         for (name, rows) in &self.0 {
             let file = format!("{name}.npz");
             write_images(&folder.path(&file), rows, test, labels).map_err(npcov::Error::from)?;
-            loaders.push(ruler.loader(&folder.spec(&file)?)?);
+            loaders.push(
+                graph
+                    .loader(&folder.spec(&file)?)
+                    .map_err(npcov::Error::from)?,
+            );
         }
         Ok(loaders)
     }
@@ -344,8 +350,8 @@ fn criterion(suite: &SuiteReport, name: &str) -> f64 {
     suite.criteria.get(name).unwrap_or_default()
 }
 
-fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<String> {
-    let report = state.report()?;
+fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<String> {
+    let report = coverage.report().map_err(npcov::Error::from)?;
     let [random, two, errors] = &report.suites[..] else {
         bail!("{} suites were measured, not 3", report.suites.len());
     };
@@ -361,7 +367,7 @@ fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<S
     let mut rows = String::new();
     // Of the last suite in the end: those of right inputs and those of wrong ones.
     let mut unknowns = [0.0; 2];
-    let measured = report.suites.iter().zip(state.suites());
+    let measured = report.suites.iter().zip(coverage.state().suites());
     for (((suite, whole), data), about) in measured.zip(loaders).zip(&abouts) {
         let (mut sums, mut counts) = ([0.0; 2], [0usize; 2]);
         for (input, &label) in whole.inputs.iter().zip(labels(data)?) {
@@ -383,7 +389,7 @@ fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<S
     Ok(format!(
         "Three suites of {SUITE} images each
   $ npcov cover graph.npcov --data random.npz --data two-classes.npz --data with-errors.npz \\
-      -o state.npcov
+      -o coverage.state().npcov
   suite        images                        wrong   SNPC    ANPC  unknown
 {rows}
   SNPC counts the degrees of similarity between an input's path and the abstract paths of its class
@@ -404,11 +410,11 @@ fn suites_section(state: &CoverageState, loaders: &[Loader]) -> anyhow::Result<S
 
 fn mistake_section(
     mistake: &Mistake<'_>,
-    ruler: &Ruler,
+    graph: &LearntGraph,
     explained: &Explained,
     heatmap: &str,
 ) -> anyhow::Result<String> {
-    let graph = ruler.graph().graph();
+    let graph = graph.file().graph();
     let record = &mistake.record;
     let other = graph.class_of(record.other as usize);
     let is_label = match other == mistake.label {

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use npcov::TraceFile;
+use npcov::artefact::Kind;
+use npcov::coverage::{CoverOptions, LearntGraph, PathExplanation, Placement};
 use npcov::data::{Dataset, Loader, Preprocessing};
-use npcov::decision::Choices;
-use npcov::{
-    ExplainSettings, Explainer, Kind, Network, NetworkOptions, PathBatch, PathExtractor, Ruler,
-    TraceFile,
-};
+use npcov::paths::Choices;
+use npcov::run::{ExplainSettings, Explainer, NetworkOptions, PathExtractor, PathRows};
 
 use crate::args::{ExplainArgs, Format};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Typical training inputs that are named.
 const EXEMPLARS: usize = 5;
@@ -49,11 +49,11 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
-    let network = Network::open(&model, &options)?;
+    let network = npcov::open_network(&model, &options)?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    let explainer = Explainer::new(&network, &settings)?;
+    let explainer = Explainer::new(&network, &settings).map_err(npcov::Error::from)?;
     let paths = match args.alpha {
         None => None,
         Some(_) if settings.class.is_some() => {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         printer,
         data: &data,
         loader: &loader,
-        ruler: None,
+        graph: None,
     };
     job.run(explainer, paths)
 }
@@ -93,18 +93,20 @@ fn by_graph(
             graph.display()
         );
     }
-    let ruler = Ruler::open(graph, None)?;
+    let graph = npcov::open_graph(graph, None)?;
     if *preprocessing != Preprocessing::default() {
-        ruler.require_preprocessing(preprocessing)?;
+        graph
+            .require_preprocessing(preprocessing)
+            .map_err(npcov::Error::from)?;
     }
-    let loader = ruler.loader(data)?;
+    let loader = graph.loader(data).map_err(npcov::Error::from)?;
     let settings = ExplainSettings {
-        method: ruler.method().clone(),
+        method: graph.method().clone(),
         activations: true,
         ..settings
     };
-    let explainer = Explainer::new(ruler.network(), &settings)?;
-    let record = ruler.graph().record();
+    let explainer = Explainer::new(graph.network(), &settings).map_err(npcov::Error::from)?;
+    let record = graph.file().record();
     let paths = Paths {
         choices: record.choices.clone(),
         alpha: record.extraction.alpha.clone(),
@@ -115,9 +117,19 @@ fn by_graph(
         printer,
         data,
         loader: &loader,
-        ruler: Some(&ruler),
+        graph: Some(&graph),
     };
     job.run(explainer, Some(paths))
+}
+
+/// Where an input is in a decision graph.
+fn placement(graph: &LearntGraph, paths: &PathRows) -> Result<Placement, npcov::Error> {
+    // Nothing is measured: what an input's place is, the graph's own choices say.
+    let none = CoverOptions {
+        criteria: Some(Vec::new()),
+        ..CoverOptions::default()
+    };
+    Ok(graph.measurement(&none)?.place(paths, EXEMPLARS)?)
 }
 
 /// How paths are extracted.
@@ -134,7 +146,7 @@ struct Job<'a> {
     printer: &'a Printer,
     data: &'a str,
     loader: &'a Loader,
-    ruler: Option<&'a Ruler>,
+    graph: Option<&'a LearntGraph>,
 }
 
 impl Job<'_> {
@@ -149,7 +161,8 @@ impl Job<'_> {
                 .as_ref()
                 .map_or_else(Choices::default, |p| p.choices.clone()),
             paths.as_ref().map_or(&[], |p| &p.alpha),
-        )?;
+        )
+        .map_err(npcov::Error::from)?;
         let wanted = paths.is_some();
         let mut file = match &self.args.output {
             None => None,
@@ -183,13 +196,17 @@ impl Job<'_> {
             true => None,
             false => self.heatmap_file(index),
         };
-        let mut explained = extractor.explainer().one(self.loader, index, args.top)?;
-        let mut paths = PathBatch::default();
+        let mut explained =
+            npcov::explain_one(extractor.explainer(), self.loader, index, args.top)?;
+        let mut paths = PathRows::default();
         if wanted {
-            extractor.extract(&explained.batch, &mut paths)?;
-            let mut path = extractor.path(&explained.explanation, &paths);
-            if let Some(ruler) = self.ruler {
-                path.placement = Some(ruler.place(&paths, EXEMPLARS)?);
+            extractor
+                .extract(&explained.batch, &mut paths)
+                .map_err(npcov::Error::from)?;
+            let class = explained.explanation.prediction.class;
+            let mut path = PathExplanation::of(extractor, class, &paths);
+            if let Some(graph) = self.graph {
+                path.placement = Some(placement(graph, &paths)?);
             }
             explained.explanation.path = Some(path);
         }
@@ -198,7 +215,9 @@ impl Job<'_> {
             file.append(&explained.batch, &[class])?;
             file.append_paths(extractor.layout(), &paths)?;
         }
-        if let (Some(path), Some(picture)) = (heatmap, explained.heatmap(self.loader)?) {
+        if let (Some(path), Some(picture)) =
+            (heatmap, npcov_report::Heatmap::of(&explained, self.loader)?)
+        {
             picture.write(&path)?;
             explained.explanation.heatmap = Some(path.display().to_string());
         }
@@ -218,9 +237,10 @@ impl Job<'_> {
         let inputs = args
             .limit
             .map_or(self.loader.len(), |n| n.min(self.loader.len()));
-        let mut progress = Progress::new(inputs);
-        let mut paths = PathBatch::default();
-        let explanations = extractor.explainer().all::<npcov::Error>(
+        let mut progress = ProgressBar::new(inputs, self.printer);
+        let mut paths = PathRows::default();
+        let explanations = npcov::explain_all::<npcov::Error>(
+            extractor.explainer(),
             self.loader,
             0..inputs,
             self.threads,

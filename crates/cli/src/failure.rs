@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 use std::io::ErrorKind;
 
+use npcov::artefact::ArtefactError;
+use npcov::attack::AttackError;
+use npcov::coverage::CoverageError;
 use npcov::data::{DataError, ReadError};
 use npcov::graph::{GraphError, NodeError};
 use npcov::program::ProgramError;
+use npcov::run::RunError;
 
 /// The error and its causes, one a line.
 pub(crate) fn message(error: &anyhow::Error) -> String {
@@ -22,9 +26,42 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 
 /// What the user can do about an error, where that is not obvious from its message.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
-    match error.downcast_ref::<npcov::Error>()? {
-        npcov::Error::Program(ProgramError::NotExplained(nodes)) => Some(rules_for(nodes).into()),
-        error => fixed_hint(error).map(Cow::Borrowed),
+    match Cause::of(error)? {
+        Cause::Run(RunError::Program(ProgramError::NotExplained(nodes))) => {
+            Some(rules_for(nodes).into())
+        }
+        cause => fixed_hint(&cause).map(Cow::Borrowed),
+    }
+}
+
+/// The error of the part that could not do its work.
+enum Cause<'e> {
+    Artefact(&'e ArtefactError),
+    Attack(&'e AttackError),
+    Coverage(&'e CoverageError),
+    Data(&'e DataError),
+    Graph(&'e GraphError),
+    Run(&'e RunError),
+}
+
+impl<'e> Cause<'e> {
+    fn of(error: &'e anyhow::Error) -> Option<Cause<'e>> {
+        Some(match error.downcast_ref::<npcov::Error>() {
+            Some(npcov::Error::Run(error)) => Cause::run(error),
+            Some(npcov::Error::Artefact(error)) => Cause::Artefact(error),
+            Some(npcov::Error::Attack(error)) => Cause::Attack(error),
+            Some(npcov::Error::Coverage(error)) => Cause::Coverage(error),
+            Some(_) => return None,
+            None => Cause::Data(error.downcast_ref::<DataError>()?),
+        })
+    }
+
+    fn run(error: &'e RunError) -> Cause<'e> {
+        match error {
+            RunError::Data(error) => Cause::Data(error),
+            RunError::Graph(error) => Cause::Graph(error),
+            error => Cause::Run(error),
+        }
     }
 }
 
@@ -44,11 +81,11 @@ fn rules_for(nodes: &[NodeError]) -> String {
     )
 }
 
-fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
+fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
     const PATHS: &str = "relative paths start at the current folder, those in `npcov.toml` at the \
                          folder of that file";
-    Some(match error {
-        npcov::Error::Graph(error) => match error {
+    Some(match cause {
+        Cause::Graph(error) => match error {
             GraphError::Io { source, .. } if source.kind() == ErrorKind::NotFound => PATHS,
             GraphError::NotOnnx { .. } => {
                 "npcov reads ONNX: `torch.onnx.export` writes it from PyTorch, \
@@ -57,59 +94,59 @@ fn fixed_hint(error: &npcov::Error) -> Option<&'static str> {
             GraphError::OpenAxis { .. } | GraphError::InputShape { .. } => INPUT_SHAPE,
             _ => return None,
         },
-        npcov::Error::InputShape { .. } => INPUT_SHAPE,
-        npcov::Error::SeveralInputs(_) => {
+        Cause::Run(RunError::InputShape { .. }) => INPUT_SHAPE,
+        Cause::Run(RunError::SeveralInputs(_)) => {
             "a dataset fills one input; export the model with its other inputs as constants"
         }
-        npcov::Error::NoSuchOutput { .. } => {
+        Cause::Run(RunError::NoSuchOutput { .. }) => {
             "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one"
         }
-        npcov::Error::ModelMoved { .. } => {
+        Cause::Coverage(CoverageError::ModelMoved { .. }) => {
             "a graph names its model by the way from its own folder; `cover --model FILE` names \
              another place"
         }
-        npcov::Error::AnotherModel { .. } => {
+        Cause::Coverage(CoverageError::AnotherModel { .. }) => {
             "a retrained model has other neurons: build a graph for it with `npcov build`"
         }
-        npcov::Error::NoLabels(_) => {
+        Cause::Run(RunError::NoLabels(_)) => {
             "name the labels as `--data file.npz:SAMPLES,LABELS`, or choose `--members predicted` \
              and `--population all`"
         }
-        npcov::Error::Overlap { .. } => {
+        Cause::Artefact(ArtefactError::Overlap { .. }) => {
             "measure parts with `--shard 1/4`, `2/4`, ...; without `--append` a state is written anew"
         }
-        npcov::Error::Batch { .. } => {
+        Cause::Run(RunError::Batch { .. }) => {
             "leave `--batch` out, or export the model with an open batch axis"
         }
-        npcov::Error::Program(ProgramError::NoLayers) => {
+        Cause::Run(RunError::Program(ProgramError::NoLayers)) => {
             "`--layers NAME` takes the full name of any node"
         }
-        npcov::Error::Program(ProgramError::NoSuchNode(_)) => {
+        Cause::Run(RunError::Program(ProgramError::NoSuchNode(_))) => {
             "`--rule WHERE=RULE` takes `first`, an operator (`npcov inspect MODEL` lists them), or \
              the name of a node, in which `*` stands for any characters"
         }
-        npcov::Error::Program(ProgramError::NotDifferentiated(_)) => {
+        Cause::Run(RunError::Program(ProgramError::NotDifferentiated(_))) => {
             "`attack`, `--attribution gradient-input` and `--program gradient` need gradients; \
              `--attribution lrp` needs none"
         }
-        npcov::Error::RelevanceNotFinite { .. } => {
+        Cause::Run(RunError::RelevanceNotFinite { .. }) => {
             "something is divided by a number close to zero; a rule with a larger epsilon (`--rule \
              epsilon:0.01`) or `--rule zplus` keeps away from that"
         }
-        npcov::Error::OutOfRange { .. } => {
+        Cause::Attack(AttackError::OutOfRange { .. }) => {
             "`--divide 255` brings pixels to 0..1; `--range LOW,HIGH` says what numbers can be"
         }
-        npcov::Error::NotFinite { .. } => {
+        Cause::Run(RunError::NotFinite { .. }) => {
             "numbers far from what the model was trained on can overflow; check `--divide`, \
              `--mean` and `--std`"
         }
-        npcov::Error::Label { .. } => {
+        Cause::Run(RunError::Label { .. }) => {
             "labels are class numbers from 0; name other arrays as `--data file.npz:SAMPLES,LABELS`"
         }
-        npcov::Error::Program(ProgramError::NoSuchLayer { .. }) => {
+        Cause::Run(RunError::Program(ProgramError::NoSuchLayer { .. })) => {
             "`--layers` takes indices (`0`, `-1`), names and patterns (`block2/*`)"
         }
-        npcov::Error::Data(error) => match error {
+        Cause::Data(error) => match error {
             DataError::Read {
                 source: ReadError::Io(source),
                 ..

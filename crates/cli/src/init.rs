@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
+use npcov::coverage::{BuildOptions, PAPER_UPPER};
 use npcov::data::{Dataset, Element, Loader, Preprocessing, write_whole};
-use npcov::decision::choices::{
+use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
     Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
 };
-use npcov::decision::{Choices, Clusters, Preset};
+use npcov::paths::{Choices, Clusters, Preset};
 use npcov::program::Selector;
-use npcov::{BuildSettings, Network, NetworkOptions, PAPER_UPPER, read_model};
+use npcov::read_model;
+use npcov::run::{Network, NetworkOptions};
 
 use crate::args::InitArgs;
 use crate::config::Config;
@@ -264,7 +266,7 @@ fn explain(file: &mut Settings) {
 }
 
 fn paths(file: &mut Settings) {
-    let defaults = BuildSettings::default();
+    let defaults = BuildOptions::default();
     let (Clusters::Fixed(clusters) | Clusters::Auto(clusters)) = defaults.clusters.all;
     file.table(
         "paths",

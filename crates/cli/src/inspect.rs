@@ -1,6 +1,7 @@
 //! `npcov inspect`.
 
-use npcov::{CoverageState, GraphFile, GraphInspection, Kind};
+use npcov::artefact::{GraphFile, Kind};
+use npcov::coverage::{Coverage, GraphInspection};
 
 use crate::args::{Format, InspectArgs};
 use crate::config::Config;
@@ -12,7 +13,7 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
     let path = config.model(&args.model)?;
     match Kind::of(&path) {
         Some(Kind::DecisionGraph) => {
-            let found = GraphInspection::of(&GraphFile::open(&path)?);
+            let found = GraphInspection::of(&GraphFile::open(&path).map_err(npcov::Error::from)?);
             for warning in &found.warnings {
                 printer.warning(warning);
             }
@@ -22,7 +23,11 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
             });
         }
         Some(Kind::CoverageState) => {
-            return crate::cover::print(&CoverageState::read(&path)?, args.format, printer);
+            return crate::cover::print(
+                &Coverage::open(&path).map_err(npcov::Error::from)?,
+                args.format,
+                printer,
+            );
         }
         _ => {}
     }
@@ -31,5 +36,5 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
         Format::Text => npcov_report::inspection(&inspection),
         Format::Json => npcov_report::json(&inspection),
     })?;
-    problem.map_or(Ok(()), |problem| Err(problem.into()))
+    problem.map_or(Ok(()), |problem| Err(npcov::Error::from(problem).into()))
 }

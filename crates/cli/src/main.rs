@@ -16,6 +16,7 @@ mod cover;
 mod demo;
 mod explain;
 mod failure;
+mod graph;
 mod init;
 mod inspect;
 mod lab;

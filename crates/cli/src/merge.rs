@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use npcov::coverage::Coverage;
+
 use crate::args::MergeArgs;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
@@ -10,7 +12,8 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &MergeArgs, printer: &Printer) -> anyhow::Result<()> {
     let read: Vec<&Path> = args.states.iter().map(AsRef::as_ref).collect();
     refuse_overwriting("--output", &args.output, &read)?;
-    let state = npcov::merge(&args.states, args.name.as_deref())?;
-    state.write(&args.output)?;
-    crate::cover::print(&state, args.format, printer)
+    let merged = Coverage::merge_files(&args.states, args.name.as_deref());
+    let coverage = merged.map_err(npcov::Error::from)?;
+    coverage.save(&args.output).map_err(npcov::Error::from)?;
+    crate::cover::print(&coverage, args.format, printer)
 }

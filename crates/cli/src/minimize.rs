@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use npcov::criteria::Spec;
+use npcov::run::SampleRange;
+use npcov::select::{MinimizeOptions, counting_criteria};
 
 use crate::args::{Format, MinimizeArgs};
 use crate::config::Config;
+use crate::graph;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
-use crate::select;
+use crate::progress::ProgressBar;
 
 /// Makes a suite smaller, writes it, and prints what is left.
 pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -18,33 +19,30 @@ pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> an
         &args.output,
         &[&args.graph, Path::new(&args.data)],
     )?;
-    let mut ruler = select::ruler(&args.graph, &args.measuring, config)?;
-    let criteria = match &args.criteria {
-        Some(criteria) => criteria.specs(&ruler.counting_criteria()),
-        None => ["snpc", "anpc"].map(named).into(),
+    let measuring = &args.measuring;
+    let (model, preprocessing) = (measuring.model.as_deref(), &measuring.preprocessing);
+    let graph = graph::open(&args.graph, model, preprocessing, config)?;
+    let mut options = MinimizeOptions {
+        choices: graph::cover_options(&graph, &measuring.choices, None).choices,
+        ..MinimizeOptions::default()
     };
-    let suite = ruler.loader(&args.data)?;
-    let inputs = args.limit.map_or(suite.len(), |n| n.min(suite.len()));
-    let mut progress = Progress::new(inputs);
-    let minimization = npcov::minimize(
-        &mut ruler,
-        &suite,
-        0..inputs,
-        &criteria,
-        &args.output,
-        config.threads(args.measuring.threads),
-        &mut |event| progress.on(event, printer),
-    )?;
+    if let Some(criteria) = &args.criteria {
+        options.criteria = criteria.specs(&counting_criteria(&graph));
+    }
+    let suite = graph.loader(&args.data).map_err(npcov::Error::from)?;
+    let count = args.limit.map_or(suite.len(), |n| n.min(suite.len()));
+    let inputs = SampleRange {
+        data: &suite,
+        range: 0..count,
+        threads: config.threads(measuring.threads),
+    };
+    let mut progress = ProgressBar::new(count, printer);
+    let output = Some(args.output.as_path());
+    let minimization = npcov::select::minimize(&graph, &inputs, &options, output, &mut progress);
     drop(progress);
-    printer.data(&match args.measuring.format {
+    let minimization = minimization.map_err(npcov::Error::from)?;
+    printer.data(&match measuring.format {
         Format::Text => npcov_report::minimization(&minimization),
         Format::Json => npcov_report::json(&minimization),
     })
-}
-
-fn named(name: &str) -> Spec {
-    Spec {
-        name: name.to_owned(),
-        options: Default::default(),
-    }
 }

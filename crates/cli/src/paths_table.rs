@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::bail;
-use npcov::decision::choices::{
+use npcov::coverage::{BuildOptions, PerClass};
+use npcov::paths::choices::{
     Average, EmptyLayer, Members, Merge, Population, Seed, Threshold, Width,
 };
-use npcov::decision::{Choices, Preset};
-use npcov::{BuildSettings, PerClass};
+use npcov::paths::{Choices, Preset};
 use serde::Deserialize;
 
 use crate::args::{BuildArgs, MeasureChoices, PathChoices, StudyChoices};
@@ -120,13 +120,13 @@ impl PathsTable {
 
     /// Restarts of the clustering.
     pub(crate) fn restarts(&self) -> usize {
-        let usual = BuildSettings::default().restarts;
+        let usual = BuildOptions::default().restarts;
         self.restarts.unwrap_or(usual)
     }
 
     /// How a decision graph is built. A flag counts for all classes.
-    pub(crate) fn build(&self, args: &BuildArgs) -> anyhow::Result<BuildSettings> {
-        let defaults = BuildSettings::default();
+    pub(crate) fn build(&self, args: &BuildArgs) -> anyhow::Result<BuildOptions> {
+        let defaults = BuildOptions::default();
         let mut by_class: BTreeMap<usize, &ClassTable> = BTreeMap::new();
         for (key, table) in &self.class {
             let Ok(class) = key.parse() else {
@@ -135,7 +135,8 @@ impl PathsTable {
             by_class.insert(class, table);
         }
         let paths = &args.paths;
-        Ok(BuildSettings {
+        Ok(BuildOptions {
+            method: defaults.method,
             alpha: per_class(
                 paths.alpha,
                 self.alpha,
@@ -164,7 +165,7 @@ impl PathsTable {
             restarts: paths.restarts.unwrap_or(self.restarts()),
             seed: paths.seed.or(self.seed).unwrap_or(defaults.seed),
             criteria: (args.criteria.as_ref().or(self.criteria.as_ref()))
-                .map(|criteria| criteria.specs(&npcov::default_criteria())),
+                .map(|criteria| criteria.specs(&npcov::criteria::default_criteria())),
         })
     }
 }

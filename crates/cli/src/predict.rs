@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use npcov::TraceFile;
 use npcov::data::{Dataset, Loader};
-use npcov::{Network, TraceFile};
 
 use crate::args::{Format, PredictArgs};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Classifies a dataset, prints how that went and writes logits and activations where wanted.
 pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     if let Some(output) = &args.output {
         refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
-    let network = Network::open(model, &config.network(&args.model))?;
+    let network = npcov::open_network(model, &config.network(&args.model))?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
@@ -28,9 +28,9 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     }
     // Activations that nobody sees are not computed.
     let (tracer, mut file) = match &args.output {
-        None => (network.logits_tracer()?, None),
+        None => (network.logits_tracer().map_err(npcov::Error::from)?, None),
         Some(path) => {
-            let tracer = network.tracer(&[])?;
+            let tracer = network.tracer(&[]).map_err(npcov::Error::from)?;
             let file = TraceFile::create(path, &tracer)?;
             (tracer, Some(file))
         }
@@ -39,13 +39,18 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     drop(network);
     let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
     let threads = config.threads(args.threads);
-    let mut progress = Progress::new(inputs);
-    let predictions =
-        npcov::predict::<npcov::Error>(&tracer, &loader, 0..inputs, threads, |batch, classes| {
+    let mut progress = ProgressBar::new(inputs, printer);
+    let predictions = npcov::run::predict::<npcov::Error>(
+        &tracer,
+        &loader,
+        0..inputs,
+        threads,
+        |batch, classes| {
             progress.advance(classes.len());
             file.as_mut()
                 .map_or(Ok(()), |file| file.append(batch, classes))
-        })?;
+        },
+    )?;
     drop(progress);
     if let Some(file) = file {
         file.finish()?;

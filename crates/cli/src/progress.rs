@@ -1,9 +1,10 @@
 //! A progress bar for work that takes a while.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use npcov::Event;
+use indicatif::{ProgressDrawTarget, ProgressStyle};
+use npcov::run::{Event, Progress};
 
 use crate::printer::Printer;
 
@@ -11,43 +12,33 @@ use crate::printer::Printer;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A bar on standard error, if that is a terminal; gone when dropped.
-pub(crate) struct Progress {
-    bar: ProgressBar,
+pub(crate) struct ProgressBar<'p> {
+    bar: indicatif::ProgressBar,
+    printer: &'p Printer,
     start: Instant,
     shown: bool,
 }
 
-impl Progress {
+impl<'p> ProgressBar<'p> {
     /// Of work that is counted in inputs.
-    pub(crate) fn new(inputs: usize) -> Progress {
-        Progress::counting("inputs", inputs)
+    pub(crate) fn new(inputs: usize, printer: &'p Printer) -> ProgressBar<'p> {
+        ProgressBar::counting("inputs", inputs, printer)
     }
 
     /// Of work that is counted in something else.
-    pub(crate) fn counting(things: &str, count: usize) -> Progress {
-        let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::hidden());
+    pub(crate) fn counting(things: &str, count: usize, printer: &'p Printer) -> ProgressBar<'p> {
+        let hidden = ProgressDrawTarget::hidden();
+        let bar = indicatif::ProgressBar::with_draw_target(Some(count as u64), hidden);
         let template =
             format!("{{bar:30}} {{human_pos}} of {{human_len}} {things}, {{eta}} left {{msg}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress {
+        ProgressBar {
             bar,
+            printer,
             start: Instant::now(),
             shown: false,
-        }
-    }
-
-    /// What a long piece of work tells.
-    pub(crate) fn on(&mut self, event: Event, printer: &Printer) {
-        match event {
-            Event::Resumed(inputs) => {
-                printer.note(&format!("going on after {inputs} inputs that are finished"));
-                self.advance(inputs);
-            }
-            Event::Inputs(inputs) => self.advance(inputs),
-            Event::Clustering => self.bar.set_message("finding clusters"),
-            Event::Fitting => self.bar.set_message("fitting criteria"),
         }
     }
 
@@ -60,7 +51,24 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Progress for ProgressBar<'_> {
+    fn on(&mut self, event: Event) -> ControlFlow<()> {
+        match event {
+            Event::Resumed(inputs) => {
+                let note = format!("going on after {inputs} inputs that are finished");
+                self.printer.note(&note);
+                self.advance(inputs);
+            }
+            Event::Finished(count) => self.advance(count),
+            Event::Clustering => self.bar.set_message("finding clusters"),
+            Event::Fitting => self.bar.set_message("fitting criteria"),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Drop for ProgressBar<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov::{ComparedReport, CoverageState};
+use npcov::coverage::{ComparedReport, Coverage};
 
 use crate::args::{ReportArgs, ReportFormat};
 use crate::printer::Printer;
@@ -27,19 +27,9 @@ pub(crate) fn read(
     against: Option<&Path>,
     suites: &[String],
 ) -> anyhow::Result<ComparedReport> {
-    let mut state = CoverageState::read(path)?;
-    let mut difference = match against {
-        Some(against) => Some(state.difference(&CoverageState::read(against)?)?),
-        None => None,
-    };
-    if !suites.is_empty() {
-        state = state.with_suites(suites)?;
-        if let Some(difference) = &mut difference {
-            difference.retain(suites);
-        }
-    }
-    Ok(ComparedReport {
-        report: state.report()?,
-        difference,
-    })
+    let coverage = Coverage::open(path).map_err(npcov::Error::from)?;
+    let earlier = against.map(Coverage::open).transpose();
+    let earlier = earlier.map_err(npcov::Error::from)?;
+    let compared = coverage.compared(earlier.as_ref(), suites);
+    Ok(compared.map_err(npcov::Error::from)?)
 }

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use npcov::data::Preprocessing;
-use npcov::{Ruler, SelectSettings};
+use npcov::run::SampleRange;
+use npcov::select::SelectOptions;
 
-use crate::args::{Format, MeasuringArgs, SelectArgs};
+use crate::args::{Format, SelectArgs};
 use crate::config::Config;
+use crate::graph;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// Selects inputs of a pool, writes them, and prints which they are.
 pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -18,41 +19,29 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         &args.output,
         &[&args.graph, Path::new(&args.data)],
     )?;
-    let mut ruler = ruler(&args.graph, &args.measuring, config)?;
-    let pool = ruler.loader(&args.data)?;
-    let inputs = args.limit.map_or(pool.len(), |n| n.min(pool.len()));
-    let settings = SelectSettings {
+    let measuring = &args.measuring;
+    let (model, preprocessing) = (measuring.model.as_deref(), &measuring.preprocessing);
+    let graph = graph::open(&args.graph, model, preprocessing, config)?;
+    let pool = graph.loader(&args.data).map_err(npcov::Error::from)?;
+    let count = args.limit.map_or(pool.len(), |n| n.min(pool.len()));
+    let options = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,
         seed: args.seed,
+        choices: graph::cover_options(&graph, &measuring.choices, None).choices,
     };
-    let mut progress = Progress::new(inputs);
-    let selection = npcov::select(
-        &mut ruler,
-        &pool,
-        0..inputs,
-        &settings,
-        &args.output,
-        config.threads(args.measuring.threads),
-        &mut |event| progress.on(event, printer),
-    )?;
+    let inputs = SampleRange {
+        data: &pool,
+        range: 0..count,
+        threads: config.threads(measuring.threads),
+    };
+    let mut progress = ProgressBar::new(count, printer);
+    let output = Some(args.output.as_path());
+    let selection = npcov::select::select(&graph, &inputs, &options, output, &mut progress);
     drop(progress);
-    printer.data(&match args.measuring.format {
+    let selection = selection.map_err(npcov::Error::from)?;
+    printer.data(&match measuring.format {
         Format::Text => npcov_report::selection(&selection),
         Format::Json => npcov_report::json(&selection),
     })
-}
-
-/// A decision graph that measures as the arguments say.
-pub(crate) fn ruler(graph: &Path, args: &MeasuringArgs, config: &Config) -> anyhow::Result<Ruler> {
-    let mut ruler = Ruler::open(graph, args.model.as_deref())?;
-    // What is said here must be what the graph was learnt with.
-    let given = config.preprocessing(&args.preprocessing);
-    if given != Preprocessing::default() {
-        ruler.require_preprocessing(&given)?;
-    }
-    let mut choices = ruler.choices().clone();
-    args.choices.apply(&mut choices);
-    ruler.measure_with(choices)?;
-    Ok(ruler)
 }

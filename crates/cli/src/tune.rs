@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use npcov::data::{Dataset, Loader, write_whole};
-use npcov::{Network, NetworkOptions, PathParameters, TuneSettings};
+use npcov::masking::{PathParameters, TuneOptions};
+use npcov::run::NetworkOptions;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::args::{Format, TuneArgs};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// The table of the settings file that parameters of paths stand in.
 const TABLE: &str = "paths";
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         }
         None => None,
     };
-    let settings = TuneSettings {
+    let settings = TuneOptions {
         method: config.method(&args.method)?,
         choices: (config.paths).choices(&args.path_choices, None, Some(&args.study_choices)),
         sample: (!args.all).then_some(args.sample),
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };
-    let network = Network::open(&model, &options)?;
+    let network = npcov::open_network(&model, &options)?;
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
@@ -53,10 +54,10 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         printer.warning(warning);
     }
     let threads = config.threads(args.threads);
-    let mut progress = Progress::new(settings.work(&loader));
-    let advance = &mut |inputs| progress.advance(inputs);
-    let tuning = npcov::tune(&network, &loader, &settings, threads, advance)?;
+    let mut progress = ProgressBar::new(settings.work(&loader), printer);
+    let tuning = npcov::masking::tune(&network, &loader, &settings, threads, &mut progress);
     drop(progress);
+    let tuning = tuning.map_err(npcov::Error::from)?;
     if let Some(file) = &mut file {
         file.write(&tuning.chosen)?;
     }

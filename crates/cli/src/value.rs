@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use npcov::coverage::{AUTO_QUANTILE, AnpcUpper};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
-use npcov::decision::Clusters;
+use npcov::paths::Clusters;
 use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
-use npcov::{AUTO_QUANTILE, AnpcUpper};
 use serde::Deserialize;
 
 /// A shape: `3x48x192`.

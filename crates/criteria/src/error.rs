@@ -82,3 +82,13 @@ impl From<TrainingError> for CriterionError {
         CriterionError::Training(error)
     }
 }
+
+/// A criterion's error, with its name and options.
+#[derive(Debug, thiserror::Error)]
+#[error("{criterion}: {source}")]
+pub struct NamedCriterionError {
+    /// The criterion, as it is written.
+    pub criterion: String,
+    /// What is wrong.
+    pub source: CriterionError,
+}

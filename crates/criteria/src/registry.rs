@@ -137,3 +137,9 @@ pub fn create(spec: &Spec, subject: &Subject) -> Result<Box<dyn Criterion>, Crit
 pub fn names() -> Vec<&'static str> {
     CRITERIA.iter().map(|entry| entry.name).collect()
 }
+
+/// The criteria that are measured unless others are named: all whose states can be merged.
+pub fn default_criteria() -> Vec<Spec> {
+    let mergeable = names().into_iter().filter(|&name| name != "cc");
+    mergeable.map(Spec::named).collect()
+}

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::CriterionError;
+use crate::error::{CriterionError, NamedCriterionError};
 
 /// A criterion with those of its options that are not left as they are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -17,6 +17,24 @@ pub struct Spec {
     pub name: String,
     /// Options that were given.
     pub options: BTreeMap<String, String>,
+}
+
+impl Spec {
+    /// A criterion with all its options as they are.
+    pub fn named(name: impl Into<String>) -> Spec {
+        Spec {
+            name: name.into(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// An error of this criterion, with its name.
+    pub fn failed(&self, source: CriterionError) -> NamedCriterionError {
+        NamedCriterionError {
+            criterion: self.to_string(),
+            source,
+        }
+    }
 }
 
 impl FromStr for Spec {

@@ -32,7 +32,7 @@ impl ReadError {
     }
 
     /// Names the file the bytes came from.
-    pub(crate) fn in_file(self, file: impl Into<String>) -> DataError {
+    pub fn in_file(self, file: impl Into<String>) -> DataError {
         DataError::Read {
             file: file.into(),
             source: self,

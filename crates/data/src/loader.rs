@@ -23,6 +23,7 @@ pub struct Loader {
     resize: Option<Resizing>,
     arrange: Arrange,
     normalise: Normalise,
+    preprocessing: Preprocessing,
     image: Option<ImageShape>,
     warnings: Vec<String>,
     /// Buffers of finished calls, for the next ones: reading in the steady state allocates nothing (images excepted,
@@ -95,6 +96,7 @@ impl Loader {
             resize,
             arrange,
             normalise,
+            preprocessing: preprocessing.clone(),
             image,
             warnings,
             buffers: Mutex::new(Vec::new()),
@@ -114,6 +116,11 @@ impl Loader {
     /// One label per sample, where the dataset has labels.
     pub fn labels(&self) -> Option<&[i64]> {
         self.dataset.labels()
+    }
+
+    /// What happens to samples on their way into the model.
+    pub fn preprocessing(&self) -> &Preprocessing {
+        &self.preprocessing
     }
 
     /// Numbers in one sample.

@@ -1,6 +1,6 @@
 //! Files that are complete from the moment they exist under their name.
 
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -9,14 +9,18 @@ use crate::error::DataError;
 
 /// Writes a file in one go: under a temporary name first, so that a file of this name is always a whole one.
 pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), DataError> {
-    let path = path.as_ref();
-    let write = || {
+    copy_whole(path.as_ref(), &mut &bytes[..])
+}
+
+/// The same with all that a reader gives.
+pub(crate) fn copy_whole(path: &Path, from: &mut impl Read) -> Result<(), DataError> {
+    let mut write = || {
         refuse_special(path)?;
         let folder = folder_of(path);
         // A folder that is missing is said without the temporary name.
         std::fs::metadata(&folder)?;
         let mut file = temporary_in(&folder)?;
-        file.write_all(bytes)?;
+        io::copy(from, &mut file)?;
         file.as_file().sync_all()?;
         file.persist(path)?;
         Ok(())

@@ -1,5 +1,11 @@
 //! Why an experiment cannot be made.
 
+use npcov::artefact::ArtefactError;
+use npcov::attack::AttackError;
+use npcov::coverage::CoverageError;
+use npcov::data::DataError;
+use npcov::run::RunError;
+
 /// Why an experiment cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,8 +48,32 @@ pub enum LabError {
     },
 }
 
-impl From<npcov::data::DataError> for LabError {
-    fn from(error: npcov::data::DataError) -> LabError {
+impl From<ArtefactError> for LabError {
+    fn from(error: ArtefactError) -> LabError {
+        LabError::Npcov(error.into())
+    }
+}
+
+impl From<AttackError> for LabError {
+    fn from(error: AttackError) -> LabError {
+        LabError::Npcov(error.into())
+    }
+}
+
+impl From<CoverageError> for LabError {
+    fn from(error: CoverageError) -> LabError {
+        LabError::Npcov(error.into())
+    }
+}
+
+impl From<DataError> for LabError {
+    fn from(error: DataError) -> LabError {
+        LabError::Npcov(error.into())
+    }
+}
+
+impl From<RunError> for LabError {
+    fn from(error: RunError) -> LabError {
         LabError::Npcov(error.into())
     }
 }

@@ -1,7 +1,7 @@
 //! Inputs of a dataset, by what they are taken for.
 
 use npcov::data::Loader;
-use npcov::{MaskedNetwork, Network};
+use npcov::run::{MaskedNetwork, Network, RunError};
 
 use crate::error::LabError;
 use crate::random::{Purpose, shuffle};
@@ -14,12 +14,13 @@ pub(crate) fn labels<'d>(network: &Network, data: &'d Loader) -> Result<&'d [i64
     let wrong = |&label: &i64| usize::try_from(label).map_or(true, |class| class >= classes);
     match labels.iter().position(wrong) {
         None => Ok(labels),
-        Some(row) => Err(LabError::Npcov(npcov::Error::Label {
+        Some(row) => Err(RunError::Label {
             data: name(),
             row,
             label: labels[row],
             classes,
-        })),
+        }
+        .into()),
     }
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn predictions(
             .zip(logits.chunks_exact(network.signature().logits().max(1)))
         {
             if !logits.iter().all(|z| z.is_finite()) {
-                return Err(npcov::Error::NotFinite { row });
+                return Err(RunError::NotFinite { row });
             }
             classes.push(network.signature().predict(logits) as u32);
         }
@@ -65,7 +66,7 @@ pub(crate) fn correct_of_each_class(
     for rows in order.chunks(1000) {
         let open = |row: &&usize| found[labels[**row] as usize].len() < each;
         let rows: Vec<usize> = rows.iter().filter(open).copied().collect();
-        let classes = masked.predict(data, &rows, &|_, _| {}, threads, &mut |_| {})?;
+        let classes = masked.predict(data, &rows, &|_, _| {}, threads, &mut ())?;
         for (&row, class) in rows.iter().zip(classes) {
             let of_class = &mut found[class as usize];
             if labels[row] == i64::from(class) && of_class.len() < each {

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use npcov::data::{Dataset, Loader, Preprocessing};
-//! use npcov::{Network, NetworkOptions};
+//! use npcov::run::{Network, NetworkOptions};
 //! use npcov_lab::{Rq1Settings, WorkFolder, rq1};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");

@@ -1,6 +1,6 @@
 //! What experiments draw at random.
 
-use npcov::decision::random::{Drawing, below, generator};
+use npcov::paths::random::{Drawing, below, generator};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

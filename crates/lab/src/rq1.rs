@@ -6,11 +6,9 @@
 //! compared, within classes and between them.
 
 use npcov::data::Loader;
-use npcov::decision::{BitRows, Choices, band, rounded_band};
-use npcov::{
-    Cut, Inconsistency, MaskingSettings, MaskingStudy, Method, MethodInfo, Network, Neurons,
-    PathExtractor, StrangerPoint,
-};
+use npcov::masking::{Cut, Inconsistency, MaskingOptions, MaskingStudy, Neurons, StrangerPoint};
+use npcov::paths::{BitRows, Choices, band, rounded_band};
+use npcov::run::{Method, MethodInfo, Network, PathExtractor, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -195,13 +193,13 @@ pub fn rq1(
     settings: &Rq1Settings,
     work: &WorkFolder,
     threads: usize,
-    progress: &mut dyn FnMut(usize),
+    progress: &mut dyn Progress,
 ) -> Result<Rq1, LabError> {
     settings.check()?;
     // Said before hours of work, not after them.
     labels(network, test)?;
     let alphas = &settings.alphas;
-    let masking = MaskingSettings {
+    let masking = MaskingOptions {
         method: settings.method.clone(),
         choices: settings.choices.clone(),
         sample: settings.sample,

@@ -4,11 +4,10 @@
 //! for all its members, and all neurons but it. With the chosen number of clusters, paths are
 //! compared within classes and clusters and between them, and a sheet shows inputs of each cluster.
 
-use npcov::data::{Element, Loader};
-use npcov::decision::{Choices, NO_CLUSTER};
-use npcov::{
-    ClusteredPaths, GridPoint, MaskingSettings, MaskingStudy, Method, MethodInfo, Network, Sheet,
-};
+use npcov::data::Loader;
+use npcov::masking::{ClusteredPaths, GridPoint, MaskingOptions, MaskingStudy};
+use npcov::paths::{Choices, NO_CLUSTER};
+use npcov::run::{Method, MethodInfo, Network, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -177,10 +176,10 @@ pub fn rq2(
     settings: &Rq2Settings,
     work: &WorkFolder,
     threads: usize,
-    progress: &mut dyn FnMut(usize),
+    progress: &mut dyn Progress,
 ) -> Result<Rq2, LabError> {
     settings.check()?;
-    let masking = MaskingSettings {
+    let masking = MaskingOptions {
         method: settings.method.clone(),
         choices: settings.choices.clone(),
         sample: settings.sample,
@@ -328,30 +327,4 @@ fn sheet_inputs(
             clusters: classes[class].clusters.clone().map(of_cluster).collect(),
         })
         .collect()
-}
-
-impl Rq2 {
-    /// The inputs of clusters as a picture: a row for each cluster, classes apart. `None` where
-    /// inputs are no images, or there is nothing to show.
-    pub fn sheet(&self, data: &Loader) -> Result<Option<Sheet>, LabError> {
-        let Some(shape) = data.image() else {
-            return Ok(None);
-        };
-        let mut groups = Vec::new();
-        for class in &self.sheet {
-            let mut rows = Vec::new();
-            for cluster in &class.clusters {
-                let mut images = Vec::new();
-                for &input in cluster {
-                    let mut image = vec![0.0; data.sample_len()];
-                    data.read_stored(input..input + 1, &mut image)?;
-                    images.push(image);
-                }
-                rows.push(images);
-            }
-            groups.push(rows);
-        }
-        let bytes = data.dataset().element() == Element::U8;
-        Ok(Sheet::new(shape, &groups, bytes))
-    }
 }

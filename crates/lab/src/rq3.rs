@@ -9,9 +9,12 @@
 //! parts are measured once, and every suite is made of them: coverage of parts can be united.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
+use npcov::attack::{AttackMethod, AttackOptions, Attacked, Pgd, attack};
+use npcov::coverage::{Coverage, Measurement, Values};
 use npcov::data::Loader;
-use npcov::{AttackMethod, AttackSettings, Pgd, Ruler, Values, attack};
+use npcov::run::{Event, Progress, SampleRange};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -183,17 +186,17 @@ struct Pool<'a> {
 /// `work`, whose plan must tell graph, data and settings apart; `progress` is told of each
 /// repetition.
 pub fn rq3(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     settings: &Rq3Settings,
     work: &WorkFolder,
     threads: usize,
-    progress: &mut dyn FnMut(usize),
+    progress: &mut dyn Progress,
 ) -> Result<Rq3, LabError> {
     settings.check()?;
-    let labels = labels(ruler.network(), data)?;
+    let labels = labels(measurement.graph().network(), data)?;
     let classes: Vec<u32> = work.keep("predictions", || {
-        predictions(ruler.network(), data, threads)
+        predictions(measurement.graph().network(), data, threads)
     })?;
     let is_benign = |&row: &usize| labels[row] == i64::from(classes[row]);
     let (benign, errors): (Vec<usize>, Vec<usize>) = (0..data.len()).partition(is_benign);
@@ -213,9 +216,17 @@ pub fn rq3(
     let mut trials: Vec<Vec<Trial>> = Vec::new();
     for repetition in 0..settings.repetitions {
         trials.push(work.keep(&format!("repetition-{repetition}"), || {
-            repeat(ruler, data, &pool, settings, repetition, work, threads)
+            repeat(
+                measurement,
+                data,
+                &pool,
+                settings,
+                repetition,
+                work,
+                threads,
+            )
         })?);
-        progress(1);
+        progress.tell(Event::Finished(1))?;
     }
     let families = Family::ALL.iter().enumerate();
     let families = families.map(|(i, &family)| {
@@ -229,7 +240,7 @@ pub fn rq3(
     });
     Ok(Rq3 {
         data: data.dataset().name().to_owned(),
-        graph: ruler.graph().record().id.clone(),
+        graph: measurement.graph().file().record().id.clone(),
         size: settings.size,
         percents: std::iter::once(0.0)
             .chain(settings.percents.iter().copied())
@@ -252,7 +263,7 @@ enum Replacement {
 
 /// One repetition: the suites of all kinds.
 fn repeat(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     pool: &Pool<'_>,
     settings: &Rq3Settings,
@@ -263,7 +274,7 @@ fn repeat(
     let (seed, stream) = (settings.seed, repetition as u64);
     let counts = settings.counts();
     let most = counts.last().copied().unwrap_or(0);
-    let classes = ruler.network().classes();
+    let classes = measurement.graph().network().classes();
     let by_class = |rows: &[usize]| {
         let mut lists = vec![Vec::new(); classes];
         for &row in rows {
@@ -300,7 +311,7 @@ fn repeat(
     };
     shuffle(&mut seeds, seed, Purpose::Attacked, stream);
     let (seeds, _) = in_turn(by_class(&seeds), &order, 3 * most);
-    let adversaries = adversaries(ruler, data, &seeds, settings, most, threads)?;
+    let adversaries = adversaries(measurement, data, &seeds, settings, most, threads)?;
     let mut by_label: Vec<Vec<(Vec<f32>, i64)>> = vec![Vec::new(); classes];
     for (sample, label) in adversaries {
         by_label[label as usize].push((sample, label));
@@ -316,7 +327,7 @@ fn repeat(
     let kinds = [rows(natural), (found.collect(), attacked.1), rows(control)];
     let path = work.file("repetition.npz");
     let trials = measure(
-        ruler,
+        measurement,
         data,
         pool,
         (&rest, &replaced),
@@ -352,7 +363,7 @@ fn in_turn<T>(lists: Vec<Vec<T>>, order: &[usize], most: usize) -> (Vec<T>, usiz
 
 /// Attacks seeds batch by batch until enough are misclassified, and gives those with their labels.
 fn adversaries(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     seeds: &[usize],
     settings: &Rq3Settings,
@@ -363,30 +374,28 @@ fn adversaries(
         steps: settings.steps,
         ..Pgd::maximum(settings.epsilon)
     };
-    let attack_settings = AttackSettings {
+    let options = AttackOptions {
         range: settings.range,
         seed: settings.seed,
-        ..AttackSettings::from(AttackMethod::Pgd(pgd))
+        ..AttackOptions::from(AttackMethod::Pgd(pgd))
     };
     let mut found = Vec::new();
     for rows in seeds.chunks(enough.max(1)) {
-        attack::<npcov::Error>(
-            ruler.network(),
+        let inputs = Attacked {
             data,
             rows,
-            &attack_settings,
             threads,
-            &mut |_| {},
-            |batch| {
-                let samples = batch.samples.chunks_exact(data.sample_len().max(1));
-                for (i, sample) in samples.enumerate() {
-                    if batch.success[i] {
-                        found.push((sample.to_vec(), batch.labels[i] as i64));
-                    }
+        };
+        let network = measurement.graph().network();
+        attack::<LabError>(network, inputs, &options, &mut (), |batch| {
+            let samples = batch.samples.chunks_exact(data.sample_len().max(1));
+            for (i, sample) in samples.enumerate() {
+                if batch.success[i] {
+                    found.push((sample.to_vec(), batch.labels[i] as i64));
                 }
-                Ok(())
-            },
-        )?;
+            }
+            Ok(())
+        })?;
         if found.len() >= enough {
             break;
         }
@@ -397,7 +406,7 @@ fn adversaries(
 /// Measures the parts that suites are made of, and puts suites together.
 #[expect(clippy::too_many_arguments)]
 fn measure(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     pool: &Pool<'_>,
     (rest, replaced): (&[usize], &[usize]),
@@ -434,21 +443,28 @@ fn measure(
         }
     }
     file.finish()?;
-    let suite = suites::open(ruler, path)?;
-    let gauge = ruler.gauge(&suite)?;
-    let mut parts = ruler.state();
+    let suite = suites::open(measurement, path)?;
+    let measure = |name: &str, range: Range<usize>| {
+        let inputs = SampleRange {
+            data: &suite,
+            range,
+            threads,
+        };
+        suites::measure(measurement, name, &inputs)
+    };
+    let mut parts = Coverage::new(measurement.state());
     if !rest.is_empty() {
-        parts.adopt(gauge.measure("rest", 0..rest.len(), threads)?)?;
+        parts.merge(measure("rest", 0..rest.len())?)?;
     }
     for &(start, end) in &segments {
         let name = format!("replaced-{start}");
         let range = rest.len() + start..rest.len() + end;
-        parts.adopt(gauge.measure(&name, range, threads)?)?;
+        parts.merge(measure(&name, range)?)?;
         for (kind, (replacements, _)) in kinds.iter().enumerate() {
             if end <= replacements.len() {
                 let range = starts[kind] + start..starts[kind] + end;
                 let name = format!("kind-{kind}-{start}");
-                parts.adopt(gauge.measure(&name, range, threads)?)?;
+                parts.merge(measure(&name, range)?)?;
             }
         }
     }

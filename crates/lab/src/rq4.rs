@@ -4,10 +4,12 @@
 //! layer. Every way gives a suite; its coverage by each criterion is correlated with how evenly its
 //! predictions are spread over the classes.
 
-use npcov::data::Loader;
-use npcov::{
-    AttackFile, AttackMethod, AttackSettings, CarliniWagner, Diversity, Pgd, Ruler, Values, attack,
+use npcov::attack::{
+    AttackFile, AttackMethod, AttackOptions, Attacked, CarliniWagner, Diversity, Pgd, attack,
 };
+use npcov::coverage::{Measurement, Values};
+use npcov::data::Loader;
+use npcov::run::{Event, Progress, SampleRange};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -193,7 +195,7 @@ impl Rq4Settings {
         }
     }
 
-    fn attack(&self, way: &Configuration, size: usize) -> AttackSettings {
+    fn attack(&self, way: &Configuration, size: usize) -> AttackOptions {
         let method = match way.attack {
             AttackKind::Pgd => AttackMethod::Pgd(Pgd {
                 steps: self.pgd_steps,
@@ -208,13 +210,13 @@ impl Rq4Settings {
             }),
         };
         let lambda = way.lambda;
-        AttackSettings {
+        AttackOptions {
             diversity: way.layer.map(|layer| Diversity { layer, lambda }),
             range: self.range,
             // The activity of the whole suite is spread.
             batch: size,
             seed: self.seed,
-            ..AttackSettings::from(method)
+            ..AttackOptions::from(method)
         }
     }
 }
@@ -223,24 +225,24 @@ impl Rq4Settings {
 /// `work`, whose plan must tell graph, data and settings apart; `progress` is told of each suite,
 /// [`Rq4Settings::work`] says how many there are.
 pub fn rq4(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     settings: &Rq4Settings,
     work: &WorkFolder,
     threads: usize,
-    progress: &mut dyn FnMut(usize),
+    progress: &mut dyn Progress,
 ) -> Result<Rq4, LabError> {
-    settings.check(ruler.network().layers().len())?;
+    settings.check(measurement.graph().network().layers().len())?;
     let mut sizes = Vec::new();
     for &size in &settings.sizes {
-        let rows = seeds(ruler, data, size, settings.seed)?;
+        let rows = seeds(measurement, data, size, settings.seed)?;
         let mut suites = Vec::new();
         for (i, way) in settings.grid().iter().enumerate() {
             suites.push(work.keep(&format!("suite-{size}-{i:03}"), || {
                 let attack = settings.attack(way, size);
-                measure(ruler, data, &rows, way, &attack, work, threads)
+                measure(measurement, data, &rows, way, &attack, work, threads)
             })?);
-            progress(1);
+            progress.tell(Event::Finished(1))?;
         }
         sizes.push(Rq4Size {
             size,
@@ -250,7 +252,7 @@ pub fn rq4(
     }
     Ok(Rq4 {
         data: data.dataset().name().to_owned(),
-        graph: ruler.graph().record().id.clone(),
+        graph: measurement.graph().file().record().id.clone(),
         pgd_steps: settings.pgd_steps,
         cw: (settings.cw_rounds, settings.cw_steps),
         seed: settings.seed,
@@ -260,8 +262,13 @@ pub fn rq4(
 }
 
 /// Random rows, as many of each label as possible, in order.
-fn seeds(ruler: &Ruler, data: &Loader, size: usize, seed: u64) -> Result<Vec<usize>, LabError> {
-    let labels = labels(ruler.network(), data)?;
+fn seeds(
+    measurement: &Measurement<'_>,
+    data: &Loader,
+    size: usize,
+    seed: u64,
+) -> Result<Vec<usize>, LabError> {
+    let labels = labels(measurement.graph().network(), data)?;
     if size > data.len() {
         return Err(LabError::TooFew {
             data: data.dataset().name().to_owned(),
@@ -273,7 +280,7 @@ fn seeds(ruler: &Ruler, data: &Loader, size: usize, seed: u64) -> Result<Vec<usi
     let mut order: Vec<usize> = (0..data.len()).collect();
     shuffle(&mut order, seed, Purpose::Seeds, size as u64);
     // The first of every label, then the second of every label, and so on.
-    let mut seen = vec![0; ruler.network().classes()];
+    let mut seen = vec![0; measurement.graph().network().classes()];
     let mut ranked: Vec<(usize, usize)> = Vec::new();
     for row in order {
         let seen: &mut usize = &mut seen[labels[row] as usize];
@@ -288,32 +295,40 @@ fn seeds(ruler: &Ruler, data: &Loader, size: usize, seed: u64) -> Result<Vec<usi
 
 /// Attacks the seeds in one way, and measures what that gives.
 fn measure(
-    ruler: &Ruler,
+    measurement: &Measurement<'_>,
     data: &Loader,
     rows: &[usize],
     way: &Configuration,
-    settings: &AttackSettings,
+    settings: &AttackOptions,
     work: &WorkFolder,
     threads: usize,
 ) -> Result<Rq4Suite, LabError> {
     let path = work.file("suite.npz");
     let mut file = AttackFile::create(&path, data)?;
-    let report = attack::<npcov::Error>(
-        ruler.network(),
+    let network = measurement.graph().network();
+    let inputs = Attacked {
         data,
         rows,
-        settings,
         threads,
-        &mut |_| {},
-        |found| file.append(found),
-    )?;
+    };
+    let report = attack(network, inputs, settings, &mut (), |found| {
+        file.append(found)
+    })?;
     file.finish()?;
-    let suite = suites::open(ruler, &path)?;
-    let state = ruler
-        .gauge(&suite)?
-        .measure("suite", 0..suite.len(), threads)?;
-    let mut counts = vec![0; ruler.network().classes()];
-    for input in state.suites().iter().flat_map(|suite| &suite.inputs) {
+    let suite = suites::open(measurement, &path)?;
+    let inputs = SampleRange {
+        data: &suite,
+        range: 0..suite.len(),
+        threads,
+    };
+    let coverage = suites::measure(measurement, "suite", &inputs)?;
+    let mut counts = vec![0; measurement.graph().network().classes()];
+    for input in coverage
+        .state()
+        .suites()
+        .iter()
+        .flat_map(|suite| &suite.inputs)
+    {
         counts[input.prediction as usize] += 1;
     }
     work.remove(&path)?;
@@ -321,7 +336,7 @@ fn measure(
         configuration: *way,
         misclassified: 1.0 - report.correct_after as f64 / report.inputs.max(1) as f64,
         impartiality: impartiality(&counts),
-        coverage: suites::values(&state)?,
+        coverage: suites::values(&coverage)?,
     })
 }
 

@@ -7,9 +7,11 @@
 
 use std::time::Instant;
 
-use npcov::Ruler;
+use npcov::coverage::{CoverOptions, LearntGraph};
 use npcov::criteria::Spec;
 use npcov::data::Loader;
+use npcov::paths::Choices;
+use npcov::run::{Event, Progress, RunError, SampleRange};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -24,6 +26,8 @@ pub struct Rq5Settings {
     pub rounds: usize,
     /// The criteria.
     pub criteria: Vec<Spec>,
+    /// How paths are compared; as the graph says by default.
+    pub choices: Option<Choices>,
     /// The network of the paper whose numbers stand beside.
     pub paper: Option<Paper>,
 }
@@ -84,11 +88,11 @@ const EXPLAIN_BAR: f64 = 1.1;
 
 /// Times criteria. `progress` is told of each that was timed, rounds times criteria in all.
 pub fn rq5(
-    ruler: &mut Ruler,
+    graph: &LearntGraph,
     data: &Loader,
     settings: &Rq5Settings,
     threads: usize,
-    progress: &mut dyn FnMut(usize),
+    progress: &mut dyn Progress,
 ) -> Result<Rq5, LabError> {
     if settings.rounds == 0 {
         return parameter("rounds", 0, "1 or more");
@@ -105,30 +109,39 @@ pub fn rq5(
     let [mut forward, mut explain, mut extraction] = [f64::INFINITY; 3];
     let mut seconds = vec![f64::INFINITY; settings.criteria.len()];
     for _ in 0..settings.rounds {
-        let tracer = ruler.network().logits_tracer()?;
+        let tracer = graph.network().logits_tracer()?;
         let start = Instant::now();
-        tracer.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        tracer.run(data, range(), threads, |_| Ok::<(), RunError>(()))?;
         forward = forward.min(start.elapsed().as_secs_f64());
 
-        let extractor = ruler.extractor()?;
+        let extractor = graph.extractor()?;
         let start = Instant::now();
         let tracer = extractor.tracer();
-        tracer.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        tracer.run(data, range(), threads, |_| Ok::<(), RunError>(()))?;
         explain = explain.min(start.elapsed().as_secs_f64());
         let start = Instant::now();
-        extractor.run(data, range(), threads, |_| Ok::<(), npcov::Error>(()))?;
+        extractor.run(data, range(), threads, |_| Ok::<(), RunError>(()))?;
         extraction = extraction.min(start.elapsed().as_secs_f64());
 
         for (spec, seconds) in settings.criteria.iter().zip(&mut seconds) {
-            ruler.measure(std::slice::from_ref(spec))?;
-            let gauge = ruler.gauge(data)?;
+            let options = CoverOptions {
+                criteria: Some(vec![spec.clone()]),
+                choices: settings.choices.clone(),
+            };
+            let measurement = graph.measurement(&options)?;
+            // What is prepared once for any number of inputs is no part of the measurement.
+            measurement.extraction()?;
+            let inputs = SampleRange {
+                data,
+                range: range(),
+                threads,
+            };
             let start = Instant::now();
-            gauge.measure("suite", range(), threads)?;
+            measurement.cover("suite", &inputs, &mut ())?;
             *seconds = seconds.min(start.elapsed().as_secs_f64());
-            progress(1);
+            progress.tell(Event::Finished(1))?;
         }
     }
-    ruler.measure(&settings.criteria)?;
     let rows = settings.criteria.iter().zip(seconds);
     let rows = rows.map(|(spec, seconds)| {
         let paths = matches!(spec.name.as_str(), "snpc" | "anpc");
@@ -153,7 +166,7 @@ pub fn rq5(
     });
     Ok(Rq5 {
         data: data.dataset().name().to_owned(),
-        graph: ruler.graph().record().id.clone(),
+        graph: graph.file().record().id.clone(),
         inputs: settings.inputs,
         rounds: settings.rounds,
         threads,

@@ -1,7 +1,7 @@
 //! How similar the paths of inputs are, within classes and clusters and between them.
 
-use npcov::decision::choices::Similarity;
-use npcov::decision::{BitRows, Layout, similarity};
+use npcov::paths::choices::Similarity;
+use npcov::paths::{BitRows, Layout, similarity};
 use serde::{Deserialize, Serialize};
 
 /// Mean similarities of pairs of inputs.
@@ -42,7 +42,7 @@ pub(crate) fn similarities(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov::decision::bits;
+    use npcov::paths::bits;
 
     #[test]
     fn worked_case() {

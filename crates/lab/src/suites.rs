@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use npcov::Ruler;
+use npcov::coverage::{Coverage, Measurement};
+use npcov::coverage::{Report, Values};
 use npcov::data::Loader;
 use npcov::data::npz::{Column, Compression, NpzWriter};
-use npcov::{CoverageReport, CoverageState, Values};
+use npcov::run::SampleRange;
 
 use crate::error::LabError;
 
@@ -61,17 +62,26 @@ impl<'d> SuiteFile<'d> {
 }
 
 /// A file, opened like the data that a graph was learnt from.
-pub(crate) fn open(ruler: &Ruler, path: &Path) -> Result<Loader, LabError> {
+pub(crate) fn open(measurement: &Measurement<'_>, path: &Path) -> Result<Loader, LabError> {
     let text = path.to_str().ok_or_else(|| LabError::Folder {
         folder: path.display().to_string(),
         reason: "its name is no UTF-8".to_owned(),
     })?;
-    Ok(ruler.loader(text)?)
+    Ok(measurement.graph().loader(text)?)
 }
 
-/// What the only suite of a state is worth.
-pub(crate) fn values(state: &CoverageState) -> Result<Values, LabError> {
-    let report: CoverageReport = state.report()?;
+/// Measures part of a dataset as a suite.
+pub(crate) fn measure(
+    measurement: &Measurement<'_>,
+    name: &str,
+    inputs: &SampleRange<'_>,
+) -> Result<Coverage, LabError> {
+    Ok(measurement.cover(name, inputs, &mut ())?)
+}
+
+/// What the only suite of a coverage is worth.
+pub(crate) fn values(coverage: &Coverage) -> Result<Values, LabError> {
+    let report: Report = coverage.report()?;
     let first = report.suites.into_iter().next();
     Ok(first.map(|suite| suite.criteria).unwrap_or_default())
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use npcov::engine::{Executor, LANES};
-use npcov::program::{ExplainOptions, Lrp, Rules, Subject, explain, trace};
-use npcov::{Network, NetworkOptions};
+use npcov::program::{ExplainOptions, Rules, Lrp, Subject, explain, trace};
+use npcov::run::{Network, NetworkOptions};
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

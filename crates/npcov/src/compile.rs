@@ -8,9 +8,8 @@ use npcov_program::{Loss, Output, Program, ProgramError, explain, gradient, mask
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::explain::ExplainSettings;
 use crate::inspect::{Extent, Port};
-use crate::network::Network;
+use npcov_run::{ExplainSettings, Network};
 
 /// What to make of a model.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,18 +3,13 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use npcov_data::{Element, Loader};
-use npcov_program::{ExplainOptions, Output, PathLayer, ProgramError, Tap, Target, explain};
+use npcov_coverage::PathExplanation;
+use npcov_data::Loader;
+use npcov_program::PathLayer;
+use npcov_run::{Explainer, MethodInfo, RunError, TracedRows};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::heatmap::Heatmap;
-use crate::method::{Method, MethodInfo};
-use crate::network::Network;
-use crate::paths::Extras;
-use crate::placement::PathExplanation;
-use crate::signature::Signature;
-use crate::tracer::{Batch, Tracer};
 
 /// Why an input is classified as it is: the relevance of each neuron for one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,293 +136,137 @@ pub struct NeuronCount {
     pub inputs: usize,
 }
 
-/// What is explained, and how.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExplainSettings {
-    /// How relevances are computed.
-    pub method: Method,
-    /// The class that is explained; the predicted one by default.
-    pub class: Option<usize>,
-    /// Whether the relevance of the input is computed as well.
-    pub input: bool,
-    /// Whether the activations of the path layers are given as well.
-    pub activations: bool,
-    /// What else is given of path layers.
-    pub taps: Vec<Tap>,
-    /// The path layer whose importance is given as well.
-    pub importance: Option<usize>,
-}
-
-/// A network that explains its logits.
-///
-/// ```
-/// use npcov::data::{Dataset, Loader, Preprocessing};
-/// use npcov::{ExplainSettings, Explainer, Network, NetworkOptions};
-///
-/// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
-/// # let (model, data) = (format!("{fixtures}/resnet8.onnx"), format!("{fixtures}/fashion-1000.npz"));
-/// let options = NetworkOptions::default();
-/// let network = Network::open(model, &options)?;
-/// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
-///
-/// let explainer = Explainer::new(&network, &ExplainSettings::default())?;
-/// let explained = explainer.one(&loader, 0, 3)?.explanation;
-/// // On a layer that everything passes through, relevance adds up to the logit.
-/// let layer = &explained.layers[0];
-/// assert!(layer.cut && (layer.sum / f64::from(explained.seed) - 1.0).abs() < 1e-3);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct Explainer {
-    tracer: Tracer,
-    class: Option<usize>,
-    info: MethodInfo,
-    /// Whether what is shared out is 1 when the logit is not positive.
-    seeded: bool,
-}
-
 /// An explained input with all its numbers.
 #[derive(Clone, Debug)]
 pub struct Explained {
     /// The explanation.
     pub explanation: Explanation,
     /// All results, for a [`TraceFile`](crate::TraceFile).
-    pub batch: Batch,
+    pub batch: TracedRows,
     /// The relevance of the input's elements, when it is computed.
     pub input: Option<Vec<f32>>,
 }
 
-impl Explainer {
-    /// Prepares explanations. A network without path layers is an error, and so are operators that
-    /// relevance cannot pass through.
-    pub fn new(network: &Network, settings: &ExplainSettings) -> Result<Explainer, Error> {
-        Explainer::showing(network, settings, &Extras::default())
-    }
-
-    /// The same, where taps that `extras` want only watched are no results.
-    pub(crate) fn showing(
-        network: &Network,
-        settings: &ExplainSettings,
-        extras: &Extras,
-    ) -> Result<Explainer, Error> {
-        if network.layers().is_empty() {
-            return Err(ProgramError::NoLayers.into());
-        }
-        let graph = network.graph();
-        let attribution = settings.method.attribution(graph);
-        let program = explain(&network.subject(), &*attribution, &settings.options())?;
-        let tracer = Tracer::showing(program, network, extras)?;
-        Ok(Explainer {
-            tracer,
-            class: settings.class,
-            info: settings.method.info(graph, network.batch_norm()),
-            seeded: settings.method != Method::GradientTimesInput,
-        })
-    }
-
-    /// What the network that is explained takes and gives.
-    pub fn signature(&self) -> &Signature {
-        self.tracer.signature()
-    }
-
-    /// How relevances are computed.
-    pub fn method(&self) -> &MethodInfo {
-        &self.info
-    }
-
-    /// The program behind it.
-    pub fn tracer(&self) -> &Tracer {
-        &self.tracer
-    }
-
-    /// Explains one input; `top` is the number of neurons that are named in each layer.
-    pub fn one(&self, data: &Loader, index: usize, top: usize) -> Result<Explained, Error> {
-        let name = data.dataset().name();
-        if index >= data.len() {
-            return Err(Error::Index {
-                data: name.to_owned(),
-                index,
-                inputs: data.len(),
-            });
-        }
-        let mut result = Batch::default();
-        self.tracer
-            .run(data, index..index + 1, 1, |batch| -> Result<(), Error> {
-                result = batch.clone();
-                Ok(())
-            })?;
-        let row = self.row(&result, index)?;
-        let class_logit = |class: usize| ClassLogit {
-            class,
-            name: data
-                .dataset()
-                .class_names()
-                .and_then(|n| n.get(class).cloned()),
-            logit: self
-                .signature()
-                .logit(row.logits, class)
-                .unwrap_or(f32::NAN),
-        };
-        let layers = row.layers.iter().zip(self.signature().layers()).enumerate();
-        let layers = layers.map(|(i, (relevances, layer))| LayerRelevance {
-            index: i,
-            name: layer.name.clone(),
-            neurons: layer.neurons,
-            cut: layer.cut,
-            sum: sum(relevances),
-            top: strongest(relevances, row.seed, top),
-        });
-        let explanation = Explanation {
+/// Explains one input; `top` is the number of neurons that are named in each layer.
+pub fn explain_one(
+    explainer: &Explainer,
+    data: &Loader,
+    index: usize,
+    top: usize,
+) -> Result<Explained, Error> {
+    let name = data.dataset().name();
+    if index >= data.len() {
+        return Err(RunError::Index {
             data: name.to_owned(),
             index,
-            label: data.labels().and_then(|l| l.get(index).copied()),
-            prediction: class_logit(row.prediction),
-            explained: class_logit(row.explained),
-            seed: row.seed,
-            seed_is_one: row.seed_is_one,
-            method: self.info.clone(),
-            layers: layers.collect(),
-            input_sum: row.input.map(sum),
-            heatmap: None,
-            path: None,
-        };
-        let input = row.input.map(<[f32]>::to_vec);
-        Ok(Explained {
-            explanation,
-            batch: result,
-            input,
-        })
+            inputs: data.len(),
+        }
+        .into());
     }
+    let mut result = TracedRows::default();
+    explainer
+        .tracer()
+        .run(data, index..index + 1, 1, |batch| -> Result<(), RunError> {
+            result = batch.clone();
+            Ok(())
+        })?;
+    let row = explainer.row(&result, index)?;
+    let class_logit = |class: usize| ClassLogit {
+        class,
+        name: data
+            .dataset()
+            .class_names()
+            .and_then(|n| n.get(class).cloned()),
+        logit: explainer
+            .signature()
+            .logit(row.logits, class)
+            .unwrap_or(f32::NAN),
+    };
+    let layers = row
+        .layers
+        .iter()
+        .zip(explainer.signature().layers())
+        .enumerate();
+    let layers = layers.map(|(i, (relevances, layer))| LayerRelevance {
+        index: i,
+        name: layer.name.clone(),
+        neurons: layer.neurons,
+        cut: layer.cut,
+        sum: sum(relevances),
+        top: strongest(relevances, row.seed, top),
+    });
+    let explanation = Explanation {
+        data: name.to_owned(),
+        index,
+        label: data.labels().and_then(|l| l.get(index).copied()),
+        prediction: class_logit(row.prediction),
+        explained: class_logit(row.explained),
+        seed: row.seed,
+        seed_is_one: row.seed_is_one,
+        method: explainer.method().clone(),
+        layers: layers.collect(),
+        input_sum: row.input.map(sum),
+        heatmap: None,
+        path: None,
+    };
+    let input = row.input.map(<[f32]>::to_vec);
+    Ok(Explained {
+        explanation,
+        batch: result,
+        input,
+    })
+}
 
-    /// Explains a range of a dataset on `threads` threads. `on_batch` gets every batch in the order
-    /// of the dataset, and the predicted classes of its inputs.
-    pub fn all<E: From<Error>>(
-        &self,
-        data: &Loader,
-        range: Range<usize>,
-        threads: usize,
-        top: usize,
-        mut on_batch: impl FnMut(&Batch, &[usize]) -> Result<(), E>,
-    ) -> Result<Explanations, E> {
-        let mut seed_is_one = 0;
-        let mut layers: Vec<Tally> = self.signature().layers().iter().map(Tally::new).collect();
-        let mut classes = Vec::new();
-        self.tracer.run(data, range.clone(), threads, |batch| {
+/// Explains a range of a dataset on `threads` threads. `on_batch` gets every batch in the order
+/// of the dataset, and the predicted classes of its inputs.
+pub fn explain_all<E: From<RunError>>(
+    explainer: &Explainer,
+    data: &Loader,
+    range: Range<usize>,
+    threads: usize,
+    top: usize,
+    mut on_batch: impl FnMut(&TracedRows, &[usize]) -> Result<(), E>,
+) -> Result<Explanations, E> {
+    let mut seed_is_one = 0;
+    let mut layers: Vec<LayerCount> = explainer
+        .signature()
+        .layers()
+        .iter()
+        .map(LayerCount::new)
+        .collect();
+    let mut classes = Vec::new();
+    explainer
+        .tracer()
+        .run(data, range.clone(), threads, |batch| {
             classes.clear();
             for index in batch.rows.clone() {
-                let row = self.row(batch, index)?;
+                let row = explainer.row(batch, index)?;
                 classes.push(row.prediction);
                 seed_is_one += usize::from(row.seed_is_one);
-                for (tally, relevances) in layers.iter_mut().zip(&row.layers) {
-                    tally.count(relevances, row.seed);
+                for (count, relevances) in layers.iter_mut().zip(&row.layers) {
+                    count.count(relevances, row.seed);
                 }
             }
             on_batch(batch, &classes)
         })?;
-        let layers = layers.iter().zip(self.signature().layers()).enumerate();
-        Ok(Explanations {
-            data: data.dataset().name().to_owned(),
-            inputs: range.len(),
-            class: self.class,
-            seed_is_one,
-            method: self.info.clone(),
-            layers: layers
-                .map(|(i, (tally, layer))| tally.summary(i, layer, top))
-                .collect(),
-        })
-    }
-
-    /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
-    pub(crate) fn row<'b>(&self, batch: &'b Batch, index: usize) -> Result<Row<'b>, Error> {
-        let place = index - batch.rows.start;
-        let mut row = Row::default();
-        let outputs = self.tracer.outputs().iter().zip(&batch.outputs);
-        for ((output, values), len) in outputs.zip(self.tracer.output_lens()) {
-            let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
-            let is_finite = values.iter().all(|x| x.is_finite());
-            let not_finite = |layer: String| Err(Error::RelevanceNotFinite { row: index, layer });
-            match output {
-                Output::Logits if !is_finite => return Err(Error::NotFinite { row: index }),
-                Output::Logits => row.logits = values,
-                Output::Relevance(layer) if !is_finite => {
-                    let layer = self.signature().layers().get(*layer);
-                    let name = layer.map_or("", |layer| layer.name.as_str());
-                    return not_finite(format!("layer `{name}`"));
-                }
-                Output::Relevance(_) => row.layers.push(values),
-                Output::Tap(_) if !is_finite => return Err(Error::NotFinite { row: index }),
-                Output::Tap(tap) if *tap == Tap::activation(tap.layer) => {
-                    row.activations.push(values);
-                }
-                Output::Tap(_) => row.taps.push(values),
-                // A z-rule divides by sums that may be zero: what is not finite counts for nothing.
-                Output::Importance(_) => row.importance = Some(values),
-                Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
-                Output::InputRelevance => row.input = Some(values),
-                _ => {}
-            }
-        }
-        row.prediction = self.signature().predict(row.logits);
-        row.explained = self.class.unwrap_or(row.prediction);
-        let logit = self
-            .signature()
-            .logit(row.logits, row.explained)
-            .unwrap_or(0.0);
-        row.seed_is_one = self.seeded && logit <= 0.0;
-        row.seed = if row.seed_is_one { 1.0 } else { logit };
-        Ok(row)
-    }
-}
-
-impl ExplainSettings {
-    /// What the program gives.
-    pub(crate) fn options(&self) -> ExplainOptions {
-        ExplainOptions {
-            target: self.class.map_or(Target::Predicted, Target::Class),
-            activations: self.activations,
-            input: self.input,
-            taps: self.taps.clone(),
-            importance: self.importance,
-        }
-    }
-}
-
-impl Explained {
-    /// The relevance of the input as a picture beside the input; `None` when it was not computed or
-    /// the input is no image.
-    pub fn heatmap(&self, data: &Loader) -> Result<Option<Heatmap>, Error> {
-        let (Some(relevance), Some(shape)) = (&self.input, data.image()) else {
-            return Ok(None);
-        };
-        let mut stored = vec![0.0; data.sample_len()];
-        let index = self.explanation.index;
-        data.read_stored(index..index + 1, &mut stored)?;
-        let bytes = data.dataset().element() == Element::U8;
-        Ok(Heatmap::new(shape, &stored, bytes, relevance))
-    }
-}
-
-/// One input's results.
-#[derive(Default)]
-pub(crate) struct Row<'b> {
-    pub(crate) logits: &'b [f32],
-    pub(crate) prediction: usize,
-    explained: usize,
-    pub(crate) seed: f32,
-    pub(crate) seed_is_one: bool,
-    /// By path layer, one relevance per neuron.
-    pub(crate) layers: Vec<&'b [f32]>,
-    /// By path layer, one activation per neuron, when they are computed.
-    pub(crate) activations: Vec<&'b [f32]>,
-    /// What else was asked for of path layers, in that order.
-    pub(crate) taps: Vec<&'b [f32]>,
-    /// The importances of a layer's neurons, when they are computed.
-    pub(crate) importance: Option<&'b [f32]>,
-    input: Option<&'b [f32]>,
+    let layers = layers
+        .iter()
+        .zip(explainer.signature().layers())
+        .enumerate();
+    Ok(Explanations {
+        data: data.dataset().name().to_owned(),
+        inputs: range.len(),
+        class: explainer.class(),
+        seed_is_one,
+        method: explainer.method().clone(),
+        layers: layers
+            .map(|(i, (count, layer))| count.summary(i, layer, top))
+            .collect(),
+    })
 }
 
 /// What is counted of a layer.
-struct Tally {
+struct LayerCount {
     inputs: usize,
     total: f64,
     lowest: f64,
@@ -436,9 +275,9 @@ struct Tally {
     on_top: Vec<usize>,
 }
 
-impl Tally {
-    fn new(layer: &PathLayer) -> Tally {
-        Tally {
+impl LayerCount {
+    fn new(layer: &PathLayer) -> LayerCount {
+        LayerCount {
             inputs: 0,
             total: 0.0,
             lowest: f64::INFINITY,
@@ -545,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_counts_winners_and_sums() {
+    fn a_count_counts_winners_and_sums() {
         let layer = PathLayer {
             name: "relu".to_owned(),
             op: "Relu",
@@ -555,11 +394,11 @@ mod tests {
             neurons: 3,
             cut: true,
         };
-        let mut tally = Tally::new(&layer);
-        tally.count(&[1.0, 0.0, 1.0], 2.0);
-        tally.count(&[0.0, 0.0, 3.0], 2.0);
-        tally.count(&[0.0, 5.0, 6.0], 0.0);
-        let summary = tally.summary(4, &layer, 1);
+        let mut count = LayerCount::new(&layer);
+        count.count(&[1.0, 0.0, 1.0], 2.0);
+        count.count(&[0.0, 0.0, 3.0], 2.0);
+        count.count(&[0.0, 5.0, 6.0], 0.0);
+        let summary = count.summary(4, &layer, 1);
         let spread = Spread {
             mean: 1.25,
             lowest: 1.0,

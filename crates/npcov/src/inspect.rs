@@ -10,7 +10,7 @@ use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::network::{Network, NetworkOptions, read_model};
+use npcov_run::{Network, NetworkOptions, RunError};
 
 /// The facts about a model.
 ///
@@ -133,9 +133,9 @@ pub struct Unsupported {
 pub fn inspect(
     path: impl AsRef<Path>,
     options: &NetworkOptions,
-) -> Result<(Inspection, Option<Error>), Error> {
+) -> Result<(Inspection, Option<RunError>), Error> {
     let path = path.as_ref();
-    let model = read_model(path)?;
+    let model = crate::model::read_model(path)?;
     let mut inspection = Inspection {
         file: path.display().to_string(),
         producer: model.producer(),
@@ -215,19 +215,21 @@ impl From<&Declaration> for Port {
     }
 }
 
-fn unsupported(error: &Error) -> Vec<Unsupported> {
+fn unsupported(error: &RunError) -> Vec<Unsupported> {
     match error {
-        Error::Graph(GraphError::Nodes(nodes)) | Error::Engine(EngineError::Nodes(nodes)) => nodes
-            .iter()
-            .map(|node| Unsupported {
-                node: node.node.clone(),
-                op: node.op_type.clone(),
-                reason: match &node.reason {
-                    NodeErrorKind::UnknownOperator => "unsupported operator".to_owned(),
-                    NodeErrorKind::Op(error) => error.to_string(),
-                },
-            })
-            .collect(),
+        RunError::Graph(GraphError::Nodes(nodes)) | RunError::Engine(EngineError::Nodes(nodes)) => {
+            nodes
+                .iter()
+                .map(|node| Unsupported {
+                    node: node.node.clone(),
+                    op: node.op_type.clone(),
+                    reason: match &node.reason {
+                        NodeErrorKind::UnknownOperator => "unsupported operator".to_owned(),
+                        NodeErrorKind::Op(error) => error.to_string(),
+                    },
+                })
+                .collect()
+        }
         _ => Vec::new(),
     }
 }

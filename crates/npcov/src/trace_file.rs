@@ -6,9 +6,9 @@ use npcov_data::npz::{Column, Compression, NpzWriter};
 use npcov_paths::{Layout, bits};
 use npcov_program::{Output, Tap};
 
+use npcov_run::{PathRows, TracedRows, Tracer};
+
 use crate::error::Error;
-use crate::paths::PathBatch;
-use crate::tracer::{Batch, Tracer};
 
 /// An npz file that takes the results of a tracer, batch by batch.
 ///
@@ -59,7 +59,7 @@ impl TraceFile {
     }
 
     /// Appends the paths of a batch.
-    pub fn append_paths(&mut self, layout: &Layout, paths: &PathBatch) -> Result<(), Error> {
+    pub fn append_paths(&mut self, layout: &Layout, paths: &PathRows) -> Result<(), Error> {
         let mut set = Vec::new();
         for (layer, column) in self.paths.iter().enumerate() {
             for row in paths.paths.rows() {
@@ -73,7 +73,7 @@ impl TraceFile {
     }
 
     /// Appends a batch and the classes of its inputs.
-    pub fn append(&mut self, batch: &Batch, classes: &[usize]) -> Result<(), Error> {
+    pub fn append(&mut self, batch: &TracedRows, classes: &[usize]) -> Result<(), Error> {
         self.classes.clear();
         self.classes.extend(classes.iter().map(|&c| c as i64));
         self.writer.append(&self.prediction, &self.classes)?;

@@ -1,12 +1,16 @@
 //! Attacks: worked by hand on linear models, and on the fixtures.
 
+use std::ops::ControlFlow;
+
+use npcov::Error;
+use npcov::attack::{
+    Adversaries, AttackFile, AttackMethod, AttackOptions, AttackReport, Attacked, CarliniWagner,
+    Diversity, Norm, Pgd, attack,
+};
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
-use npcov::{
-    Adversaries, AttackFile, AttackMethod, AttackReport, AttackSettings, CarliniWagner, Diversity,
-    Error, Network, NetworkOptions, Norm, Pgd, attack, predict,
-};
+use npcov::run::{Event, Network, NetworkOptions, RunError, predict};
 use tempfile::TempDir;
 
 /// A file of the fixtures.
@@ -72,18 +76,27 @@ fn run_on(
     network: &Network,
     data: &Loader,
     rows: &[usize],
-    settings: &AttackSettings,
+    settings: &AttackOptions,
     threads: usize,
 ) -> Result<(AttackReport, Adversaries), Error> {
     let mut all = Adversaries::default();
     let mut done = 0;
-    let report = attack(
-        network,
+    let inputs = Attacked {
         data,
         rows,
-        settings,
         threads,
-        &mut |steps| done += steps,
+    };
+    let progress = &mut |event| {
+        if let Event::Finished(steps) = event {
+            done += steps;
+        }
+        ControlFlow::Continue(())
+    };
+    let report = attack(
+        network,
+        inputs,
+        settings,
+        progress,
         |found: &Adversaries| {
             all.rows.extend(&found.rows);
             all.samples.extend(&found.samples);
@@ -103,18 +116,18 @@ fn run(
     network: &Network,
     data: &Loader,
     inputs: usize,
-    settings: &AttackSettings,
+    settings: &AttackOptions,
 ) -> (AttackReport, Adversaries) {
     let rows: Vec<usize> = (0..inputs).collect();
     run_on(network, data, &rows, settings, 2).unwrap()
 }
 
-fn pgd(pgd: Pgd) -> AttackSettings {
-    AttackSettings::from(AttackMethod::Pgd(pgd))
+fn pgd(pgd: Pgd) -> AttackOptions {
+    AttackOptions::from(AttackMethod::Pgd(pgd))
 }
 
-fn cw(cw: CarliniWagner) -> AttackSettings {
-    AttackSettings::from(AttackMethod::CarliniWagner(cw))
+fn cw(cw: CarliniWagner) -> AttackOptions {
+    AttackOptions::from(AttackMethod::CarliniWagner(cw))
 }
 
 fn close(found: &[f32], expected: &[f32]) {
@@ -245,7 +258,7 @@ fn the_smallest_change_on_a_linear_model() {
     assert!(found.samples[0] < 0.0);
 }
 
-fn cw_small(attack: CarliniWagner, rounds: usize, steps: usize) -> AttackSettings {
+fn cw_small(attack: CarliniWagner, rounds: usize, steps: usize) -> AttackOptions {
     cw(CarliniWagner {
         rounds,
         steps,
@@ -394,8 +407,8 @@ fn carlini_and_wagner_move_images_less() {
     assert!(report.distance.unwrap().maximum < 0.15, "{report:?}");
 }
 
-fn diverse(settings: AttackSettings, layer: usize, lambda: f64) -> AttackSettings {
-    AttackSettings {
+fn diverse(settings: AttackOptions, layer: usize, lambda: f64) -> AttackOptions {
+    AttackOptions {
         diversity: Some(Diversity { layer, lambda }),
         ..settings
     }
@@ -458,14 +471,14 @@ fn threads_and_batches_do_not_matter() {
             let same = run_on(&network, &data, &rows, &settings, threads).unwrap();
             assert_eq!(same, one, "{settings:?}, {threads} threads");
         }
-        let small = AttackSettings {
+        let small = AttackOptions {
             batch: 7,
             ..settings.clone()
         };
         let (_, found) = run_on(&network, &data, &rows, &small, 2).unwrap();
         assert_eq!(found == one.1, settings.diversity.is_none(), "{settings:?}");
     }
-    let other = AttackSettings {
+    let other = AttackOptions {
         seed: 1,
         ..pgd(few)
     };
@@ -545,7 +558,7 @@ fn work_is_counted_without_overflow() {
 fn what_cannot_be_attacked_says_why() {
     let network = linear(IDENTITY);
     let pairs_ = pairs(&[[0.5, 0.25], [0.5, 3.0]], &[0, 1], &scale(1.0));
-    let error = |settings: &AttackSettings, rows: &[usize]| {
+    let error = |settings: &AttackOptions, rows: &[usize]| {
         let error = run_on(&network, &pairs_.loader, rows, settings, 2);
         error.unwrap_err().to_string()
     };
@@ -611,14 +624,14 @@ fn what_cannot_be_attacked_says_why() {
             "the box of tanh",
         ),
         (
-            AttackSettings {
+            AttackOptions {
                 range: (1.0, 0.0),
                 ..fast.clone()
             },
             "range",
         ),
         (
-            AttackSettings {
+            AttackOptions {
                 batch: 0,
                 ..fast.clone()
             },
@@ -633,11 +646,11 @@ fn what_cannot_be_attacked_says_why() {
     let found = run_on(&network, &pairs_.loader, &[0], &fast, 2);
     assert!(matches!(
         found,
-        Err(Error::Label {
+        Err(Error::Run(RunError::Label {
             row: 0,
             label: 2,
             ..
-        })
+        }))
     ));
     let (report, _) = run_on(&network, &pairs_.loader, &[], &fast, 2).unwrap();
     assert_eq!((report.inputs, report.success_rate), (0, None));

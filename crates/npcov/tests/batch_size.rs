@@ -1,10 +1,11 @@
 //! Models whose file fixes how many inputs they take at once.
 
+use npcov::run::RunError;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType, ValueId};
-use npcov::{Error, Network, NetworkOptions};
+use npcov::run::{Network, NetworkOptions};
 
 const BATCH: usize = 4;
 const WIDTH: usize = 3;
@@ -43,7 +44,7 @@ fn logits(network: &Network) -> Vec<f32> {
     network
         .tracer(&[])
         .unwrap()
-        .run(&loader, 0..10, 2, |batch| -> Result<(), Error> {
+        .run(&loader, 0..10, 2, |batch| -> Result<(), RunError> {
             all.extend(&batch.outputs[0]);
             Ok(())
         })
@@ -139,7 +140,7 @@ fn a_batch_whose_inputs_depend_on_each_other_is_kept() {
     let refused = Network::new(model(centred), &at_once(2)).unwrap_err();
     assert!(matches!(
         refused,
-        Error::Batch {
+        RunError::Batch {
             batch: 2,
             own: BATCH
         }

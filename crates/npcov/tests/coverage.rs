@@ -4,18 +4,25 @@
 //! activations alone. Only the clusters are taken from the graph: k-means has many right answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use npcov::Error;
+use npcov::artefact::{GraphFile, Suite};
+use npcov::coverage::{
+    AnpcUpper, BuildOptions, CoverOptions, CoverTarget, Coverage, GraphInspection, LearntGraph,
+    Measurement, PerClass, SuiteSource,
+};
 use npcov::criteria::exact::fixed;
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Dataset, Loader, Preprocessing};
-use npcov::decision::choices::Buckets;
-use npcov::decision::{Choices, Clusters, NO_CLUSTER, Preset};
+use npcov::paths::choices::Buckets;
+use npcov::paths::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
-use npcov::{
-    AnpcUpper, BuildSettings, CoverageState, Error, ExplainSettings, Explainer, GraphFile,
-    GraphInspection, Method, Network, NetworkOptions, PathBatch, PerClass, Ruler, Source, Suite,
-    SuiteSource,
+use npcov::run::{
+    ExplainSettings, Explainer, Method, Network, NetworkOptions, PathRows, RunError, SampleRange,
+    TracedRows,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,22 +37,48 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Measures suites and writes the coverage to a file.
+fn measure(
+    measurement: &Measurement<'_>,
+    suites: &[SuiteSource<'_>],
+    output: &Path,
+    threads: usize,
+) -> Result<Coverage, Error> {
+    let target = CoverTarget {
+        output: Some(output),
+        earlier: None,
+        threads,
+    };
+    Ok(npcov::coverage::cover(
+        measurement,
+        suites,
+        target,
+        &mut (),
+    )?)
+}
+
+/// How a graph measures with these criteria.
+fn by<'g>(graph: &'g LearntGraph, criteria: &[&str]) -> Measurement<'g> {
+    let options = CoverOptions {
+        criteria: Some(criteria.iter().map(|name| name.parse().unwrap()).collect()),
+        ..CoverOptions::default()
+    };
+    graph.measurement(&options).unwrap()
+}
+
 /// A model with the data of the fixtures.
 struct Case {
     folder: TempDir,
     model: PathBuf,
-    options: NetworkOptions,
-    network: Network,
+    network: Arc<Network>,
     loader: Loader,
-    preprocessing: Preprocessing,
     method: Method,
 }
 
 impl Case {
     fn new(model: &str) -> Case {
         let model = fixture(model);
-        let options = NetworkOptions::default();
-        let network = Network::open(&model, &options).unwrap();
+        let network = Network::open(&model, &NetworkOptions::default()).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()
@@ -56,9 +89,7 @@ impl Case {
             loader: Loader::new(data, network.sample_shape(), &preprocessing).unwrap(),
             method: Method::default(),
             model,
-            options,
-            network,
-            preprocessing,
+            network: Arc::new(network),
         }
     }
 
@@ -66,25 +97,24 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    fn build(&self, settings: &BuildSettings, inputs: usize) -> Result<GraphFile, Error> {
-        let source = Source {
-            file: &self.model,
-            options: &self.options,
-            network: &self.network,
-            preprocessing: &self.preprocessing,
-            method: &self.method,
+    fn range(&self, range: Range<usize>, threads: usize) -> SampleRange<'_> {
+        SampleRange {
+            data: &self.loader,
+            range,
+            threads,
+        }
+    }
+
+    fn build(&self, options: &BuildOptions, inputs: usize) -> Result<LearntGraph, Error> {
+        let options = BuildOptions {
+            method: self.method.clone(),
+            ..options.clone()
         };
         let output = self.path("graph.npcov");
-        let range = 0..inputs;
-        npcov::build(
-            &source,
-            &self.loader,
-            range,
-            settings,
-            &output,
-            2,
-            &mut |_| {},
-        )
+        let inputs = self.range(0..inputs, 2);
+        let built =
+            npcov::coverage::build(&self.network, &inputs, &options, Some(&output), &mut ());
+        Ok(built?)
     }
 
     fn suite(&self, name: &str, range: std::ops::Range<usize>) -> SuiteSource<'_> {
@@ -95,17 +125,17 @@ impl Case {
         }
     }
 
-    fn cover(&self, ruler: &Ruler, range: std::ops::Range<usize>) -> Suite {
-        let suites = [self.suite("suite", range)];
+    fn cover(&self, measurement: &Measurement<'_>, range: Range<usize>) -> Suite {
         let output = self.path("state.npcov");
-        let state = npcov::cover(ruler, &suites, ruler.state(), &output, 2, &mut |_| {}).unwrap();
-        state.suites()[0].clone()
+        let suites = [self.suite("suite", range)];
+        let coverage = measure(measurement, &suites, &output, 2).unwrap();
+        coverage.state().suites()[0].clone()
     }
 
     /// What the suite that was measured last is worth by a criterion.
     fn value(&self, name: &str) -> f64 {
-        let state = CoverageState::read(self.path("state.npcov")).unwrap();
-        let report = state.report().unwrap();
+        let coverage = Coverage::open(self.path("state.npcov")).unwrap();
+        let report = coverage.report().unwrap();
         report.suites[0].criteria.get(name).unwrap()
     }
 
@@ -120,7 +150,7 @@ impl Case {
         let outputs = explainer.tracer().outputs().to_vec();
         let lens = explainer.tracer().output_lens();
         let mut inputs = Vec::new();
-        let on_batch = |batch: &npcov::Batch, classes: &[usize]| -> Result<(), Error> {
+        let on_batch = |batch: &TracedRows, classes: &[usize]| -> Result<(), Error> {
             for (place, (row, &class)) in batch.rows.clone().zip(classes).enumerate() {
                 let mut logit = 0.0;
                 let mut relevances = Vec::new();
@@ -346,24 +376,24 @@ fn twin(model: &str, rule: Rule, parameters: Parameters) {
         upper,
     } = parameters;
     let case = Case::new(model);
-    let settings = BuildSettings {
+    let settings = BuildOptions {
         alpha: PerClass::all(alpha),
         beta: PerClass::all(beta),
         clusters: PerClass::all(Clusters::Fixed(clusters)),
         choices: rule.preset().choices(),
         anpc_upper: AnpcUpper::Fixed(vec![upper]),
-        ..BuildSettings::default()
+        ..BuildOptions::default()
     };
     let graph = case.build(&settings, training).unwrap();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
     let end = training + 120;
-    let suite = case.cover(&ruler, training..end);
+    let suite = case.cover(&measurement, training..end);
 
     let inputs = case.inputs(rule, &settings.alpha, end);
     let paths: Vec<Vec<BTreeSet<usize>>> = inputs.iter().map(|i| set_path(&i.path)).collect();
     let (classes, layers) = (case.network.classes(), case.network.layers().len());
 
-    let file = SafetensorsReader::open(graph.path()).unwrap();
+    let file = SafetensorsReader::open(graph.file().path().unwrap()).unwrap();
     let assigned: Vec<u32> = file.read("cluster").unwrap();
     let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, &cluster) in assigned.iter().enumerate() {
@@ -532,16 +562,16 @@ fn a_residual_network_is_covered_as_the_reference_does() {
 }
 
 /// A small decision graph.
-fn small() -> (Case, GraphFile) {
+fn small() -> (Case, LearntGraph) {
     let case = Case::new("mlp-matlab.onnx");
-    let settings = BuildSettings {
+    let settings = BuildOptions {
         clusters: PerClass::all(Clusters::Fixed(2)),
         choices: Choices {
             snpc_buckets: Buckets::new(20).unwrap(),
             anpc_buckets: Buckets::new(20).unwrap(),
             ..Choices::default()
         },
-        ..BuildSettings::default()
+        ..BuildOptions::default()
     };
     let graph = case.build(&settings, 60).unwrap();
     (case, graph)
@@ -550,12 +580,12 @@ fn small() -> (Case, GraphFile) {
 #[test]
 fn a_suite_covers_what_its_parts_cover() {
     let (case, graph) = small();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
-    let all = case.cover(&ruler, 100..700);
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
+    let all = case.cover(&measurement, 100..700);
     for middle in [101, 199, 450, 612, 699] {
         let (first, second) = (
-            case.cover(&ruler, 100..middle),
-            case.cover(&ruler, middle..700),
+            case.cover(&measurement, 100..middle),
+            case.cover(&measurement, middle..700),
         );
         for place in [SNPC, ANPC] {
             let covered = |suite: &Suite| suite.states[place].set("buckets").count();
@@ -575,40 +605,38 @@ fn a_suite_covers_what_its_parts_cover() {
 
 #[test]
 fn measuring_in_memory_gives_what_files_give() {
-    let (case, _) = small();
-    let mut ruler = Ruler::open(case.path("graph.npcov"), None).unwrap();
+    let (case, graph) = small();
     // All criteria, also one for which the order of inputs matters, on more than one shard.
-    let specs: Vec<_> = npcov::criteria::names();
-    let specs: Vec<_> = specs.iter().map(|name| name.parse().unwrap()).collect();
-    ruler.measure(&specs).unwrap();
-    let expected = case.cover(&ruler, 100..700);
-    let gauge = ruler.gauge(&case.loader).unwrap();
+    let measurement = by(&graph, &npcov::criteria::names());
+    let expected = case.cover(&measurement, 100..700);
+    let in_memory = |measurement: &Measurement<'_>, name: &str, range, threads| {
+        measurement.cover(name, &case.range(range, threads), &mut ())
+    };
     for threads in [1, 3] {
-        let state = gauge.measure("suite", 100..700, threads).unwrap();
-        assert!(state.suites()[0] == expected);
+        let coverage = in_memory(&measurement, "suite", 100..700, threads).unwrap();
+        assert!(coverage.state().suites()[0] == expected);
     }
-    assert!(gauge.measure("suite", 5..5, 1).is_err());
-    assert!(gauge.measure("suite", 0..1001, 1).is_err());
+    assert!(in_memory(&measurement, "suite", 5..5, 1).is_err());
+    assert!(in_memory(&measurement, "suite", 0..1001, 1).is_err());
 
     // Parts that are united are the whole.
-    ruler.measure(&ruler.graph().record().specs()).unwrap();
-    let expected = case.cover(&ruler, 100..700);
-    let gauge = ruler.gauge(&case.loader).unwrap();
-    let mut parts = ruler.state();
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
+    let expected = case.cover(&measurement, 100..700);
+    let mut parts = Coverage::new(measurement.state());
     for (name, range) in [("c", 300..700), ("a", 100..250), ("b", 250..300)] {
-        parts.adopt(gauge.measure(name, range, 2).unwrap()).unwrap();
+        let part = in_memory(&measurement, name, range, 2).unwrap();
+        parts.merge(part).unwrap();
     }
     let united = parts.united(&["a", "b", "c"], "suite").unwrap();
-    assert!(united.suites()[0] == expected);
+    assert!(united.state().suites()[0] == expected);
     assert!(parts.united(&["a", "d"], "suite").is_err());
 }
 
 /// Units are summed up while they are computed: as if all had been kept.
 #[test]
 fn sums_of_units_are_those_of_their_numbers() {
-    let (case, _) = small();
-    let mut ruler = Ruler::open(case.path("graph.npcov"), None).unwrap();
-    ruler.measure(&["nc".parse().unwrap()]).unwrap();
+    let (case, graph) = small();
+    let measurement = by(&graph, &["nc"]);
     let range = 100..633;
     let units = |layer| Tap {
         layer,
@@ -643,16 +671,16 @@ fn sums_of_units_are_those_of_their_numbers() {
         },
     );
     run.unwrap();
-    assert!(case.cover(&ruler, range).states[0].sums("sums") == sums);
+    assert!(case.cover(&measurement, range).states[0].sums("sums") == sums);
 }
 
 #[test]
 fn a_longer_suite_covers_no_less() {
     let (case, graph) = small();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
     let mut before = [0, 0];
     for end in [61, 70, 100, 200, 500, 1000] {
-        let suite = case.cover(&ruler, 60..end);
+        let suite = case.cover(&measurement, 60..end);
         let covered = [SNPC, ANPC].map(|i| suite.states[i].set("buckets").count());
         assert!(
             covered[0] >= before[0] && covered[1] >= before[1],
@@ -666,25 +694,25 @@ fn a_longer_suite_covers_no_less() {
 #[test]
 fn an_input_that_the_graph_was_learnt_from_has_distance_zero_to_itself() {
     let (case, graph) = small();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
     for index in [0, 17, 59] {
         let mut found = None;
-        let extractor = ruler.extractor().unwrap();
-        let observe = |batch: &PathBatch| -> Result<(), Error> {
-            found = Some(ruler.observe(batch, 0)?);
+        let extractor = graph.extractor().unwrap();
+        let observe = |batch: &PathRows| -> Result<(), Error> {
+            found = Some(measurement.observe(batch, 0)?);
             Ok(())
         };
         let range = index..index + 1;
         extractor.run(&case.loader, range, 1, observe).unwrap();
         let observation = found.unwrap();
-        let own = graph.graph().parts().assignment[index] as usize;
+        let own = graph.file().graph().parts().assignment[index] as usize;
         let view = observation.clusters.iter().find(|view| view.cluster == own);
         let view = view.unwrap();
         // The nearest member has the same path; it may be an earlier one.
         let nearest = view.neighbour.unwrap();
         assert_eq!(
-            graph.graph().path(nearest),
-            graph.graph().path(index as u32)
+            graph.file().graph().path(nearest),
+            graph.file().graph().path(index as u32)
         );
         assert!(nearest as usize <= index);
         if nearest as usize == index {
@@ -717,20 +745,18 @@ fn with_record(bytes: &[u8], edit: impl FnOnce(&mut Value)) -> Vec<u8> {
 
 /// Uses a file as a decision graph for all that it is good for.
 fn use_graph(case: &Case, file: &PathBuf) -> Result<(), Error> {
-    let graph = GraphFile::open(file)?;
-    GraphInspection::of(&graph);
-    let ruler = Ruler::open(file, Some(&case.model))?;
+    GraphInspection::of(&GraphFile::open(file)?);
+    let graph = LearntGraph::open(file, Some(&case.model))?;
+    let measurement = graph.measurement(&CoverOptions::default())?;
     let output = case.path("used.npcov");
     let suites = [case.suite("suite", 0..3)];
-    let state = npcov::cover(&ruler, &suites, ruler.state(), &output, 1, &mut |_| {})?;
-    state.report()?;
+    measure(&measurement, &suites, &output, 1)?.report()?;
     Ok(())
 }
 
 fn use_state(file: &PathBuf) -> Result<(), Error> {
-    let state = CoverageState::read(file)?;
-    state.report()?;
-    npcov::merge(std::slice::from_ref(file), Some("all"))?;
+    Coverage::open(file)?.report()?;
+    Coverage::merge_files(std::slice::from_ref(file), Some("all"))?;
     Ok(())
 }
 
@@ -757,11 +783,11 @@ fn damages(bytes: &[u8], header: usize, data: usize) -> impl Iterator<Item = (us
 #[test]
 fn damaged_files_are_refused_or_used_but_never_a_panic() {
     let (case, graph) = small();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
-    case.cover(&ruler, 60..90);
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
+    case.cover(&measurement, 60..90);
     let file = case.path("damaged.npcov");
     let mut refused = 0;
-    let graph_bytes = std::fs::read(graph.path()).unwrap();
+    let graph_bytes = std::fs::read(graph.file().path().unwrap()).unwrap();
     for (place, bit) in damages(&graph_bytes, 700, 100) {
         let mut bytes = graph_bytes.clone();
         bytes[place] ^= bit;
@@ -791,10 +817,10 @@ fn damaged_files_are_refused_or_used_but_never_a_panic() {
 fn records_that_promise_too_much_are_refused() {
     const HUGE: u64 = u64::MAX;
     let (case, graph) = small();
-    let ruler = Ruler::open(graph.path(), None).unwrap();
-    case.cover(&ruler, 60..90);
+    let measurement = graph.measurement(&CoverOptions::default()).unwrap();
+    case.cover(&measurement, 60..90);
     let file = case.path("hostile.npcov");
-    let bytes = std::fs::read(graph.path()).unwrap();
+    let bytes = std::fs::read(graph.file().path().unwrap()).unwrap();
     std::fs::write(&file, with_record(&bytes, |_| {})).unwrap();
     use_graph(&case, &file).unwrap();
     let edits: [(&str, Value); 11] = [

@@ -4,6 +4,7 @@ mod support;
 
 use std::ops::Range;
 
+use npcov::Error;
 use npcov::graph::op::{BatchNormalization, Binary, Conv, Gemm, Reduce, ReduceKind, Unary, Window};
 use npcov::graph::{
     Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId, fold_batch_norm,
@@ -11,7 +12,7 @@ use npcov::graph::{
 use npcov::program::{
     ExplainOptions, LayerOptions, Lrp, Rule, Rules, Subject, Target, explain, path_layers,
 };
-use npcov::{Error, Network, NetworkOptions};
+use npcov::run::{Network, NetworkOptions};
 use support::{fixture, graph, images, loader, run};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, NHWC, a single logit.

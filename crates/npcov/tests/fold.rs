@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::program::BatchNorm;
-use npcov::{ExplainSettings, Explainer, Network, NetworkOptions};
+use npcov::run::{ExplainSettings, Explainer, Network, NetworkOptions};
 
 fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
@@ -21,7 +21,9 @@ fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
     };
     let loader = Loader::new(dataset, network.sample_shape(), &scale).unwrap();
     let explainer = Explainer::new(&network, &ExplainSettings::default()).unwrap();
-    explainer.one(&loader, 0, 1).unwrap().explanation
+    npcov::explain_one(&explainer, &loader, 0, 1)
+        .unwrap()
+        .explanation
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
+use npcov::Error;
 use npcov::data::{Dataset, Loader, Preprocessing};
-use npcov::{Error, Network, NetworkOptions};
+use npcov::run::{Network, NetworkOptions};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, attention, NHWC.
 const MODELS: [&str; 5] = ["lenet", "resnet8", "mobilenet", "vit", "keras"];

@@ -2,13 +2,15 @@
 //! files that are written against what they are said to cover.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use npcov::Error;
+use npcov::coverage::{BuildOptions, CoverOptions, Coverage, LearntGraph, SuiteReport};
 use npcov::data::{Dataset, Loader, Preprocessing};
-use npcov::{
-    BuildSettings, Error, Event, Method, Minimization, Network, NetworkOptions, Ruler,
-    SelectSettings, Selection, Source, SuiteReport, SuiteSource,
-};
+use npcov::run::{Event, Network, NetworkOptions, Progress, SampleRange, TracedRows};
+use npcov::select::{Minimization, MinimizeOptions, SelectOptions, Selection};
 use tempfile::TempDir;
 
 /// Training inputs: the first of the fixtures.
@@ -24,6 +26,15 @@ fn data() -> String {
     fixture("fashion-1000.npz").display().to_string()
 }
 
+/// Some inputs of a dataset.
+fn part(data: &Loader, range: std::ops::Range<usize>, threads: usize) -> SampleRange<'_> {
+    SampleRange {
+        data,
+        range,
+        threads,
+    }
+}
+
 /// A decision graph of lenet in a folder of its own.
 struct Case {
     folder: TempDir,
@@ -35,31 +46,18 @@ impl Case {
             folder: TempDir::new().unwrap(),
         };
         let model = fixture("lenet.onnx");
-        let options = NetworkOptions::default();
-        let network = Network::open(&model, &options).unwrap();
+        let network = Network::open(&model, &NetworkOptions::default()).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let source = Source {
-            file: &model,
-            options: &options,
-            network: &network,
-            preprocessing: &preprocessing,
-            method: &Method::default(),
-        };
         let dataset = Dataset::open(&data()).unwrap();
         let loader = Loader::new(dataset, network.sample_shape(), &preprocessing).unwrap();
-        npcov::build(
-            &source,
-            &loader,
-            0..TRAINING,
-            &BuildSettings::default(),
-            &case.path("graph.npcov"),
-            2,
-            &mut |_| {},
-        )
-        .unwrap();
+        let options = BuildOptions::default();
+        let output = case.path("graph.npcov");
+        let inputs = part(&loader, 0..TRAINING, 2);
+        let network = Arc::new(network);
+        npcov::coverage::build(&network, &inputs, &options, Some(&output), &mut ()).unwrap();
         case
     }
 
@@ -67,8 +65,8 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    fn ruler(&self) -> Ruler {
-        Ruler::open(self.path("graph.npcov"), Some(&fixture("lenet.onnx"))).unwrap()
+    fn graph(&self) -> LearntGraph {
+        LearntGraph::open(self.path("graph.npcov"), Some(&fixture("lenet.onnx"))).unwrap()
     }
 
     fn try_select(
@@ -76,52 +74,46 @@ impl Case {
         strategy: &str,
         count: Option<usize>,
         threads: usize,
-        on: &mut dyn FnMut(Event),
+        progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
-        let mut ruler = self.ruler();
-        let pool = ruler.loader(&data())?;
-        let settings = SelectSettings {
-            strategy: strategy.parse().unwrap(),
+        let graph = self.graph();
+        let pool = graph.loader(&data())?;
+        let options = SelectOptions {
             count,
-            seed: 0,
+            ..SelectOptions::from(strategy.parse::<npcov::select::Strategy>().unwrap())
         };
-        let (range, output) = (0..pool.len(), self.path("out.npz"));
-        npcov::select(&mut ruler, &pool, range, &settings, &output, threads, on)
+        let (inputs, output) = (part(&pool, 0..pool.len(), threads), self.path("out.npz"));
+        let selected = npcov::select::select(&graph, &inputs, &options, Some(&output), progress);
+        Ok(selected?)
     }
 
     fn select(&self, strategy: &str, count: Option<usize>) -> Selection {
-        self.try_select(strategy, count, 2, &mut |_| {}).unwrap()
+        self.try_select(strategy, count, 2, &mut ()).unwrap()
     }
 
     fn minimize(&self, criteria: &[&str], range: std::ops::Range<usize>) -> Minimization {
-        let criteria: Vec<_> = criteria.iter().map(|c| c.parse().unwrap()).collect();
-        let mut ruler = self.ruler();
-        let suite = ruler.loader(&data()).unwrap();
-        let output = self.path("out.npz");
-        npcov::minimize(
-            &mut ruler,
-            &suite,
-            range,
-            &criteria,
-            &output,
-            2,
-            &mut |_| {},
-        )
-        .unwrap()
+        let options = MinimizeOptions {
+            criteria: criteria.iter().map(|c| c.parse().unwrap()).collect(),
+            ..MinimizeOptions::default()
+        };
+        let graph = self.graph();
+        let suite = graph.loader(&data()).unwrap();
+        let (inputs, output) = (part(&suite, range, 2), self.path("out.npz"));
+        npcov::select::minimize(&graph, &inputs, &options, Some(&output), &mut ()).unwrap()
     }
 
     /// What a dataset covers.
     fn cover(&self, data: &str, inputs: usize) -> SuiteReport {
-        let ruler = self.ruler();
-        let loader = ruler.loader(data).unwrap();
-        let suite = SuiteSource {
-            name: "suite".to_owned(),
-            range: 0..inputs,
-            data: &loader,
-        };
-        let output = self.path("state.npcov");
-        let state = npcov::cover(&ruler, &[suite], ruler.state(), &output, 2, &mut |_| {});
-        state.unwrap().report().unwrap().suites.remove(0)
+        let coverage = self.coverage(data, inputs);
+        coverage.report().unwrap().suites.remove(0)
+    }
+
+    fn coverage(&self, data: &str, inputs: usize) -> Coverage {
+        let graph = self.graph();
+        let loader = graph.loader(data).unwrap();
+        let measurement = graph.measurement(&CoverOptions::default()).unwrap();
+        let inputs = part(&loader, 0..inputs, 2);
+        measurement.cover("suite", &inputs, &mut ()).unwrap()
     }
 
     fn cover_selected(&self) -> SuiteReport {
@@ -132,12 +124,12 @@ impl Case {
 
     /// For every input the activations of all neurons, and the logits.
     fn traces(&self) -> Vec<(Vec<f32>, Vec<f32>)> {
-        let ruler = self.ruler();
-        let loader = ruler.loader(&data()).unwrap();
-        let tracer = ruler.network().tracer(&[]).unwrap();
+        let graph = self.graph();
+        let loader = graph.loader(&data()).unwrap();
+        let tracer = graph.network().tracer(&[]).unwrap();
         let lens = tracer.output_lens();
         let mut traces = Vec::new();
-        let sink = |batch: &npcov::Batch| -> Result<(), Error> {
+        let sink = |batch: &TracedRows| -> Result<(), Error> {
             for place in 0..batch.rows.len() {
                 let output = |i: usize| &batch.outputs[i][place * lens[i]..(place + 1) * lens[i]];
                 let activations = (1..lens.len()).flat_map(output).copied().collect();
@@ -266,16 +258,8 @@ fn scores_come_in_descending_order_and_say_where_faults_are() {
 #[test]
 fn places_in_the_graph_are_scores() {
     let case = Case::new();
-    let ruler = case.ruler();
-    let loader = ruler.loader(&data()).unwrap();
-    let suite = SuiteSource {
-        name: "suite".to_owned(),
-        range: 0..loader.len(),
-        data: &loader,
-    };
-    let output = case.path("state.npcov");
-    let state = npcov::cover(&ruler, &[suite], ruler.state(), &output, 2, &mut |_| {}).unwrap();
-    let records = &state.suites()[0].inputs;
+    let coverage = case.coverage(&data(), 1000);
+    let records = &coverage.state().suites()[0].inputs;
     for name in ["unknown", "incorrect"] {
         let selection = case.select(&format!("score:{name}"), None);
         assert_eq!(selection.chosen.len(), records.len());
@@ -325,7 +309,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
     let case = Case::new();
     for strategy in ["additional:snpc", "additional:tknp", "score:dsa", "random"] {
         let runs = [1, 2, 8].map(|threads| {
-            let selection = case.try_select(strategy, Some(40), threads, &mut |_| {});
+            let selection = case.try_select(strategy, Some(40), threads, &mut ());
             (
                 selection.unwrap(),
                 std::fs::read(case.path("out.npz")).unwrap(),
@@ -351,6 +335,7 @@ fn work_that_was_cut_off_goes_on() {
         if parts.join("inputs-000000.safetensors").exists() && !saved.exists() {
             copy(&parts, &saved);
         }
+        ControlFlow::Continue(())
     };
     let strategy = "additional:tknp";
     let whole = case.try_select(strategy, None, 1, &mut on).unwrap();
@@ -362,6 +347,7 @@ fn work_that_was_cut_off_goes_on() {
         if let Event::Resumed(inputs) = event {
             resumed.push(inputs);
         }
+        ControlFlow::Continue(())
     });
     assert_eq!(again.unwrap(), whole);
     assert_eq!(resumed, [512]);
@@ -371,6 +357,7 @@ fn work_that_was_cut_off_goes_on() {
     let mut resumed = false;
     let other = case.try_select("additional:tknc", None, 2, &mut |event| {
         resumed |= matches!(event, Event::Resumed(_));
+        ControlFlow::Continue(())
     });
     assert!(other.is_ok() && !resumed && !parts.exists());
 }
@@ -386,7 +373,7 @@ fn criteria_without_things_and_unknown_scores_are_refused() {
         ("score:snpc", "there are deepgini"),
         ("score:lsa:x=1", "no option `x`"),
     ] {
-        let error = case.try_select(strategy, None, 2, &mut |_| {}).unwrap_err();
+        let error = case.try_select(strategy, None, 2, &mut ()).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
     assert!(!case.path("out.npz").exists() && !case.path("out.npz.parts").exists());

@@ -4,9 +4,10 @@ use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
-use npcov::{
-    Error, ExplainSettings, Explainer, MaskedNetwork, MaskingSettings, MaskingStudy, Method,
-    Network, NetworkOptions, Neurons, PathExtractor, TuneSettings, Tuning, tune,
+use npcov::masking::{MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
+use npcov::run::{
+    Event, ExplainSettings, Explainer, MaskedNetwork, Method, Network, NetworkOptions,
+    PathExtractor, RunError, TracedRows,
 };
 use npcov_paths::choices::{Average, Population};
 use npcov_paths::{BitRows, Choices, Layout, Preset, bits};
@@ -31,12 +32,15 @@ fn fashion(model: &str) -> (Network, Loader) {
 fn run(
     network: &Network,
     data: &Loader,
-    settings: &TuneSettings,
+    settings: &TuneOptions,
     threads: usize,
-) -> Result<Tuning, Error> {
+) -> Result<Tuning, RunError> {
     let mut done = 0;
-    let tuning = tune(network, data, settings, threads, &mut |inputs| {
-        done += inputs
+    let tuning = tune(network, data, settings, threads, &mut |event| {
+        if let Event::Finished(inputs) = event {
+            done += inputs;
+        }
+        std::ops::ControlFlow::Continue(())
     })?;
     assert_eq!(done, settings.work(data));
     Ok(tuning)
@@ -146,7 +150,7 @@ fn masked_classes_are_those_of_plain_arithmetic() {
             set[0] = (number(place) & 31) as u64;
             set[1] = (number(place) >> 5) as u64;
         };
-        let classes = masked.predict(&data, &rows, &off, 2, &mut |_| {}).unwrap();
+        let classes = masked.predict(&data, &rows, &off, 2, &mut ()).unwrap();
         for (place, (&row, &class)) in rows.iter().zip(&classes).enumerate() {
             let first = |j: usize| number(place) >> j & 1 == 1;
             let second = |j: usize| number(place) >> (5 + j) & 1 == 1;
@@ -170,10 +174,10 @@ fn inconsistencies_follow_their_definition() {
         .collect();
     let (_, labelled) = small_data(90, Some(&labels));
     for (preset, data) in [(Preset::Paper, &unlabelled), (Preset::Tables, &labelled)] {
-        let settings = TuneSettings {
+        let settings = TuneOptions {
             choices: preset.choices(),
             sample: None,
-            ..TuneSettings::default()
+            ..TuneOptions::default()
         };
         let tuning = run(&network, data, &settings, 2).unwrap();
         let counts = |row: &usize| {
@@ -210,7 +214,7 @@ fn inconsistencies_follow_their_definition() {
         assert!(tuning.alphas.iter().any(|point| partly(point.path.inc_c)));
         assert!(tuning.alphas.iter().any(|point| partly(point.path.inc_nc)));
         // One cluster for each input's own path: the abstract paths are the paths themselves.
-        let single = TuneSettings {
+        let single = TuneOptions {
             alphas: vec![0.8],
             clusters: vec![90],
             betas: vec![0.9],
@@ -228,7 +232,7 @@ fn paths(network: &Network, data: &Loader, choices: &Choices, alpha: f64) -> Bit
     let extractor = PathExtractor::new(network, &Method::default(), choices, &alphas).unwrap();
     let mut paths = BitRows::new(extractor.layout().width());
     extractor
-        .run(data, 0..data.len(), 1, |batch| -> Result<(), Error> {
+        .run(data, 0..data.len(), 1, |batch| -> Result<(), RunError> {
             batch.paths.rows().for_each(|row| paths.push(row));
             Ok(())
         })
@@ -244,7 +248,7 @@ fn abstract_paths_are_masked_for_all_members() {
     let (x, data) = small_data(80, None);
     let own = |row: usize| small.class(&x[row * 4..(row + 1) * 4], &[&|_| false, &|_| false]);
     for average in [Average::Inputs, Average::Clusters] {
-        let settings = TuneSettings {
+        let settings = TuneOptions {
             choices: Choices {
                 average,
                 ..Choices::default()
@@ -253,7 +257,7 @@ fn abstract_paths_are_masked_for_all_members() {
             alphas: vec![0.7],
             clusters: vec![1],
             betas: vec![0.3, 0.6],
-            ..TuneSettings::default()
+            ..TuneOptions::default()
         };
         let tuning = run(&network, &data, &settings, 2).unwrap();
         let paths = paths(&network, &data, &settings.choices, 0.7);
@@ -298,17 +302,14 @@ fn empty_masks_change_nothing_and_full_ones_leave_one_class() {
         let rows: Vec<usize> = (0..1000).step_by(11).collect();
         let explainer = Explainer::new(&network, &ExplainSettings::default()).unwrap();
         let mut own = Vec::new();
-        explainer
-            .all(&data, 0..1000, 2, 0, |_, classes| -> Result<(), Error> {
-                own.extend(classes.iter().map(|&class| class as u32));
-                Ok(())
-            })
-            .unwrap();
+        let on_batch = |_: &TracedRows, classes: &[usize]| -> Result<(), RunError> {
+            own.extend(classes.iter().map(|&class| class as u32));
+            Ok(())
+        };
+        npcov::explain_all(&explainer, &data, 0..1000, 2, 0, on_batch).unwrap();
         let own: Vec<u32> = rows.iter().map(|&row| own[row]).collect();
         let classes = |off: &(dyn Fn(usize, &mut [u64]) + Sync), threads| {
-            masked
-                .predict(&data, &rows, off, threads, &mut |_| {})
-                .unwrap()
+            masked.predict(&data, &rows, off, threads, &mut ()).unwrap()
         };
         assert_eq!(classes(&|_, _| {}, 2), own, "{model}");
         let everything = |_: usize, off: &mut [u64]| {
@@ -333,13 +334,13 @@ fn empty_masks_change_nothing_and_full_ones_leave_one_class() {
 #[test]
 fn results_are_the_same_for_any_number_of_threads() {
     let (network, data) = fashion("lenet.onnx");
-    let settings = TuneSettings {
+    let settings = TuneOptions {
         sample: Some(150),
         alphas: vec![0.9, 0.7],
         clusters: vec![3, 1],
         betas: vec![0.6],
         seed: 4,
-        ..TuneSettings::default()
+        ..TuneOptions::default()
     };
     let alone = run(&network, &data, &settings, 1).unwrap();
     let alphas: Vec<f64> = alone.alphas.iter().map(|point| point.alpha).collect();
@@ -348,7 +349,7 @@ fn results_are_the_same_for_any_number_of_threads() {
     for threads in [2, 8] {
         assert_eq!(run(&network, &data, &settings, threads).unwrap(), alone);
     }
-    let other = TuneSettings {
+    let other = TuneOptions {
         seed: 5,
         ..settings
     };
@@ -362,11 +363,11 @@ fn results_are_the_same_for_any_number_of_threads() {
 fn paths_of_trained_networks_decide() {
     for model in ["lenet.onnx", "resnet8.onnx"] {
         let (network, data) = fashion(model);
-        let settings = TuneSettings {
+        let settings = TuneOptions {
             sample: Some(200),
             clusters: vec![1, 4],
             betas: vec![0.6, 0.8],
-            ..TuneSettings::default()
+            ..TuneOptions::default()
         };
         let tuning = run(&network, &data, &settings, 2).unwrap();
         assert_eq!(
@@ -399,7 +400,7 @@ fn a_mask_can_dictate_the_class() {
     let extractor = PathExtractor::new(&network, &Method::default(), &choices, &alphas).unwrap();
     let (mut own, mut paths) = (Vec::new(), BitRows::new(layout.width()));
     extractor
-        .run(&data, 0..200, 2, |batch| -> Result<(), Error> {
+        .run(&data, 0..200, 2, |batch| -> Result<(), RunError> {
             own.extend_from_slice(&batch.predictions);
             batch.paths.rows().for_each(|row| paths.push(row));
             Ok(())
@@ -413,7 +414,7 @@ fn a_mask_can_dictate_the_class() {
     let off = |i: usize, off: &mut [u64]| {
         off.copy_from_slice(&layout.complement(paths.row(stranger(i))));
     };
-    let classes = masked.predict(&data, &rows, &off, 2, &mut |_| {}).unwrap();
+    let classes = masked.predict(&data, &rows, &off, 2, &mut ()).unwrap();
     let follows = rows
         .iter()
         .filter(|&&i| classes[i] == own[stranger(i)])
@@ -425,35 +426,32 @@ fn a_mask_can_dictate_the_class() {
 fn the_path_of_another_class_says_that_class() {
     let (network, data) = fashion("resnet8.onnx");
     let folder = tempfile::tempdir().unwrap();
-    let settings = MaskingSettings {
+    let settings = MaskingOptions {
         method: Method::default(),
         choices: Choices::default(),
         sample: Some(100),
         alphas: vec![0.7],
-        bands: Some((0.7, npcov::decision::band)),
+        bands: Some((0.7, npcov::paths::band)),
         restarts: 1,
         seed: 0,
         keep: Some(folder.path().join("explained.safetensors")),
     };
-    let study = MaskingStudy::new(&network, &data, &settings, 2, &mut |_| {}).unwrap();
-    let found = study.stranger(0, study.counted(), &mut |_| {}).unwrap();
+    let study = MaskingStudy::new(&network, &data, &settings, 2, &mut ()).unwrap();
+    let found = study.stranger(0, study.counted(), &mut ()).unwrap();
     assert_eq!(found.inputs, 100);
     assert!(found.follows > 0.9, "{found:?}");
     // Whoever is taken for the other class is not taken for its own.
     assert!(found.path.inc_nc >= found.follows);
-    let path = study.inconsistency(0, Neurons::Path, study.counted(), &mut |_| {});
+    let path = study.inconsistency(0, Neurons::Path, study.counted(), &mut ());
     assert!(path.unwrap().inc_nc < 0.1);
 
     // Explained inputs that were kept give the same.
-    let again = MaskingStudy::new(&network, &data, &settings, 1, &mut |_| {}).unwrap();
+    let again = MaskingStudy::new(&network, &data, &settings, 1, &mut ()).unwrap();
     assert_eq!(again.predictions(), study.predictions());
     assert_eq!(again.paths(0), study.paths(0));
-    assert_eq!(
-        again.stranger(0, again.counted(), &mut |_| {}).unwrap(),
-        found
-    );
+    assert_eq!(again.stranger(0, again.counted(), &mut ()).unwrap(), found);
     for fifth in 0..MaskingStudy::FIFTHS {
-        let share = |study: &MaskingStudy<'_>| study.band(fifth, study.counted(), &mut |_| {});
+        let share = |study: &MaskingStudy<'_>| study.band(fifth, study.counted(), &mut ());
         assert_eq!(share(&again).unwrap(), share(&study).unwrap());
     }
 }
@@ -465,63 +463,66 @@ fn settings_that_cannot_be_are_refused() {
     let (_, none) = small_data(0, None);
     let (_, strange) = small_data(20, Some(&[3; 20]));
     let (_, wrong) = small_data(20, Some(&[0; 20]));
-    let error = |settings: TuneSettings, data: &Loader| {
-        tune(&network, data, &settings, 1, &mut |_| {}).unwrap_err()
+    let error = |settings: TuneOptions, data: &Loader| {
+        tune(&network, data, &settings, 1, &mut ()).unwrap_err()
     };
-    let base = TuneSettings::default;
+    let base = TuneOptions::default;
     for settings in [
-        TuneSettings {
+        TuneOptions {
             alphas: vec![0.5, 0.0],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             alphas: vec![f64::NAN],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             alphas: vec![],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             betas: vec![1.0],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             betas: vec![],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             clusters: vec![0],
             ..base()
         },
-        TuneSettings {
+        TuneOptions {
             clusters: vec![],
             ..base()
         },
     ] {
         let error = error(settings, &data);
-        assert!(matches!(error, Error::Parameter { .. }), "{error}");
+        assert!(matches!(error, RunError::Parameter { .. }), "{error}");
     }
-    let correct = TuneSettings {
+    let correct = TuneOptions {
         choices: Choices {
             population: Population::Correct,
             ..Choices::default()
         },
         ..base()
     };
-    assert!(matches!(error(correct.clone(), &data), Error::NoLabels(_)));
+    assert!(matches!(
+        error(correct.clone(), &data),
+        RunError::NoLabels(_)
+    ));
     assert!(matches!(
         error(correct.clone(), &strange),
-        Error::Label { label: 3, .. }
+        RunError::Label { label: 3, .. }
     ));
-    assert!(matches!(error(base(), &none), Error::NoInputs(_)));
-    let nothing = TuneSettings {
+    assert!(matches!(error(base(), &none), RunError::NoInputs(_)));
+    let nothing = TuneOptions {
         sample: Some(0),
         ..base()
     };
-    assert!(matches!(error(nothing, &data), Error::NoInputs(_)));
+    assert!(matches!(error(nothing, &data), RunError::NoInputs(_)));
     // With labels, the paper's population is all the same.
-    assert!(tune(&network, &wrong, &base(), 1, &mut |_| {}).is_ok());
-    let tuning = tune(&network, &wrong, &correct, 1, &mut |_| {}).unwrap();
+    assert!(tune(&network, &wrong, &base(), 1, &mut ()).is_ok());
+    let tuning = tune(&network, &wrong, &correct, 1, &mut ()).unwrap();
     assert!(tuning.counted < 20);
 }

@@ -1,6 +1,6 @@
 //! Attacks in words.
 
-use npcov::{AttackMethod, AttackReport, CarliniWagner, Norm, Pgd};
+use npcov::attack::{AttackMethod, AttackReport, CarliniWagner, Norm, Pgd};
 
 use crate::table::{Align, Table, grouped, number, percent};
 
@@ -112,12 +112,12 @@ fn steps(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov::{AttackSettings, Diversity, DiversityReport, MeanDistance};
+    use npcov::attack::{AttackOptions, Diversity, DiversityReport, MeanDistance};
 
     fn report(method: AttackMethod) -> AttackReport {
         AttackReport {
             data: "test.npz".to_owned(),
-            settings: AttackSettings::from(method),
+            settings: AttackOptions::from(method),
             inputs: 1000,
             labelled: true,
             correct_before: 800,

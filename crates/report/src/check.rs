@@ -3,7 +3,7 @@
 //! A line is read by whoever broke the build, so it says what was measured, what was asked for, and
 //! what that means, without the names of definitions alone.
 
-use npcov::{Bound, Change, Check, ClassName, Finding, Rule, ThinClass};
+use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, ThinClass};
 
 use crate::coverage::{label, number};
 use crate::table::grouped;
@@ -29,7 +29,7 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut told: Vec<(&str, f64, bool)> = Vec::new();
     for finding in check.findings.iter().filter(|finding| finding.passed) {
-        let Rule::FailOnDrop { allowed, share, .. } = finding.rule else {
+        let Condition::FailOnDrop { allowed, share, .. } = finding.rule else {
             lines.push(line(finding, changed));
             continue;
         };
@@ -39,7 +39,7 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
         }
         told.push((suite, allowed, share));
         let alike = |other: &&Finding| match &other.rule {
-            Rule::FailOnDrop {
+            Condition::FailOnDrop {
                 allowed: a,
                 share: s,
                 ..
@@ -64,7 +64,7 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
 pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
     let suite = &finding.suite;
     match &finding.rule {
-        Rule::FailUnder {
+        Condition::FailUnder {
             criterion,
             share,
             value,
@@ -84,7 +84,7 @@ pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
                 ),
             }
         }
-        Rule::FailOnDrop {
+        Condition::FailOnDrop {
             criterion,
             share,
             change: Change { old, new, change },
@@ -111,14 +111,14 @@ pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
                 ),
             }
         }
-        Rule::FailOnThin if finding.passed => {
+        Condition::FailOnThin if finding.passed => {
             format!("suite `{suite}`: every class has inputs")
         }
-        Rule::FailOnThin => format!(
+        Condition::FailOnThin => format!(
             "suite `{suite}`: {}: how the model decides for them is hardly tried out",
             few_inputs(&finding.thin)
         ),
-        Rule::MissingSuite => {
+        Condition::MissingSuite => {
             format!("suite `{suite}`: it was measured earlier, and is not in this state")
         }
     }
@@ -283,7 +283,7 @@ mod tests {
             suite: "test".to_owned(),
             inputs: 60,
             passed,
-            rule: Rule::FailUnder {
+            rule: Condition::FailUnder {
                 criterion: "snpc".to_owned(),
                 share: true,
                 value,
@@ -299,7 +299,7 @@ mod tests {
 
     fn fell(criterion: &str, old: f64, new: f64, allowed: f64, passed: bool) -> Finding {
         Finding {
-            rule: Rule::FailOnDrop {
+            rule: Condition::FailOnDrop {
                 criterion: criterion.to_owned(),
                 share: true,
                 change: Change::between(old, new),
@@ -343,7 +343,7 @@ mod tests {
                 fell("snpc", 0.3, 0.295, 0.01, true),
                 fell("tknc", 0.3, 0.2, 0.0, true),
                 Finding {
-                    rule: Rule::MissingSuite,
+                    rule: Condition::MissingSuite,
                     suite: "field".to_owned(),
                     ..fell("snpc", 0.0, 0.0, 0.0, false)
                 },
@@ -367,7 +367,7 @@ mod tests {
                 under(0.06, 0.05, Bound::Random(0.5), true),
                 fell("kmnc", 0.5, 0.25, 0.01, false),
                 Finding {
-                    rule: Rule::FailOnThin,
+                    rule: Condition::FailOnThin,
                     ..under(0.0, 0.0, Bound::Value(0.0), false)
                 },
             ],
@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn thin_classes_are_named() {
         let mut finding = under(0.0, 0.0, Bound::Value(0.0), false);
-        finding.rule = Rule::FailOnThin;
+        finding.rule = Condition::FailOnThin;
         finding.thin = vec![
             thin(example::dress(), 0),
             thin(number(4), 1),

@@ -1,11 +1,11 @@
 //! Coverage in words.
 
-use npcov::{CoverageReport, SuiteReport, Values};
+use npcov::coverage::{Report, SuiteReport, Values};
 
 use crate::table::{Align, Table, grouped};
 
 /// What suites cover, for people to read: the criteria, and the classes by those that look at them.
-pub fn coverage(report: &CoverageReport) -> String {
+pub fn coverage(report: &Report) -> String {
     let mut text = format!("coverage\n{}", criteria(report).lines());
     for suite in &report.suites {
         text += &format!("\nclasses of {}\n{}", suite.name, classes(suite));
@@ -14,7 +14,7 @@ pub fn coverage(report: &CoverageReport) -> String {
 }
 
 /// A line for each criterion, a column for each suite.
-pub(crate) fn criteria(report: &CoverageReport) -> Table {
+pub(crate) fn criteria(report: &Report) -> Table {
     let columns = report.suites.len() + usize::from(report.together.is_some());
     let mut align = vec![Align::Left];
     align.extend(vec![Align::Right; columns]);
@@ -97,7 +97,7 @@ pub(crate) fn label(name: &str) -> String {
 }
 
 /// A criterion's value: a share, a count, or another number.
-pub(crate) fn value(report: &CoverageReport, name: &str, values: &Values) -> String {
+pub(crate) fn value(report: &Report, name: &str, values: &Values) -> String {
     match (values.get(name), report.buckets.get(name)) {
         (None, _) => String::new(),
         (Some(value), Some(_)) => percent(value),

@@ -1,6 +1,6 @@
 //! A decision graph in words.
 
-use npcov::{ClassInspection, GraphInspection};
+use npcov::coverage::{ClassInspection, GraphInspection};
 
 use crate::table::{Align, Table, grouped, share};
 

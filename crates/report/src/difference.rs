@@ -1,6 +1,6 @@
 //! What changed since an earlier state, in words.
 
-use npcov::{CoverageReport, Difference, SuiteDifference};
+use npcov::coverage::{Difference, Report, SuiteDifference};
 
 use crate::coverage::{label, number, percent};
 use crate::report::change;
@@ -10,7 +10,7 @@ use crate::table::{Align, Table, grouped};
 const MOST_CLASSES: usize = 10;
 
 /// What changed since an earlier state, suite by suite.
-pub(crate) fn differences(report: &CoverageReport, difference: &Difference) -> String {
+pub(crate) fn differences(report: &Report, difference: &Difference) -> String {
     let mut text = "since the earlier state".to_owned();
     if difference.model_changed {
         text += " (model changed)";
@@ -25,7 +25,7 @@ pub(crate) fn differences(report: &CoverageReport, difference: &Difference) -> S
     text
 }
 
-fn suite_difference(report: &CoverageReport, suite: &SuiteDifference) -> String {
+fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
     let mut align = vec![Align::Left];
     align.extend([Align::Right; 5]);
     let mut table = Table::new(align);
@@ -88,7 +88,7 @@ fn title(suite: &SuiteDifference) -> String {
 pub(crate) fn fewer(suite: &SuiteDifference) -> String {
     let mut classes: Vec<_> = suite.classes.iter().collect();
     classes.sort_by_key(|class| class.inputs.new > 0);
-    let class = |class: &&npcov::ClassDifference| {
+    let class = |class: &&npcov::coverage::ClassDifference| {
         let name = class
             .name
             .as_ref()

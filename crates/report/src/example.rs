@@ -1,9 +1,8 @@
 //! Made-up results for the tests of several formats.
 
-use npcov::{
+use npcov::coverage::{
     Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution, Counts,
-    CoverageReport, Difference, LayerCoverage, SuiteDifference, SuiteReport, Things, Values,
-    Yardsticks,
+    Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Values, Yardsticks,
 };
 
 pub(crate) fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
@@ -13,7 +12,7 @@ pub(crate) fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
 
 /// One suite with everything a report can say, whose name needs escaping, and one with little: it is
 /// larger than the training data and has no labels.
-pub(crate) fn two_suites() -> CoverageReport {
+pub(crate) fn two_suites() -> Report {
     let yardsticks = |random: Option<f64>| Yardsticks {
         training: 0.8,
         random,
@@ -80,7 +79,7 @@ pub(crate) fn two_suites() -> CoverageReport {
         unknown: None,
         incorrect: 0,
     };
-    CoverageReport {
+    Report {
         suites: vec![unit, field],
         together: Some(values(&[("snpc", 0.55), ("tknp", 12.0)])),
         buckets: values(&[("snpc", 100)]),

@@ -1,9 +1,8 @@
 //! Explanations in words.
 
-use npcov::{
-    ClassLogit, Explanation, Explanations, LayerSummary, MethodInfo, NeuronRelevance,
-    PathExplanation, Placement,
-};
+use npcov::coverage::{PathExplanation, Placement};
+use npcov::run::MethodInfo;
+use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance};
 
 use crate::table::{Align, Table, grouped, number, percent, share};
 
@@ -147,7 +146,7 @@ fn place(found: &Placement) -> String {
         table.lines()
     );
     if !found.exemplars.is_empty() {
-        let exemplar = |e: &npcov::Exemplar| match e.label {
+        let exemplar = |e: &npcov::coverage::Exemplar| match e.label {
             Some(label) => format!("{} (label {label})", e.input),
             None => e.input.to_string(),
         };

@@ -1,23 +1,22 @@
 //! Coverage as JUnit XML: a test suite for each suite, a test case for each criterion.
 
-use npcov::{Check, CoverageReport, Difference, Finding, Rule, SuiteReport};
+use npcov::coverage::{Check, Condition, Difference, Finding, Report, SuiteReport};
 
 use crate::check::line;
 
 /// What suites cover, for programs that collect test results. Values are properties of test cases;
 /// rules that do not hold are failures.
-pub fn junit(
-    report: &CoverageReport,
-    difference: Option<&Difference>,
-    check: Option<&Check>,
-) -> String {
+pub fn junit(report: &Report, difference: Option<&Difference>, check: Option<&Check>) -> String {
     let findings = check.map_or(&[][..], |check| &check.findings);
     let changed = check.is_some_and(|check| check.model_changed == Some(true));
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for suite in &report.suites {
         suites.push((suite.name.clone(), cases(suite, difference, findings)));
     }
-    for finding in findings.iter().filter(|f| f.rule == Rule::MissingSuite) {
+    for finding in findings
+        .iter()
+        .filter(|f| f.rule == Condition::MissingSuite)
+    {
         let case = Case::new("measured", &[finding]);
         suites.push((finding.suite.clone(), vec![case]));
     }
@@ -79,10 +78,10 @@ impl<'a> Case<'a> {
         }
         for finding in self.findings.iter().filter(|finding| !finding.passed) {
             let kind = match finding.rule {
-                Rule::FailUnder { .. } => "fail-under",
-                Rule::FailOnDrop { .. } => "fail-on-drop",
-                Rule::FailOnThin => "fail-on-thin",
-                Rule::MissingSuite => "missing-suite",
+                Condition::FailUnder { .. } => "fail-under",
+                Condition::FailOnDrop { .. } => "fail-on-drop",
+                Condition::FailOnThin => "fail-on-thin",
+                Condition::MissingSuite => "missing-suite",
             };
             let message = escape(&line(finding, model_changed));
             xml += &format!("      <failure type=\"{kind}\" message=\"{message}\"/>\n");
@@ -98,7 +97,7 @@ fn cases<'a>(
 ) -> Vec<Case<'a>> {
     let about = |name: &str| -> Vec<&'a Finding> {
         let named = |finding: &&Finding| match &finding.rule {
-            Rule::FailUnder { criterion, .. } | Rule::FailOnDrop { criterion, .. } => {
+            Condition::FailUnder { criterion, .. } | Condition::FailOnDrop { criterion, .. } => {
                 finding.suite == suite.name && criterion == name
             }
             _ => false,
@@ -128,7 +127,8 @@ fn cases<'a>(
             .extend(earlier.map(|change| ("earlier", change.old)));
         cases.push(case);
     }
-    let thin = |finding: &&Finding| finding.suite == suite.name && finding.rule == Rule::FailOnThin;
+    let thin =
+        |finding: &&Finding| finding.suite == suite.name && finding.rule == Condition::FailOnThin;
     let thin: Vec<&Finding> = findings.iter().filter(thin).collect();
     if !thin.is_empty() {
         cases.push(Case::new("classes", &thin));
@@ -158,7 +158,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::example;
-    use npcov::{Bound, ThinClass};
+    use npcov::coverage::{Bound, ThinClass};
 
     #[test]
     fn attributes_are_escaped() {
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn rules_that_do_not_hold_are_failures() {
-        let finding = |suite: &str, rule: Rule| Finding {
+        let finding = |suite: &str, rule: Condition| Finding {
             suite: suite.to_owned(),
             inputs: 10,
             passed: false,
@@ -196,7 +196,7 @@ mod tests {
                 expected: None,
             }],
         };
-        let under = Rule::FailUnder {
+        let under = Condition::FailUnder {
             criterion: "snpc".to_owned(),
             share: true,
             value: 0.5,
@@ -208,8 +208,8 @@ mod tests {
             model_changed: None,
             findings: vec![
                 finding("unit|test", under),
-                finding("unit|test", Rule::FailOnThin),
-                finding("gone", Rule::MissingSuite),
+                finding("unit|test", Condition::FailOnThin),
+                finding("gone", Condition::MissingSuite),
             ],
         };
         let xml = junit(&example::two_suites(), None, Some(&check));

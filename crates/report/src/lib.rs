@@ -5,7 +5,7 @@
 //! into the same type.
 //!
 //! ```
-//! use npcov::{ClassResult, Predictions};
+//! use npcov::run::{ClassResult, Predictions};
 //! use npcov_report::{Document, json, predictions};
 //!
 //! let class = |class, predicted| ClassResult { class, predicted, ..ClassResult::default() };
@@ -34,11 +34,14 @@ mod difference;
 #[cfg(test)]
 mod example;
 mod explanation;
+mod heatmap;
+mod image_grid;
 mod inspection;
 mod json;
 mod junit;
 mod lab;
 mod markdown;
+mod picture;
 mod plot;
 mod predictions;
 mod report;
@@ -53,11 +56,16 @@ pub use coverage::coverage;
 pub use decision_graph::decision_graph;
 pub use difference::notes;
 pub use explanation::{explanation, explanations};
+pub use heatmap::Heatmap;
+pub use image_grid::ImageGrid;
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, Header, json};
 pub use junit::junit;
-pub use lab::{rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot};
+pub use lab::{
+    cluster_grid, rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot,
+};
 pub use markdown::markdown;
+pub use picture::PictureError;
 pub use predictions::predictions;
 pub use report::report;
 pub use selection::{minimization, selection};

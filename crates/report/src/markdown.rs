@@ -1,6 +1,6 @@
 //! Coverage as Markdown, for pull requests.
 
-use npcov::{CoverageReport, Difference, SuiteReport, Values};
+use npcov::coverage::{Difference, Report, SuiteReport, Values};
 
 use crate::coverage::label;
 use crate::difference::{fewer, notes};
@@ -13,7 +13,7 @@ const MOST_CLASSES: usize = 10;
 
 /// What suites cover, for a pull request: the shares, what changed and what is thin; the rest folds
 /// out.
-pub fn markdown(report: &CoverageReport, difference: Option<&Difference>) -> String {
+pub fn markdown(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = "### Neuron path coverage\n\n".to_owned();
     if difference.is_some_and(|difference| difference.model_changed) {
         text += "**Model changed.**\n\n";
@@ -45,7 +45,7 @@ pub fn markdown(report: &CoverageReport, difference: Option<&Difference>) -> Str
 }
 
 /// What stands in the first table: what is a share.
-fn is_shown(report: &CoverageReport, row: &Row<'_>) -> bool {
+fn is_shown(report: &Report, row: &Row<'_>) -> bool {
     match row {
         Row::Head | Row::Inputs | Row::Accuracy => true,
         Row::Criterion(name) => report.buckets.get(name).is_some(),
@@ -55,9 +55,9 @@ fn is_shown(report: &CoverageReport, row: &Row<'_>) -> bool {
 
 /// The criteria as a table; the value of each suite carries its change.
 fn table(
-    report: &CoverageReport,
+    report: &Report,
     difference: Option<&Difference>,
-    keep: impl Fn(&CoverageReport, &Row<'_>) -> bool,
+    keep: impl Fn(&Report, &Row<'_>) -> bool,
 ) -> String {
     let columns: Vec<Column<'_>> = columns(report)
         .into_iter()
@@ -84,7 +84,7 @@ fn table(
 
 /// How a value of a suite changed, with an arrow.
 fn moved(
-    report: &CoverageReport,
+    report: &Report,
     difference: &Difference,
     suite: &SuiteReport,
     row: &Row<'_>,
@@ -112,7 +112,7 @@ fn thin(suite: &SuiteReport) -> Option<String> {
     if thin.is_empty() {
         return None;
     }
-    let class = |class: &&npcov::ClassCoverage| {
+    let class = |class: &&npcov::coverage::ClassCoverage| {
         let name = class
             .name
             .as_ref()
@@ -128,13 +128,12 @@ fn thin(suite: &SuiteReport) -> Option<String> {
 }
 
 /// What folds out: other criteria, and what is behind the numbers.
-fn details(report: &CoverageReport, difference: Option<&Difference>) -> String {
+fn details(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = "\n<details>\n<summary>Details</summary>\n\n".to_owned();
     if report.suites.iter().any(|s| !s.yardsticks.0.is_empty()) {
         text += &format!("{}\n\n", HOW_TO_READ.replace('\n', " "));
     }
-    let rest =
-        |report: &CoverageReport, row: &Row<'_>| matches!(row, Row::Head) || !is_shown(report, row);
+    let rest = |report: &Report, row: &Row<'_>| matches!(row, Row::Head) || !is_shown(report, row);
     if rows(report).iter().filter(|row| rest(report, row)).count() > 1 {
         text += &format!("{}\n", table(report, difference, rest));
     }
@@ -152,8 +151,8 @@ fn details(report: &CoverageReport, difference: Option<&Difference>) -> String {
     text + "</details>\n"
 }
 
-fn lost_and_new(things: &Values<npcov::Things>) -> String {
-    let line = |(name, things): &(String, npcov::Things)| {
+fn lost_and_new(things: &Values<npcov::coverage::Things>) -> String {
+    let line = |(name, things): &(String, npcov::coverage::Things)| {
         let (lost, new) = (grouped(things.lost), grouped(things.new));
         format!("  {}: {lost} lost, {new} new\n", label(name))
     };

@@ -1,6 +1,6 @@
 //! Predictions in words.
 
-use npcov::{ClassResult, Predictions};
+use npcov::run::{ClassResult, Predictions};
 
 use crate::table::{Align, Table, grouped, percent};
 

@@ -1,6 +1,6 @@
 //! The long report: coverage beside yardsticks, and what is behind the numbers.
 
-use npcov::{CoverageReport, Difference, SuiteReport, Values, Yardsticks};
+use npcov::coverage::{Difference, Report, SuiteReport, Values, Yardsticks};
 
 use crate::coverage::{label, number, percent, value};
 use crate::difference::differences;
@@ -17,7 +17,7 @@ would; what is not reachable may be out of reach for any input.";
 
 /// What suites cover beside what other inputs do, by class, cluster and layer, and what changed
 /// since an earlier state, for people to read.
-pub fn report(report: &CoverageReport, difference: Option<&Difference>) -> String {
+pub fn report(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = format!("coverage\n{}", criteria(report).lines());
     if report.suites.iter().any(|s| !s.yardsticks.0.is_empty()) {
         text += &format!("{HOW_TO_READ}\n");
@@ -49,7 +49,7 @@ fn section(title: &str, suite: &SuiteReport, lines: Option<String>) -> String {
 
 /// A line for each criterion: for each suite its value and that of a random sample, then what does
 /// not depend on the suite.
-fn criteria(report: &CoverageReport) -> Table {
+fn criteria(report: &Report) -> Table {
     let columns = columns(report);
     let mut align = vec![Align::Left];
     align.extend(vec![Align::Right; columns.len()]);
@@ -75,7 +75,7 @@ pub(crate) enum Column<'a> {
 }
 
 /// The columns of the table of criteria. Those that would be empty are left out.
-pub(crate) fn columns(report: &CoverageReport) -> Vec<Column<'_>> {
+pub(crate) fn columns(report: &Report) -> Vec<Column<'_>> {
     let mut columns = Vec::new();
     for suite in &report.suites {
         columns.push(Column::Suite(suite));
@@ -101,7 +101,7 @@ pub(crate) enum Row<'a> {
 }
 
 /// The rows of the table of criteria.
-pub(crate) fn rows(report: &CoverageReport) -> Vec<Row<'_>> {
+pub(crate) fn rows(report: &Report) -> Vec<Row<'_>> {
     let mut rows = vec![Row::Head, Row::Inputs];
     if report.suites.iter().any(|suite| suite.accuracy.is_some()) {
         rows.push(Row::Accuracy);
@@ -128,7 +128,7 @@ impl Row<'_> {
     }
 
     /// What it says in a column; empty where it says nothing.
-    pub(crate) fn cell(&self, report: &CoverageReport, column: &Column<'_>) -> String {
+    pub(crate) fn cell(&self, report: &Report, column: &Column<'_>) -> String {
         let yardsticks = |name: &str| report.suites.iter().find_map(|s| s.yardsticks.get(name));
         let shown = |name: &str, number: f64| {
             let one = Values(vec![(name.to_owned(), number)]);
@@ -236,7 +236,7 @@ pub(crate) fn clusters(suite: &SuiteReport) -> Option<String> {
 }
 
 /// The layers, by criteria that look at them one by one.
-pub(crate) fn layers(report: &CoverageReport, suite: &SuiteReport) -> Option<String> {
+pub(crate) fn layers(report: &Report, suite: &SuiteReport) -> Option<String> {
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in suite.layers.iter().flat_map(|layer| &layer.criteria.0) {
         if !names.contains(&name) {
@@ -318,7 +318,7 @@ pub(crate) fn change(change: f64, share: bool) -> String {
 mod tests {
     use super::*;
     use crate::{Document, example, json};
-    use npcov::{Change, ComparedReport};
+    use npcov::coverage::{Change, ComparedReport};
 
     #[test]
     fn values_stand_beside_yardsticks() {

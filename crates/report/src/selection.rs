@@ -1,6 +1,6 @@
 //! Selected inputs and smaller suites in words.
 
-use npcov::{Apfd, Chosen, Minimization, Selection, SelectionCoverage};
+use npcov::select::{Apfd, Chosen, Minimization, Selection, SelectionCoverage};
 
 use crate::coverage::label;
 use crate::table::{Align, Table, grouped, number, percent};
@@ -190,7 +190,7 @@ mod tests {
             data: "suite.npz".to_owned(),
             inputs: 0,
             file: "out.npz".to_owned(),
-            criteria: vec![npcov::MinimizedCriterion {
+            criteria: vec![npcov::select::MinimizedCriterion {
                 criterion: "tknp".to_owned(),
                 before: 1200,
                 after: 1200,

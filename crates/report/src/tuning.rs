@@ -1,6 +1,6 @@
 //! Masking studies in words.
 
-use npcov::{
+use npcov::masking::{
     AlphaPoint, Basis, Control, GridPoint, Inconsistency, PathParameters, Recommendation, Tuning,
 };
 
@@ -148,7 +148,7 @@ fn count(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov::MethodInfo;
+    use npcov::run::MethodInfo;
 
     fn inc(c: f64, nc: f64) -> Inconsistency {
         Inconsistency {

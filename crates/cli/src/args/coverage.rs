@@ -1,16 +1,17 @@
 //! The arguments of commands about paths and coverage.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
-use npcov::decision::Preset;
-use npcov::decision::choices::{
+use npcov::paths::Preset;
+use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Buckets, Disjoint, Edges, EmptyLayer, Members,
     Merge, Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
 };
 use serde::Deserialize;
 
-use super::{DataArgs, Format, MethodArgs, ModelArgs, PreprocessingArgs};
+use super::{DataArgs, Format, MeasuringArgs, MethodArgs, ModelArgs};
 use crate::value::{ClusterCount, Criteria, Fraction, Threads, Upper};
 
 /// Learn a decision graph from training data
@@ -141,18 +142,6 @@ pub(crate) struct CoverArgs {
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<Fraction>,
 
-    /// The model's file, if it is no longer where it was
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Option<PathBuf>,
-
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
-
     /// The criteria to measure; by default all that the graph was built for
     ///
     /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
@@ -161,10 +150,17 @@ pub(crate) struct CoverArgs {
     pub(crate) criteria: Option<Criteria>,
 
     #[command(flatten)]
-    pub(crate) choices: MeasureChoices,
+    pub(crate) measuring: MeasuringArgs,
+}
 
-    #[command(flatten)]
-    pub(crate) preprocessing: PreprocessingArgs,
+impl CoverArgs {
+    /// The part of a suite of so many inputs that is measured.
+    pub(crate) fn range(&self, inputs: usize) -> Range<usize> {
+        match (self.shard, self.limit) {
+            (Some(part), _) => part.of(inputs),
+            (None, limit) => 0..limit.map_or(inputs, |n| n.min(inputs)),
+        }
+    }
 }
 
 /// Unite coverage states of one decision graph

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use npcov::{Allowance, Floor};
+use npcov::coverage::{Allowance, Floor};
 
 /// Show what a coverage state says, beside yardsticks
 ///
@@ -59,7 +59,7 @@ pub(crate) enum ReportFormat {
 /// not, and 2 when a rule cannot be applied or a state cannot be read. `docs/ci.md` shows how to use
 /// it in CI.
 ///
-/// Rules can stand in `npcov.toml`, in a table `[check]` with keys named as the flags.
+/// Gate can stand in `npcov.toml`, in a table `[check]` with keys named as the flags.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use npcov::Strategy;
+use npcov::select::Strategy;
 
 use super::{Format, MeasureChoices, PreprocessingArgs};
 use crate::value::{Criteria, Threads};

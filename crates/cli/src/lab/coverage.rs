@@ -1,53 +1,56 @@
 //! `npcov lab rq3`, `rq4` and `rq5`: experiments with coverage, on a decision graph and test data.
 
 use anyhow::anyhow;
-use npcov::data::{Loader, Preprocessing};
-use npcov::{Network, Ruler};
+use npcov::coverage::{CoverOptions, LearntGraph, Measurement};
+use npcov::data::Loader;
+use npcov::run::Network;
 use npcov_lab::{Rq3Settings, Rq4Settings, Rq5Settings};
 
 use super::{Results, plain};
 use crate::args::{GraphArgs, Rq3Args, Rq4Args, Rq5Args};
 use crate::config::Config;
+use crate::graph;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// What measures, and what is measured.
 struct Subject {
-    ruler: Ruler,
+    graph: LearntGraph,
+    options: CoverOptions,
     data: Loader,
 }
 
 impl Subject {
     fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Subject> {
-        let mut ruler = Ruler::open(&args.graph, args.model.as_deref())?;
-        // What is said here must be what the graph was learnt with.
-        let given = config.preprocessing(&args.data.preprocessing);
-        if given != Preprocessing::default() {
-            ruler.require_preprocessing(&given)?;
-        }
-        let mut choices = ruler.choices().clone();
-        args.choices.apply(&mut choices);
-        ruler.measure_with(choices)?;
-        if let Some(criteria) = &args.criteria {
-            let usual = ruler.graph().record().specs();
-            ruler.measure(&criteria.specs(&usual))?;
-        }
-        let data = ruler.loader(&config.data(&args.data)?)?;
-        Ok(Subject { ruler, data })
+        let preprocessing = &args.data.preprocessing;
+        let graph = graph::open(&args.graph, args.model.as_deref(), preprocessing, config)?;
+        let options = graph::cover_options(&graph, &args.choices, args.criteria.as_ref());
+        let data = graph.loader(&config.data(&args.data)?);
+        Ok(Subject {
+            data: data.map_err(npcov::Error::from)?,
+            graph,
+            options,
+        })
     }
 
-    /// What tells the graph and how it measures apart from others.
-    fn identity(&self) -> String {
-        let state = self.ruler.state();
-        let record = state.record();
-        let criteria: Vec<String> = record.specs().iter().map(ToString::to_string).collect();
-        format!("{} {criteria:?} {:?}", record.graph, record.choices)
+    fn measurement(&self) -> anyhow::Result<Measurement<'_>> {
+        let measurement = self.graph.measurement(&self.options);
+        Ok(measurement.map_err(npcov::Error::from)?)
     }
+}
+
+/// What tells a graph and how it measures apart from others.
+fn identity(measurement: &Measurement<'_>) -> String {
+    let state = measurement.state();
+    let record = state.record();
+    let criteria: Vec<String> = record.specs().iter().map(ToString::to_string).collect();
+    format!("{} {criteria:?} {:?}", record.graph, record.choices)
 }
 
 pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
     let subject = Subject::open(&args.graph, config)?;
+    let measurement = subject.measurement()?;
     let usual = Rq3Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let settings = Rq3Settings {
@@ -61,16 +64,16 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq3")?;
-    let work = results.work(subject.identity(), &[&subject.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&subject.data], &settings)?;
     let threads = config.threads(lab.threads);
-    let mut progress = Progress::counting("repetitions", settings.work());
+    let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
     let found = npcov_lab::rq3(
-        &subject.ruler,
+        &measurement,
         &subject.data,
         &settings,
         &work,
         threads,
-        &mut |done| progress.advance(done),
+        &mut progress,
     );
     drop(progress);
     let found = found.map_err(plain)?;
@@ -81,6 +84,7 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
 pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
     let subject = Subject::open(&args.graph, config)?;
+    let measurement = subject.measurement()?;
     let usual = Rq4Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let lambdas = (args.lambdas.clone())
@@ -102,22 +106,22 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
         cw_rate: args.cw_rate.unwrap_or(usual.cw_rate),
         cw_lambdas: args.cw_lambdas.clone().unwrap_or(lambdas.clone()),
         lambdas,
-        layers: layers(args, subject.ruler.network())?,
+        layers: layers(args, subject.graph.network())?,
         range: (args.range.0, args.range.1),
         seed: lab.seed,
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq4")?;
-    let work = results.work(subject.identity(), &[&subject.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&subject.data], &settings)?;
     let threads = config.threads(lab.threads);
-    let mut progress = Progress::counting("suites", settings.work());
+    let mut progress = ProgressBar::counting("suites", settings.work(), printer);
     let found = npcov_lab::rq4(
-        &subject.ruler,
+        &measurement,
         &subject.data,
         &settings,
         &work,
         threads,
-        &mut |done| progress.advance(done),
+        &mut progress,
     );
     drop(progress);
     let found = found.map_err(plain)?;
@@ -144,24 +148,28 @@ fn layers(args: &Rq4Args, network: &Network) -> anyhow::Result<Vec<usize>> {
 
 pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let mut subject = Subject::open(&args.graph, config)?;
+    let subject = Subject::open(&args.graph, config)?;
     let quick = |size: usize| lab.quick.then_some(size);
     let settings = Rq5Settings {
         inputs: args.inputs.or(quick(200)).unwrap_or(1000),
         rounds: args.rounds.or(quick(2)).unwrap_or(5),
-        criteria: subject.ruler.state().record().specs(),
+        criteria: subject.measurement()?.state().record().specs(),
+        choices: subject.options.choices.clone(),
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5")?;
     let threads = config.threads(lab.threads);
-    let mut progress =
-        Progress::counting("measurements", settings.rounds * settings.criteria.len());
+    let mut progress = ProgressBar::counting(
+        "measurements",
+        settings.rounds * settings.criteria.len(),
+        printer,
+    );
     let found = npcov_lab::rq5(
-        &mut subject.ruler,
+        &subject.graph,
         &subject.data,
         &settings,
         threads,
-        &mut |done| progress.advance(done),
+        &mut progress,
     );
     drop(progress);
     let found = found.map_err(plain)?;

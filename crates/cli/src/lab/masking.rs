@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use npcov::data::{Dataset, Digest, Loader, Preprocessing};
-use npcov::decision::Choices;
-use npcov::graph::Model;
-use npcov::{Method, Network, NetworkOptions};
+use npcov::paths::Choices;
+use npcov::run::{Method, Network, NetworkOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings};
 
 use super::{Results, plain};
 use crate::args::{Rq1Args, Rq2Args, StudyArgs};
 use crate::config::Config;
 use crate::printer::Printer;
-use crate::progress::Progress;
+use crate::progress::ProgressBar;
 
 /// What is masked.
 struct Subject {
@@ -33,18 +32,16 @@ impl Subject {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };
-        let read = Model::read(&model).map_err(npcov::Error::from)?;
-        let digest = read.digest().map_err(npcov::Error::from)?;
-        let network = Network::new(read, &options)?;
+        let network = npcov::open_network(&model, &options)?;
         let preprocessing = config.preprocessing(&args.data.preprocessing);
         let data = loader(&data, &network, &preprocessing)?;
         for warning in data.warnings() {
             printer.warning(warning);
         }
         Ok(Subject {
-            network,
             // Other layers or units make another experiment of the same file.
-            digest: format!("{} {options:?}", Digest::from(digest)),
+            digest: format!("{} {options:?}", Digest::from(*network.digest())),
+            network,
             data,
             preprocessing,
             method: config.method(&args.method)?,
@@ -88,7 +85,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     let told = (&settings, &subject.preprocessing);
     let work = results.work(subject.digest, &[&subject.data, &test], &told)?;
     let threads = config.threads(lab.threads);
-    let mut progress = Progress::new(settings.work(&subject.data));
+    let mut progress = ProgressBar::new(settings.work(&subject.data), printer);
     let found = npcov_lab::rq1(
         &subject.network,
         &subject.data,
@@ -96,7 +93,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
         &settings,
         &work,
         threads,
-        &mut |inputs| progress.advance(inputs),
+        &mut progress,
     );
     drop(progress);
     let found = found.map_err(plain)?;
@@ -137,19 +134,19 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     let told = (&settings, &subject.preprocessing);
     let work = results.work(subject.digest, &[&subject.data], &told)?;
     let threads = config.threads(lab.threads);
-    let mut progress = Progress::new(settings.work(&subject.data));
+    let mut progress = ProgressBar::new(settings.work(&subject.data), printer);
     let found = npcov_lab::rq2(
         &subject.network,
         &subject.data,
         &settings,
         &work,
         threads,
-        &mut |inputs| progress.advance(inputs),
+        &mut progress,
     );
     drop(progress);
     let found = found.map_err(plain)?;
-    if let Some(sheet) = found.sheet(&subject.data).map_err(plain)? {
-        sheet.write(results.file("-clusters.png"))?;
+    if let Some(grid) = npcov_report::cluster_grid(&found, &subject.data)? {
+        grid.write(results.file("-clusters.png"))?;
     }
     let (text, plot) = (npcov_report::rq2(&found), npcov_report::rq2_plot(&found));
     results.finish(&found, &text, &plot, printer)

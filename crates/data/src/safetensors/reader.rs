@@ -1,7 +1,7 @@
 //! Reading tensors row by row, by position.
 
 use std::collections::TryReserveError;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use super::header::{Header, LONGEST_HEADER, PREFIX, Placed, TensorSpec};
 use crate::error::{DataError, ReadError};
 use crate::source::Source;
 use crate::value::Value;
+use crate::whole_file::copy_whole;
 
 /// Bytes that are read at a time: a whole number of elements of every size, and little enough for the stack.
 const STEP: usize = 1 << 14;
@@ -137,6 +138,24 @@ impl SafetensorsReader {
             ));
         }
         self.fill(tensor, row * row_len + start, out)
+    }
+
+    /// Writes a file with the same tensors and other metadata, whole or not at all. The tensors lie as a
+    /// [`SafetensorsWriter`](super::SafetensorsWriter) places them, or it is an error.
+    pub fn save(&self, path: impl AsRef<Path>, metadata: &str) -> Result<(), DataError> {
+        let path = path.as_ref();
+        let wrong = |reason: String| DataError::Arrays {
+            file: path.display().to_string(),
+            reason,
+        };
+        let specs: Vec<TensorSpec> = self.tensors().cloned().collect();
+        let header = Header::place(metadata, &specs).map_err(wrong)?;
+        let moved = |tensor: &Placed| self.find(&tensor.spec.name) != Some(tensor);
+        if header.tensors.iter().any(moved) {
+            return Err(wrong("its tensors lie in another order".to_owned()));
+        }
+        let start = header.to_bytes().map_err(wrong)?;
+        copy_whole(path, &mut start.as_slice().chain(self.data.reader()))
     }
 
     fn find(&self, name: &str) -> Option<&Placed> {

@@ -3,7 +3,7 @@
 //! All shapes are known before the first number, and with them all places: the header is written first, and each piece
 //! of a tensor goes to its place in a temporary file, which takes the output's name at the end.
 
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -24,11 +24,42 @@ const GATHERED: usize = 1 << 15;
 /// Dropped without [`finish`](SafetensorsWriter::finish), it leaves nothing behind.
 #[derive(Debug)]
 pub struct SafetensorsWriter {
-    path: PathBuf,
-    target: NamedTempFile,
+    target: Target,
     /// Where the numbers start.
     data: u64,
     tensors: Vec<Growing>,
+}
+
+/// Where the bytes go.
+#[derive(Debug)]
+enum Target {
+    /// A temporary file that is to get this name.
+    File(NamedTempFile, PathBuf),
+    /// Memory.
+    Memory(Cursor<Vec<u8>>),
+}
+
+impl Target {
+    /// What it is called in errors.
+    fn name(&self) -> String {
+        match self {
+            Target::File(_, path) => path.display().to_string(),
+            Target::Memory(_) => "memory".to_owned(),
+        }
+    }
+
+    fn write_at(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Target::File(file, _) => {
+                file.seek(SeekFrom::Start(position))?;
+                file.write_all(bytes)
+            }
+            Target::Memory(memory) => {
+                memory.seek(SeekFrom::Start(position))?;
+                memory.write_all(bytes)
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -61,25 +92,43 @@ impl SafetensorsWriter {
         tensors: &[TensorSpec],
     ) -> Result<SafetensorsWriter, DataError> {
         let path = path.into();
-        let file = || path.display().to_string();
-        let wrong = |reason: String| DataError::Arrays {
-            file: file(),
-            reason,
+        let failed = |source| DataError::Write {
+            file: path.display().to_string(),
+            source,
         };
-        let header = Header::place(metadata, tensors).map_err(wrong)?;
-        let start = header.to_bytes().map_err(wrong)?;
         let begin = || {
             refuse_special(&path)?;
             // A folder that is missing is said without the temporary name.
             std::fs::metadata(folder)?;
-            let mut target = temporary_in(folder)?;
-            target.write_all(&start)?;
-            Ok(target)
+            temporary_in(folder)
         };
-        let target = begin().map_err(|source| DataError::Write {
-            file: file(),
-            source,
-        })?;
+        let target = begin().map_err(failed)?;
+        SafetensorsWriter::new(Target::File(target, path), metadata, tensors)
+    }
+
+    /// The same in memory; [`into_bytes`](SafetensorsWriter::into_bytes) gives what a file would hold.
+    pub fn in_memory(
+        metadata: &str,
+        tensors: &[TensorSpec],
+    ) -> Result<SafetensorsWriter, DataError> {
+        SafetensorsWriter::new(Target::Memory(Cursor::default()), metadata, tensors)
+    }
+
+    fn new(
+        mut target: Target,
+        metadata: &str,
+        tensors: &[TensorSpec],
+    ) -> Result<SafetensorsWriter, DataError> {
+        let wrong = |reason: String| DataError::Arrays {
+            file: target.name(),
+            reason,
+        };
+        let header = Header::place(metadata, tensors).map_err(wrong)?;
+        let start = header.to_bytes().map_err(wrong)?;
+        if let Err(source) = target.write_at(0, &start) {
+            let file = target.name();
+            return Err(DataError::Write { file, source });
+        }
         let mut tensors: Vec<Growing> = header
             .tensors
             .into_iter()
@@ -91,7 +140,6 @@ impl SafetensorsWriter {
             .collect();
         tensors.sort_by(|a, b| a.placed.spec.name.cmp(&b.placed.spec.name));
         Ok(SafetensorsWriter {
-            path,
             target,
             data: start.len() as u64,
             tensors,
@@ -129,8 +177,34 @@ impl SafetensorsWriter {
         Ok(())
     }
 
-    /// Checks that every tensor is full and gives the file its name.
+    /// Checks that every tensor is full and gives the file its name. What is in memory is gone.
     pub fn finish(mut self) -> Result<(), DataError> {
+        self.complete()?;
+        match self.target {
+            Target::Memory(_) => Ok(()),
+            Target::File(file, path) => {
+                let failed = |source| DataError::Write {
+                    file: path.display().to_string(),
+                    source,
+                };
+                file.as_file().sync_all().map_err(failed)?;
+                file.persist(&path).map_err(|error| failed(error.error))?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that every tensor is full and gives what was written in memory; nothing for a file.
+    pub fn into_bytes(mut self) -> Result<Vec<u8>, DataError> {
+        self.complete()?;
+        match self.target {
+            Target::Memory(memory) => Ok(memory.into_inner()),
+            Target::File(..) => Ok(Vec::new()),
+        }
+    }
+
+    /// Checks that every tensor is full, and writes what is left.
+    fn complete(&mut self) -> Result<(), DataError> {
         for tensor in &self.tensors {
             let (count, all) = (tensor.count(), tensor.placed.count());
             if count != all {
@@ -139,34 +213,24 @@ impl SafetensorsWriter {
                 return Err(self.wrong(reason));
             }
         }
-        if let Err(error) = self.flush() {
-            return Err(self.failed(error));
-        }
-        let SafetensorsWriter { path, target, .. } = self;
-        target.persist(&path).map_err(|error| DataError::Write {
-            file: path.display().to_string(),
-            source: error.error,
-        })?;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         for tensor in &mut self.tensors {
-            tensor.flush(self.data, &mut self.target)?;
+            if let Err(error) = tensor.flush(self.data, &mut self.target) {
+                return Err(self.failed(error));
+            }
         }
-        self.target.as_file().sync_all()
+        Ok(())
     }
 
     fn failed(&self, source: io::Error) -> DataError {
         DataError::Write {
-            file: self.path.display().to_string(),
+            file: self.target.name(),
             source,
         }
     }
 
     fn wrong(&self, reason: String) -> DataError {
         DataError::Arrays {
-            file: self.path.display().to_string(),
+            file: self.target.name(),
             reason,
         }
     }
@@ -180,11 +244,10 @@ impl Growing {
             + self.pending.len() / self.placed.spec.element.size()
     }
 
-    fn flush(&mut self, data: u64, target: &mut NamedTempFile) -> io::Result<()> {
+    fn flush(&mut self, data: u64, target: &mut Target) -> io::Result<()> {
         if !self.pending.is_empty() {
             let position = data + self.placed.start + self.written;
-            target.seek(SeekFrom::Start(position))?;
-            target.write_all(&self.pending)?;
+            target.write_at(position, &self.pending)?;
             self.written += self.pending.len() as u64;
             self.pending.clear();
         }

@@ -7,7 +7,7 @@ mod rq4;
 mod rq5;
 
 pub use rq1::{rq1, rq1_plot};
-pub use rq2::{rq2, rq2_plot};
+pub use rq2::{cluster_grid, rq2, rq2_plot};
 pub use rq3::{rq3, rq3_plot};
 pub use rq4::{rq4, rq4_plot};
 pub use rq5::{rq5, rq5_plot};

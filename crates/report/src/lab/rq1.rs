@@ -1,6 +1,6 @@
 //! RQ1 in words and as a picture.
 
-use npcov::Inconsistency;
+use npcov::masking::Inconsistency;
 use npcov_lab::{Bands, Rq1, Rq1Point};
 
 use super::{drawn, facts, numbers, printed, remark};

@@ -1,10 +1,37 @@
 //! RQ2 in words and as a picture.
 
+use npcov::data::{Element, Loader};
 use npcov_lab::{Rq2, Rq2Point};
 
 use super::{drawn, facts, numbers, printed, remark};
+use crate::image_grid::ImageGrid;
+use crate::picture::PictureError;
 use crate::plot::{Axis, Line, Panel, Panels, Series};
 use crate::table::{grouped, share};
+
+/// The inputs of clusters as a picture: a row for each cluster, classes apart. `None` where inputs
+/// are no images, or there is nothing to show.
+pub fn cluster_grid(found: &Rq2, data: &Loader) -> Result<Option<ImageGrid>, PictureError> {
+    let Some(shape) = data.image() else {
+        return Ok(None);
+    };
+    let mut groups = Vec::new();
+    for class in &found.sheet {
+        let mut rows = Vec::new();
+        for cluster in &class.clusters {
+            let mut images = Vec::new();
+            for &input in cluster {
+                let mut image = vec![0.0; data.sample_len()];
+                data.read_stored(input..input + 1, &mut image)?;
+                images.push(image);
+            }
+            rows.push(images);
+        }
+        groups.push(rows);
+    }
+    let bytes = data.dataset().element() == Element::U8;
+    Ok(ImageGrid::new(shape, &groups, bytes))
+}
 
 /// What masking abstract paths does, for people to read.
 pub fn rq2(found: &Rq2) -> String {

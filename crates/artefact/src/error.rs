@@ -1,0 +1,64 @@
+//! Why an artefact cannot be used.
+
+use npcov_criteria::NamedCriterionError;
+use npcov_data::DataError;
+
+/// Why an artefact cannot be read, written or merged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArtefactError {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A file is no artefact that can be used.
+    #[error("`{file}`: {reason}")]
+    Artefact {
+        /// The file.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The folder for parts of an artefact cannot be used.
+    #[error("cannot keep parts in `{folder}`: {source}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Artefacts do not belong together.
+    #[error("`{file}` does not fit: {}", .differences.join("; "))]
+    Mismatch {
+        /// The file.
+        file: String,
+        /// What differs.
+        differences: Vec<String>,
+    },
+    /// Inputs would count twice.
+    #[error("suite `{suite}`: inputs {start} to {} were measured twice", .end.saturating_sub(1))]
+    Overlap {
+        /// The suite.
+        suite: String,
+        /// The first such input.
+        start: usize,
+        /// The one behind the last.
+        end: usize,
+    },
+    /// A criterion cannot be measured.
+    #[error(transparent)]
+    Criterion(#[from] NamedCriterionError),
+    /// A state has no suite of the name that was asked for.
+    #[error("there is no suite `{name}`; there are {}", .suites.join(", "))]
+    NoSuchSuite {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        suites: Vec<String>,
+    },
+    /// No state is given.
+    #[error("there is nothing to merge")]
+    NothingToMerge,
+    /// A record cannot be written as JSON.
+    #[error("cannot write a record: {0}")]
+    Json(serde_json::Error),
+}

@@ -1,0 +1,453 @@
+//! Coverage states: what suites have covered, in files that can be merged.
+
+use std::path::Path;
+
+use npcov_criteria::{CriterionSet, Run, Spec, State};
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_paths::NO_CLUSTER;
+
+use crate::error::ArtefactError;
+use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
+use crate::store::ShardStore;
+use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_tensors};
+
+/// What some suites cover of a decision graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoverageState {
+    /// Where it comes from. Its list of suites is that of `suites`.
+    record: StateRecord,
+    suites: Vec<Suite>,
+}
+
+/// What a suite covers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// What was measured, in order and without overlaps.
+    pub shards: Vec<DataRecord>,
+    /// The inputs, in the order of the shards.
+    pub inputs: Vec<InputRecord>,
+    /// What each criterion of the state keeps.
+    pub states: Vec<State>,
+}
+
+/// Where an input is in the decision graph.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InputRecord {
+    /// The predicted class.
+    pub prediction: u32,
+    /// The label; [`NO_LABEL`] without labels.
+    pub label: i64,
+    /// The most similar cluster of that class, or [`NO_CLUSTER`].
+    pub nearest: u32,
+    /// The similarity to it.
+    pub similarity: f64,
+    /// The most similar cluster of another class, or [`NO_CLUSTER`].
+    pub other: u32,
+    /// The similarity to that.
+    pub other_similarity: f64,
+}
+
+/// The label of inputs that have none.
+pub const NO_LABEL: i64 = i64::MIN;
+
+impl InputRecord {
+    /// Whether it is classified as labelled; `None` without a label.
+    pub fn is_correct(&self) -> Option<bool> {
+        (self.label != NO_LABEL).then_some(self.label == i64::from(self.prediction))
+    }
+
+    /// How far the input is from every cluster of its class, from 0 to 1.
+    pub fn unknown(&self) -> f64 {
+        1.0 - self.similarity
+    }
+
+    /// How much closer it is to a cluster of another class, from -1 to 1.
+    pub fn incorrect(&self) -> f64 {
+        self.other_similarity - self.similarity
+    }
+}
+
+impl Suite {
+    /// Adds another part of the suite. The result does not depend on the order of parts.
+    pub fn merge(&mut self, other: &Suite, criteria: &[Spec]) -> Result<(), ArtefactError> {
+        let mut parts: Vec<(DataRecord, Run)> = Vec::new();
+        for (other, suite) in [(false, &*self), (true, other)] {
+            let mut start = 0;
+            for shard in &suite.shards {
+                let end = start + shard.end.saturating_sub(shard.start);
+                let inputs = start..end;
+                parts.push((shard.clone(), Run { other, inputs }));
+                start = end;
+            }
+        }
+        parts.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut shards: Vec<DataRecord> = Vec::new();
+        let mut inputs = Vec::new();
+        for (shard, run) in &parts {
+            match shards.last_mut() {
+                Some(last) if last.sha256 == shard.sha256 && last.end > shard.start => {
+                    return Err(ArtefactError::Overlap {
+                        suite: self.name.clone(),
+                        start: shard.start,
+                        end: last.end.min(shard.end),
+                    });
+                }
+                Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
+                    last.end = shard.end;
+                }
+                _ => shards.push(shard.clone()),
+            }
+            let suite = if run.other { other } else { &*self };
+            inputs.extend_from_slice(&suite.inputs[run.inputs.clone()]);
+        }
+        let order: Vec<Run> = parts.into_iter().map(|(_, run)| run).collect();
+        let states = self.states.iter_mut().zip(&other.states).zip(criteria);
+        for ((state, other), criterion) in states {
+            state
+                .merge(other, &order)
+                .map_err(|e| criterion.failed(e))?;
+        }
+        self.shards = shards;
+        self.inputs = inputs;
+        Ok(())
+    }
+
+    /// Adds the shard that was measured next. States of criteria for which the order of inputs
+    /// matters go on in it.
+    pub fn append(&mut self, next: Suite, criteria: &CriterionSet) -> Result<(), ArtefactError> {
+        for shard in next.shards {
+            match self.shards.last_mut() {
+                Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
+                    last.end = shard.end;
+                }
+                _ => self.shards.push(shard),
+            }
+        }
+        self.inputs.extend(next.inputs);
+        let states = self.states.iter_mut().zip(next.states);
+        for ((state, next), member) in states.zip(criteria.members()) {
+            match member.criterion.ordered() {
+                true => *state = next,
+                false => state.append(&next).map_err(|e| member.failed(e))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CoverageState {
+    /// Without a suite.
+    pub fn new(record: StateRecord) -> CoverageState {
+        CoverageState {
+            record: StateRecord {
+                suites: Vec::new(),
+                ..record
+            },
+            suites: Vec::new(),
+        }
+    }
+
+    /// Where it comes from.
+    pub fn record(&self) -> &StateRecord {
+        &self.record
+    }
+
+    /// The suites, in the order in which they were added.
+    pub fn suites(&self) -> &[Suite] {
+        &self.suites
+    }
+
+    /// Leaves only the suites that `keep` wants.
+    pub fn retain_suites(&mut self, keep: impl FnMut(&Suite) -> bool) {
+        self.suites.retain(keep);
+    }
+
+    /// The suites alone.
+    pub fn into_suites(self) -> Vec<Suite> {
+        self.suites
+    }
+
+    /// The same inputs as one suite of this name.
+    pub fn named(self, name: &str) -> Result<CoverageState, ArtefactError> {
+        let mut state = CoverageState::new(self.record);
+        for mut suite in self.suites {
+            name.clone_into(&mut suite.name);
+            state.add(suite)?;
+        }
+        Ok(state)
+    }
+
+    /// Adds the suites of a state that was measured by the same ruler; to those of the same names,
+    /// where there are such.
+    pub fn adopt(&mut self, other: CoverageState) -> Result<(), ArtefactError> {
+        self.merge(other, Path::new("what was measured"))
+    }
+
+    /// Some of the suites as one of this name, as if their inputs had been measured together. A name
+    /// that no suite has is an error.
+    pub fn united(&self, suites: &[&str], name: &str) -> Result<CoverageState, ArtefactError> {
+        let mut state = CoverageState::new(self.record.clone());
+        for &wanted in suites {
+            let found = self.suites.iter().find(|suite| suite.name == wanted);
+            let suite = found.ok_or_else(|| ArtefactError::NoSuchSuite {
+                name: wanted.to_owned(),
+                suites: self.suites.iter().map(|suite| suite.name.clone()).collect(),
+            })?;
+            state.add(Suite {
+                name: name.to_owned(),
+                ..suite.clone()
+            })?;
+        }
+        Ok(state)
+    }
+
+    /// Adds a suite; to one of the same name, where there is one.
+    pub fn add(&mut self, suite: Suite) -> Result<(), ArtefactError> {
+        let criteria = self.record.specs();
+        match self.suites.iter_mut().find(|s| s.name == suite.name) {
+            Some(existing) => existing.merge(&suite, &criteria)?,
+            None => self.suites.push(suite),
+        }
+        Ok(())
+    }
+
+    /// Whether parts of datasets were measured, each for the suite of that name.
+    pub fn holds<'a>(&self, mut parts: impl Iterator<Item = (&'a str, &'a DataRecord)>) -> bool {
+        parts.all(|(name, part)| {
+            let covers = |shard: &DataRecord| {
+                shard.sha256 == part.sha256 && shard.start <= part.start && shard.end >= part.end
+            };
+            let suite = self.suites.iter().find(|suite| suite.name == name);
+            suite.is_some_and(|suite| suite.shards.iter().any(covers))
+        })
+    }
+
+    /// The criteria, to tell what their states are worth.
+    pub fn criteria(&self) -> Result<CriterionSet, ArtefactError> {
+        let record = &self.record;
+        Ok(CriterionSet::new(&record.specs(), record.subject())?)
+    }
+
+    /// What all suites cover together, by criterion; `None` where the order of inputs matters.
+    /// Inputs that several of them hold count for each.
+    pub fn together(&self) -> Vec<Option<State>> {
+        let Some((first, rest)) = self.suites.split_first() else {
+            return Vec::new();
+        };
+        let one = |(i, state): (usize, &State)| {
+            let mut all = state.clone();
+            let mut states = rest.iter().filter_map(|suite| suite.states.get(i));
+            states.try_for_each(|state| all.append(state)).ok()?;
+            Some(all)
+        };
+        first.states.iter().enumerate().map(one).collect()
+    }
+
+    /// Adds the suites of another state of the same graph, with the same choices.
+    pub fn merge(&mut self, other: CoverageState, file: &Path) -> Result<(), ArtefactError> {
+        self.require(&other.record, file)?;
+        other
+            .suites
+            .into_iter()
+            .try_for_each(|suite| self.add(suite))
+    }
+
+    /// Fails with what differs unless another record is of the same graph and the same choices.
+    pub fn require(&self, other: &StateRecord, file: &Path) -> Result<(), ArtefactError> {
+        // Yardsticks follow from the graph and the criteria, and nobody reads lists of frequencies.
+        let comparable = |record: &StateRecord| StateRecord {
+            version: String::new(),
+            suites: Vec::new(),
+            criteria: record.criteria.iter().map(CriterionRecord::bare).collect(),
+            ..record.clone()
+        };
+        let found = differences(&comparable(other), &comparable(&self.record));
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(ArtefactError::Mismatch {
+                file: file.display().to_string(),
+                differences: found,
+            }),
+        }
+    }
+
+    /// Reads a state.
+    pub fn read(path: impl AsRef<Path>) -> Result<CoverageState, ArtefactError> {
+        let (reader, record) = open::<StateRecord>(path.as_ref(), Kind::CoverageState)?;
+        CoverageState::of(&reader, record)
+    }
+
+    /// Reads a state from an artefact that is open.
+    pub fn from_reader(reader: &SafetensorsReader) -> Result<CoverageState, ArtefactError> {
+        CoverageState::of(reader, record_of(reader, Kind::CoverageState)?)
+    }
+
+    fn of(reader: &SafetensorsReader, record: StateRecord) -> Result<CoverageState, ArtefactError> {
+        // Whatever is counted of so many clusters is far from overflowing.
+        let too_many =
+            |&(planned, clusters): &(usize, usize)| planned > MOST_CLUSTERS || clusters > planned;
+        if record.classes.iter().any(too_many) {
+            return Err(ArtefactError::Artefact {
+                file: reader.name().to_owned(),
+                reason: "a class has more clusters than it may have".to_owned(),
+            });
+        }
+        let criteria = CriterionSet::new(&record.specs(), record.subject())?;
+        let mut suites = Vec::new();
+        for (i, suite) in record.suites.iter().enumerate() {
+            suites.push(read_suite(reader, &record, &criteria, i, suite)?);
+        }
+        Ok(CoverageState { record, suites })
+    }
+
+    /// Writes it, whole or not at all.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ArtefactError> {
+        let (metadata, tensors) = self.layout()?;
+        let mut writer = SafetensorsWriter::create(path.as_ref(), &metadata, &tensors)?;
+        self.fill(&mut writer)?;
+        Ok(writer.finish()?)
+    }
+
+    /// Writes it as a shard.
+    pub fn write_shard(&self, store: &ShardStore, shard: &str) -> Result<(), ArtefactError> {
+        let (metadata, tensors) = self.layout()?;
+        store.write(shard, &metadata, &tensors, |writer| self.fill(writer))
+    }
+
+    /// Writes it as the artefact that shards were made for.
+    pub fn write_artefact(&self, store: &ShardStore) -> Result<(), ArtefactError> {
+        let (metadata, tensors) = self.layout()?;
+        let written = store.write_artefact(&metadata, &tensors, |writer| self.fill(writer));
+        written.map(drop)
+    }
+
+    /// Its metadata and tensors.
+    fn layout(&self) -> Result<(String, Vec<TensorSpec>), ArtefactError> {
+        let suite_record = |suite: &Suite| SuiteRecord {
+            name: suite.name.clone(),
+            shards: suite.shards.clone(),
+        };
+        let record = StateRecord {
+            suites: self.suites.iter().map(suite_record).collect(),
+            ..self.record.clone()
+        };
+        let mut tensors = Vec::new();
+        for (i, suite) in self.suites.iter().enumerate() {
+            let inputs = &[suite.inputs.len()];
+            tensors.extend([
+                TensorSpec::of::<u32>(format!("{i}.prediction"), inputs),
+                TensorSpec::of::<i64>(format!("{i}.label"), inputs),
+                TensorSpec::of::<u32>(format!("{i}.nearest"), inputs),
+                TensorSpec::of::<f64>(format!("{i}.similarity"), inputs),
+                TensorSpec::of::<u32>(format!("{i}.other"), inputs),
+                TensorSpec::of::<f64>(format!("{i}.other_similarity"), inputs),
+            ]);
+            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
+                tensors.extend(state_tensors::specs(&format!("{i}.{criterion}"), state));
+            }
+        }
+        Ok((metadata(Kind::CoverageState, &record)?, tensors))
+    }
+
+    fn fill(&self, writer: &mut SafetensorsWriter) -> Result<(), ArtefactError> {
+        for (i, suite) in self.suites.iter().enumerate() {
+            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
+                state_tensors::write(writer, &format!("{i}.{criterion}"), state)?;
+            }
+            for input in &suite.inputs {
+                writer.append(&format!("{i}.prediction"), &[input.prediction])?;
+                writer.append(&format!("{i}.label"), &[input.label])?;
+                writer.append(&format!("{i}.nearest"), &[input.nearest])?;
+                writer.append(&format!("{i}.similarity"), &[input.similarity])?;
+                writer.append(&format!("{i}.other"), &[input.other])?;
+                writer.append(&format!("{i}.other_similarity"), &[input.other_similarity])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Suite {
+    /// The scores that criteria gave the inputs, by name.
+    pub fn scores<'a>(
+        &'a self,
+        record: &'a StateRecord,
+    ) -> impl Iterator<Item = (String, &'a [f64])> {
+        let criteria = record.criteria.iter().zip(&self.states);
+        criteria.flat_map(|(record, state)| {
+            let options = record.criterion.to_string();
+            let options = options[record.criterion.name.len()..].to_owned();
+            state.all_scores().map(move |(name, scores)| {
+                let name = format!("{name}{options}");
+                (name, scores)
+            })
+        })
+    }
+}
+
+fn read_suite(
+    reader: &SafetensorsReader,
+    state: &StateRecord,
+    criteria: &CriterionSet,
+    index: usize,
+    record: &SuiteRecord,
+) -> Result<Suite, ArtefactError> {
+    let wrong = |what: &str| ArtefactError::Artefact {
+        file: reader.name().to_owned(),
+        reason: format!("suite `{}`: {what}", record.name),
+    };
+    let prediction: Vec<u32> = reader.read(&format!("{index}.prediction"))?;
+    let label: Vec<i64> = reader.read(&format!("{index}.label"))?;
+    let nearest: Vec<u32> = reader.read(&format!("{index}.nearest"))?;
+    let similarity: Vec<f64> = reader.read(&format!("{index}.similarity"))?;
+    let other: Vec<u32> = reader.read(&format!("{index}.other"))?;
+    let other_similarity: Vec<f64> = reader.read(&format!("{index}.other_similarity"))?;
+    let count = |shard: &DataRecord| shard.end.saturating_sub(shard.start);
+    let inputs = record
+        .shards
+        .iter()
+        .map(count)
+        .fold(0, usize::saturating_add);
+    let lens = [
+        prediction.len(),
+        label.len(),
+        nearest.len(),
+        similarity.len(),
+        other.len(),
+        other_similarity.len(),
+    ];
+    if lens.iter().any(|&len| len != inputs) {
+        return Err(wrong("it has another number of inputs than it says"));
+    }
+    let clusters: usize = state.classes.iter().map(|class| class.1).sum();
+    let known = |&cluster: &u32| cluster == NO_CLUSTER || (cluster as usize) < clusters;
+    let classes = prediction
+        .iter()
+        .all(|&class| (class as usize) < state.classes.len());
+    if !classes || !nearest.iter().chain(&other).all(known) {
+        return Err(wrong("an input is in a class or cluster that is not there"));
+    }
+    let mut states = Vec::new();
+    for member in criteria.members() {
+        let prefix = format!("{index}.{}", member.spec);
+        let read = state_tensors::read(reader, &prefix, inputs, member.criterion.state())?;
+        states.push(read.map_err(|reason| wrong(&reason))?);
+    }
+    Ok(Suite {
+        name: record.name.clone(),
+        shards: record.shards.clone(),
+        inputs: (0..inputs)
+            .map(|i| InputRecord {
+                prediction: prediction[i],
+                label: label[i],
+                nearest: nearest[i],
+                similarity: similarity[i],
+                other: other[i],
+                other_similarity: other_similarity[i],
+            })
+            .collect(),
+        states,
+    })
+}

@@ -1,0 +1,69 @@
+//! Attacked inputs as a dataset.
+
+use std::path::PathBuf;
+
+use npcov_data::Loader;
+use npcov_data::npz::{Column, Compression, NpzWriter};
+
+use crate::Adversaries;
+use crate::error::AttackError;
+
+/// An npz file of attacked inputs that can be used like the dataset that they come from, with the
+/// same preprocessing.
+///
+/// It holds `x` (f32, inputs x the shape of stored samples), `y` (i64, labels), and for each input
+/// also `prediction` (i64), `success` (bool), `index` (i64, its position in the dataset) and
+/// `distance` (f32, in pixels). Dropped before [`finish`](AttackFile::finish), it leaves nothing
+/// behind.
+pub struct AttackFile<'d> {
+    data: &'d Loader,
+    writer: NpzWriter,
+    x: Column<f32>,
+    y: Column<i64>,
+    prediction: Column<i64>,
+    success: Column<bool>,
+    index: Column<i64>,
+    distance: Column<f32>,
+}
+
+impl<'d> AttackFile<'d> {
+    /// Prepares to write inputs of a dataset. An unwritable folder is reported here.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        data: &'d Loader,
+    ) -> Result<AttackFile<'d>, AttackError> {
+        let mut writer = NpzWriter::create(path, Compression::Stored)?;
+        Ok(AttackFile {
+            x: writer.array("x", data.stored_shape())?,
+            y: writer.array("y", &[])?,
+            prediction: writer.array("prediction", &[])?,
+            success: writer.array("success", &[])?,
+            index: writer.array("index", &[])?,
+            distance: writer.array("distance", &[])?,
+            writer,
+            data,
+        })
+    }
+
+    /// Appends some inputs.
+    pub fn append(&mut self, found: &Adversaries) -> Result<(), AttackError> {
+        let mut restored = vec![0.0; self.data.sample_len()];
+        for sample in found.samples.chunks_exact(restored.len().max(1)) {
+            self.data.restore(sample, &mut restored);
+            self.writer.append(&self.x, &restored)?;
+        }
+        let whole = |numbers: &[usize]| numbers.iter().map(|&n| n as i64).collect::<Vec<_>>();
+        self.writer.append(&self.y, &whole(&found.labels))?;
+        self.writer
+            .append(&self.prediction, &whole(&found.predictions))?;
+        self.writer.append(&self.success, &found.success)?;
+        self.writer.append(&self.index, &whole(&found.rows))?;
+        let distances: Vec<f32> = found.distances.iter().map(|&d| d as f32).collect();
+        Ok(self.writer.append(&self.distance, &distances)?)
+    }
+
+    /// Writes the file under its name.
+    pub fn finish(self) -> Result<(), AttackError> {
+        Ok(self.writer.finish()?)
+    }
+}

@@ -1,0 +1,439 @@
+//! The verb `build`: from training data to a decision graph.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use npcov_artefact::{
+    AnpcBound, AnpcRecord, ArtefactError, ClassRecord, DataRecord, ExtractionRecord, GraphFile,
+    GraphRecord, MOST_CLUSTERS, ModelRecord, PreprocessingRecord, ShardStore, identify,
+};
+use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
+use npcov_data::Digest;
+use npcov_paths::choices::Members;
+use npcov_paths::{
+    AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
+    TrainingActivations,
+};
+use npcov_run::{
+    Event, Extraction, Extras, Method, Network, PathExtractor, Progress, RunError, SampleRange,
+    extract_shards,
+};
+
+use crate::error::CoverageError;
+use crate::fitting;
+use crate::graph::LearntGraph;
+use crate::training::{ShardForm, ShardWriter, TrainingShards};
+
+/// A number for all classes, and others for some.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PerClass<T> {
+    /// For the classes that have none of their own.
+    pub all: T,
+    /// By class.
+    pub classes: BTreeMap<usize, T>,
+}
+
+impl<T: Copy> PerClass<T> {
+    /// The same for all.
+    pub fn all(all: T) -> PerClass<T> {
+        PerClass {
+            all,
+            classes: BTreeMap::new(),
+        }
+    }
+
+    /// That of a class.
+    pub fn of(&self, class: usize) -> T {
+        self.classes.get(&class).copied().unwrap_or(self.all)
+    }
+
+    /// Those of all classes.
+    pub fn list(&self, classes: usize) -> Vec<T> {
+        (0..classes).map(|class| self.of(class)).collect()
+    }
+}
+
+/// The distances up to which ANPC has buckets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnpcUpper {
+    /// One for all layers, or one for each.
+    Fixed(Vec<f64>),
+    /// For each layer that quantile of the distances between training inputs.
+    Auto(f64),
+}
+
+/// The share of training distances below the bound that `auto` finds.
+pub const AUTO_QUANTILE: f64 = 0.99;
+
+/// The bound of the paper.
+pub const PAPER_UPPER: f64 = 2.0;
+
+/// How a decision graph is built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BuildOptions {
+    /// How relevances are computed.
+    pub method: Method,
+    /// The share of relevance that critical neurons have together.
+    pub alpha: PerClass<f64>,
+    /// Clusters of a class.
+    pub clusters: PerClass<Clusters>,
+    /// The share of a cluster's members above which a neuron is abstract.
+    pub beta: PerClass<f64>,
+    /// What else can be chosen.
+    pub choices: Choices,
+    /// The layers that take part in ANPC; all when empty.
+    pub anpc_layers: Vec<usize>,
+    /// Bounds of ANPC.
+    pub anpc_upper: AnpcUpper,
+    /// Restarts of the clustering.
+    pub restarts: usize,
+    /// Seed of the clustering.
+    pub seed: u64,
+    /// The criteria that suites can be measured by. A criterion that cannot be fitted to the
+    /// training data is an error; without a list, the usual ones are fitted, and those that cannot
+    /// be are left out.
+    pub criteria: Option<Vec<Spec>>,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        let kmeans = KMeans::default();
+        BuildOptions {
+            method: Method::default(),
+            alpha: PerClass::all(0.8),
+            clusters: PerClass::all(Clusters::Fixed(4)),
+            beta: PerClass::all(0.8),
+            choices: Choices::default(),
+            anpc_layers: Vec::new(),
+            anpc_upper: AnpcUpper::Fixed(vec![PAPER_UPPER]),
+            restarts: kmeans.restarts,
+            seed: kmeans.seed,
+            criteria: None,
+        }
+    }
+}
+
+/// Learns a decision graph from a range of a training set.
+///
+/// With a file, the graph is written to it. Finished shards are kept in a folder beside it until the
+/// file is whole: a run that is cut off goes on where it was, and gives the same bytes. So does any
+/// number of threads. Without a file, all is in memory.
+pub fn build(
+    network: &Arc<Network>,
+    inputs: &SampleRange<'_>,
+    options: &BuildOptions,
+    output: Option<&Path>,
+    progress: &mut dyn Progress,
+) -> Result<LearntGraph, CoverageError> {
+    options.check(network, inputs)?;
+    let SampleRange {
+        data,
+        ref range,
+        threads,
+    } = *inputs;
+    let classes = network.classes();
+    let alpha = options.alpha.list(classes);
+    let mut model = ModelRecord::new(
+        Digest::from(*network.digest()).to_string(),
+        network.options(),
+    );
+    if let Some(output) = output {
+        model.place(network.file(), output);
+    }
+    let extraction = ExtractionRecord::new(
+        network,
+        &options.method,
+        model,
+        PreprocessingRecord::from(data.preprocessing()),
+        alpha.clone(),
+    );
+    let (choices, mut left_out) = (&options.choices, Vec::new());
+    // What criteria ask for is known before there are clusters.
+    let before = extraction.subject(vec![(0, 0); classes], choices, &AnpcRecord::default());
+    let specs = match &options.criteria {
+        Some(specs) => specs.clone(),
+        None => fitting::possible(default_criteria(), &before, &mut left_out)?,
+    };
+    let planned = CriterionSet::new(&specs, before)?;
+    let importance = planned.importance().map_err(|spec| RunError::Parameter {
+        name: "layer",
+        value: spec.to_string(),
+        wanted: "the same layer for all criteria that rank neurons",
+    })?;
+    let extras = Extras {
+        importance,
+        ..Extras::default()
+    };
+    let extractor = PathExtractor::with_extras(network, &options.method, choices, &alpha, &extras)?;
+    let training = DataRecord::new(data, range.start, range.end)?;
+    let form = ShardForm {
+        layout: extractor.layout().clone(),
+        logits: network.signature().logits(),
+        importance,
+    };
+
+    let plan = plan(&extraction, &training, choices, importance)?;
+    let store = ShardStore::of(output, &plan)?;
+    extract_shards(
+        &Extraction::Paths(Box::new(extractor)),
+        inputs,
+        |i, rows| form.is_done(&store, i, rows.len()),
+        progress,
+        &mut ShardWriter {
+            form: &form,
+            store: &store,
+            labels: data.labels(),
+        },
+    )?;
+
+    progress.tell(Event::Clustering)?;
+    let labels = data.labels().and_then(|labels| labels.get(range.clone()));
+    let shards = TrainingShards::open(&store, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
+    let graph = DecisionGraph::learn(shards.paths()?, &options.learning(classes, threads));
+    let anpc = options.anpc(&graph, &shards)?;
+    progress.tell(Event::Fitting)?;
+    let counts = graph.classes().iter();
+    let counts = counts.map(|class| (class.planned, class.clusters.len()));
+    let subject = extraction.subject(counts.collect(), choices, &anpc);
+    let mut criteria = CriterionSet::new(&specs, subject)?;
+    let fits = fitting::fit(&mut criteria, &shards, &mut left_out)?;
+    if let (Some((spec, reason)), Some(_)) = (left_out.first(), &options.criteria) {
+        let source = CriterionError::Fit {
+            criterion: spec.name.clone(),
+            reason: reason.clone(),
+        };
+        return Err(spec.failed(source).into());
+    }
+    let learnt = fitting::Learnt {
+        graph: &graph,
+        choices,
+        anpc: &anpc.layers(),
+        training: &shards,
+    };
+    let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
+    let names = data.dataset().class_names().unwrap_or_default();
+    let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
+        name: names.get(i).cloned(),
+        planned: class.planned,
+        clusters: class.clusters.len(),
+        beta: class.beta,
+    };
+    let mut record = GraphRecord {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        id: String::new(),
+        extraction,
+        data: data.dataset().name().to_owned(),
+        training,
+        classes: graph.classes().iter().enumerate().map(class).collect(),
+        restarts: options.restarts,
+        seed: options.seed,
+        choices: choices.clone(),
+        anpc,
+        criteria,
+        left_out: left_out
+            .into_iter()
+            .map(|(spec, reason)| format!("{spec}: {reason}"))
+            .collect(),
+    };
+    record.id = identify(&record, &graph)?;
+    let file = GraphFile::write(&store, record, &graph, &fits, &shards)?;
+    drop(shards);
+    store.remove()?;
+    let method = options.method.clone();
+    Ok(LearntGraph::learnt(file, network.clone(), method))
+}
+
+/// What the parts of a decision graph depend on: not on how their paths are clustered.
+fn plan(
+    extraction: &ExtractionRecord,
+    training: &DataRecord,
+    choices: &Choices,
+    importance: Option<usize>,
+) -> Result<String, CoverageError> {
+    let choices = Choices {
+        threshold: choices.threshold,
+        empty_layer: choices.empty_layer,
+        seed: choices.seed,
+        ..Choices::default()
+    };
+    let plan = serde_json::json!({
+        "choices": choices,
+        "extraction": extraction,
+        "importance": importance,
+        "training": training,
+    });
+    Ok(serde_json::to_string(&plan).map_err(ArtefactError::Json)?)
+}
+
+impl BuildOptions {
+    fn check(&self, network: &Network, inputs: &SampleRange<'_>) -> Result<(), RunError> {
+        let data = inputs.data;
+        let wrong = |name, value: String, wanted| {
+            Err(RunError::Parameter {
+                name,
+                value,
+                wanted,
+            })
+        };
+        if inputs.range.is_empty() {
+            return Err(RunError::NoInputs(data.dataset().name().to_owned()));
+        }
+        for beta in self.beta.list(network.classes()) {
+            if !(0.0..1.0).contains(&beta) {
+                return wrong("beta", beta.to_string(), "at least 0 and below 1");
+            }
+        }
+        for clusters in self.clusters.list(network.classes()) {
+            let (Clusters::Fixed(count) | Clusters::Auto(count)) = clusters;
+            if !(1..=MOST_CLUSTERS).contains(&count) {
+                return wrong("clusters", count.to_string(), "1 to 1000");
+            }
+        }
+        let named = [&self.alpha.classes, &self.beta.classes].map(|map| map.keys().max());
+        for class in named
+            .into_iter()
+            .chain([self.clusters.classes.keys().max()])
+            .flatten()
+        {
+            if *class >= network.classes() {
+                return Err(RunError::NoSuchClass {
+                    class: *class,
+                    classes: network.classes(),
+                });
+            }
+        }
+        let layers = network.layers().len();
+        if let Some(layer) = self.anpc_layers.iter().find(|&&layer| layer >= layers) {
+            return wrong("ANPC layer", layer.to_string(), "the index of a path layer");
+        }
+        match &self.anpc_upper {
+            AnpcUpper::Fixed(upper) => {
+                if let Some(upper) = upper
+                    .iter()
+                    .find(|upper| !(**upper > 0.0 && upper.is_finite()))
+                {
+                    return wrong("ANPC bound", upper.to_string(), "above 0");
+                }
+                let wanted = self.anpc_indices(layers).len();
+                if upper.len() != 1 && upper.len() != wanted {
+                    let text = "one number, or one for each layer of ANPC";
+                    return wrong("ANPC bound", format!("{} numbers", upper.len()), text);
+                }
+            }
+            AnpcUpper::Auto(quantile) if !(0.0..=1.0).contains(quantile) => {
+                return wrong("ANPC quantile", quantile.to_string(), "0 to 1");
+            }
+            AnpcUpper::Auto(_) => {}
+        }
+        if self.choices.members == Members::Correct && data.labels().is_none() {
+            return Err(RunError::NoLabels(data.dataset().name().to_owned()));
+        }
+        Ok(())
+    }
+
+    fn learning(&self, classes: usize, threads: usize) -> Learning {
+        let parameters = |class| ClassParameters {
+            clusters: self.clusters.of(class),
+            beta: self.beta.of(class),
+        };
+        Learning {
+            classes: (0..classes).map(parameters).collect(),
+            members: self.choices.members,
+            merge: self.choices.merge,
+            kmeans: KMeans {
+                restarts: self.restarts,
+                seed: self.seed,
+                ..KMeans::default()
+            },
+            threads,
+        }
+    }
+
+    fn anpc_indices(&self, layers: usize) -> Vec<usize> {
+        match self.anpc_layers.is_empty() {
+            true => (0..layers).collect(),
+            false => self.anpc_layers.clone(),
+        }
+    }
+
+    /// The layers of ANPC with their bounds.
+    fn anpc(
+        &self,
+        graph: &DecisionGraph,
+        shards: &TrainingShards,
+    ) -> Result<AnpcRecord, CoverageError> {
+        let layers = self.anpc_indices(graph.layout().layers());
+        let (upper, quantile) = match &self.anpc_upper {
+            AnpcUpper::Fixed(upper) => (upper.clone(), None),
+            AnpcUpper::Auto(quantile) => {
+                let upper = quantiles(graph, shards, &self.choices, &layers, *quantile)?;
+                (upper, Some(*quantile))
+            }
+        };
+        let bound = |(i, &layer): (usize, &usize)| AnpcBound {
+            layer,
+            // One bound is that of all layers.
+            upper: upper
+                .get(i)
+                .or(upper.first())
+                .copied()
+                .unwrap_or(PAPER_UPPER),
+        };
+        Ok(AnpcRecord {
+            layers: layers.iter().enumerate().map(bound).collect(),
+            quantile,
+        })
+    }
+}
+
+/// Training inputs whose distances are looked at to find bounds.
+const SAMPLE: usize = 1000;
+
+/// For each layer a quantile of the distances that training inputs have to the others, as ANPC
+/// measures them.
+fn quantiles(
+    graph: &DecisionGraph,
+    shards: &TrainingShards,
+    choices: &Choices,
+    layers: &[usize],
+    quantile: f64,
+) -> Result<Vec<f64>, CoverageError> {
+    let unbounded = |&layer: &usize| AnpcLayer {
+        layer,
+        upper: f64::MAX,
+    };
+    let anpc: Vec<AnpcLayer> = layers.iter().map(unbounded).collect();
+    let meter = Meter::new(graph, choices, &anpc);
+    let training = &graph.parts().training;
+    let inputs = training.paths.len();
+    let mut activations = vec![0.0; graph.layout().total_neurons()];
+    let mut distances = vec![Vec::new(); layers.len()];
+    for i in 0..SAMPLE.min(inputs) {
+        // Spread over all inputs, which may be sorted by class.
+        let index = (i * inputs / SAMPLE.min(inputs)) as u32;
+        TrainingActivations::read(shards, index, &mut activations)?;
+        let input = Input {
+            class: training.predictions[index as usize] as usize,
+            path: graph.path(index),
+            activations: &activations,
+            training: Some(index),
+        };
+        let observation = meter.observe(input, shards)?;
+        for view in &observation.clusters {
+            for (list, (distance, _)) in distances.iter_mut().zip(&view.distances) {
+                list.push(*distance);
+            }
+        }
+    }
+    let upper = distances.iter_mut().map(|list| {
+        list.sort_unstable_by(f64::total_cmp);
+        let place = (list.len().saturating_sub(1) as f64 * quantile).round() as usize;
+        // A layer that never differs has no distances to tell apart.
+        list.get(place)
+            .copied()
+            .filter(|&upper| upper > 0.0)
+            .unwrap_or(PAPER_UPPER)
+    });
+    Ok(upper.collect())
+}

@@ -1,0 +1,69 @@
+//! Why coverage cannot be measured.
+
+use npcov_artefact::ArtefactError;
+use npcov_criteria::NamedCriterionError;
+use npcov_data::DataError;
+use npcov_graph::GraphError;
+use npcov_run::RunError;
+
+/// Why a decision graph cannot be learnt, or a suite not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CoverageError {
+    /// The network cannot be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// An artefact cannot be used.
+    #[error(transparent)]
+    Artefact(#[from] ArtefactError),
+    /// A decision graph's model is not where it was.
+    #[error("`{graph}` was learnt from `{model}`, which is not there")]
+    ModelMoved {
+        /// The decision graph.
+        graph: String,
+        /// Where the model should be.
+        model: String,
+    },
+    /// A model is not the one that a decision graph was learnt from.
+    #[error(
+        "`{graph}` was learnt from another model than `{model}`: SHA-256 {found}, not {expected}"
+    )]
+    AnotherModel {
+        /// The decision graph.
+        graph: String,
+        /// The model.
+        model: String,
+        /// The digest of the graph's model.
+        expected: String,
+        /// The digest of this one.
+        found: String,
+    },
+    /// A decision graph has nothing for a criterion that must be fitted to training data.
+    #[error("`{graph}` has nothing that `{criterion}` was fitted to; it has {has}")]
+    NotFitted {
+        /// The decision graph.
+        graph: String,
+        /// The criterion.
+        criterion: String,
+        /// The criteria that it has something for.
+        has: String,
+    },
+}
+
+impl From<DataError> for CoverageError {
+    fn from(error: DataError) -> CoverageError {
+        CoverageError::Run(error.into())
+    }
+}
+
+impl From<GraphError> for CoverageError {
+    fn from(error: GraphError) -> CoverageError {
+        CoverageError::Run(error.into())
+    }
+}
+
+impl From<NamedCriterionError> for CoverageError {
+    fn from(error: NamedCriterionError) -> CoverageError {
+        CoverageError::Artefact(error.into())
+    }
+}

@@ -1,0 +1,162 @@
+//! What criteria learn from training data, and what training inputs cover by them.
+
+use std::ops::Range;
+
+use npcov_artefact::CriterionRecord;
+use npcov_criteria::{CriterionError, CriterionSet, Fit, Member, Spec, Subject, Tally, create};
+use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Input, Meter};
+use npcov_run::{SHARD, in_parallel};
+
+use crate::error::CoverageError;
+use crate::measurement::numbers;
+use crate::training::TrainingShards;
+
+/// Training inputs that are measured by criteria that take long.
+const SAMPLE: usize = 1000;
+
+/// A criterion that could not be fitted to the training data, and why.
+pub(crate) type LeftOut = (Spec, String);
+
+/// Those criteria that a network can be measured by; the others are left out.
+pub(crate) fn possible(
+    specs: Vec<Spec>,
+    subject: &Subject,
+    left_out: &mut Vec<LeftOut>,
+) -> Result<Vec<Spec>, CoverageError> {
+    let mut possible = Vec::new();
+    for spec in specs {
+        match create(&spec, subject) {
+            Ok(_) => possible.push(spec),
+            Err(CriterionError::Fit { reason, .. }) => left_out.push((spec, reason)),
+            Err(source) => return Err(spec.failed(source).into()),
+        }
+    }
+    Ok(possible)
+}
+
+/// Fits criteria to the training data. Those that cannot be fitted are left out.
+pub(crate) fn fit(
+    criteria: &mut CriterionSet,
+    training: &TrainingShards,
+    left_out: &mut Vec<LeftOut>,
+) -> Result<Vec<Fit>, CoverageError> {
+    let mut fits = Vec::new();
+    for member in criteria.members() {
+        match member.criterion.fit(training) {
+            Ok(fit) => fits.push(fit),
+            Err(CriterionError::Fit { reason, .. }) => {
+                left_out.push((member.spec.clone(), reason));
+            }
+            Err(source) => return Err(member.failed(source).into()),
+        }
+    }
+    criteria.retain(|member| left_out.iter().all(|(spec, _)| *spec != member.spec));
+    for (i, fit) in fits.iter().enumerate() {
+        let spec = criteria.members()[i].spec.clone();
+        criteria
+            .restore(i, fit.clone())
+            .map_err(|e| spec.failed(e))?;
+    }
+    Ok(fits)
+}
+
+/// What was learnt from training data.
+pub(crate) struct Learnt<'a> {
+    pub(crate) graph: &'a DecisionGraph,
+    pub(crate) choices: &'a Choices,
+    pub(crate) anpc: &'a [AnpcLayer],
+    pub(crate) training: &'a TrainingShards,
+}
+
+/// What a decision graph says of fitted criteria, with what training inputs cover by them.
+pub(crate) fn records(
+    criteria: &CriterionSet,
+    fits: &[Fit],
+    learnt: &Learnt<'_>,
+    threads: usize,
+) -> Result<Vec<CriterionRecord>, CoverageError> {
+    let Learnt {
+        graph,
+        choices,
+        anpc,
+        training,
+    } = *learnt;
+    let mut tallies: Vec<Option<Tally>> = vec![None; criteria.members().len()];
+    for pass in [Pass::All, Pass::Sample] {
+        let counted = |member: &Member| {
+            let counts = !member.is_streamed() && !member.criterion.ordered();
+            counts && member.criterion.is_costly() == (pass == Pass::Sample)
+        };
+        if !criteria.members().iter().any(counted) {
+            continue;
+        }
+        // Looking for neighbours takes long, and only criteria that do need them.
+        let anpc = match pass {
+            Pass::All => &[],
+            Pass::Sample => anpc,
+        };
+        let meter = Meter::new(graph, choices, anpc);
+        let paths_count = (criteria.members().iter())
+            .any(|member| counted(member) && member.criterion.needs_paths());
+        let inputs = pass.inputs(graph.parts().training.paths.len());
+        let count = |places: Range<usize>| -> Result<Vec<Tally>, CoverageError> {
+            let mut tallies = vec![Tally::default(); criteria.members().len()];
+            for inputs in inputs[places].chunks(SHARD) {
+                let found = training.batch(inputs, graph)?;
+                let places = inputs.iter().enumerate().filter(|_| paths_count);
+                let itself = |(place, &index): (usize, &u32)| Input {
+                    training: Some(index),
+                    ..found.input(place)
+                };
+                let seen: Vec<Input<'_>> = places.map(itself).collect();
+                let observations = meter.observe_all(&seen, training)?;
+                let mut batch = criteria.batch(numbers(&found), &observations);
+                batch.training = Some(inputs);
+                for (member, tally) in criteria.members().iter().zip(&mut tallies) {
+                    if counted(member) {
+                        let slots = member.criterion.slots_of_each(&batch, training);
+                        let slots = slots.map_err(|e| member.failed(e))?;
+                        slots.iter().for_each(|slots| tally.add(slots));
+                    }
+                }
+            }
+            Ok(tallies)
+        };
+        for part in in_parallel(inputs.len(), threads, count) {
+            let part = part?;
+            for ((member, tally), part) in criteria.members().iter().zip(&mut tallies).zip(part) {
+                if counted(member) {
+                    tally.get_or_insert_default().merge(&part);
+                }
+            }
+        }
+    }
+    let list = criteria.members().iter().zip(fits).zip(tallies);
+    let record = |((member, fit), tally): ((&Member, &Fit), Option<Tally>)| CriterionRecord {
+        criterion: member.spec.clone(),
+        fitted: member.criterion.fitted_options(),
+        arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
+        yardstick: tally
+            .map(|tally| tally.yardstick())
+            .filter(|yardstick| yardstick.covered() > 0),
+    };
+    Ok(list.map(record).collect())
+}
+
+/// Which training inputs are measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    All,
+    Sample,
+}
+
+impl Pass {
+    /// The inputs, of so many. A sample is spread over all, which may be sorted by class.
+    fn inputs(self, count: usize) -> Vec<u32> {
+        let sample = match self {
+            Pass::All => count,
+            Pass::Sample => count.min(SAMPLE),
+        };
+        (0..sample).map(|i| (i * count / sample) as u32).collect()
+    }
+}

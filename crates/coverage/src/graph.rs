@@ -1,0 +1,148 @@
+//! A decision graph with the network it was learnt from.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use npcov_artefact::ArtefactError;
+use npcov_artefact::{ExtractionRecord, GraphFile, PreprocessingRecord, differences};
+use npcov_data::{DataError, Dataset, Digest, Loader, Preprocessing};
+use npcov_graph::Model;
+use npcov_run::{Method, Network, PathExtractor};
+
+use crate::error::CoverageError;
+
+/// A decision graph with the network it was learnt from.
+pub struct LearntGraph {
+    file: GraphFile,
+    network: Arc<Network>,
+    method: Method,
+}
+
+impl LearntGraph {
+    /// Opens a decision graph and its model: the one beside it that it names, or `model`. Another
+    /// model than the graph was learnt from is refused.
+    pub fn open(
+        graph: impl AsRef<Path>,
+        model: Option<&Path>,
+    ) -> Result<LearntGraph, CoverageError> {
+        let file = GraphFile::open(graph.as_ref())?;
+        let path = match model {
+            Some(path) => path.to_owned(),
+            None => file.record().extraction.model.path(graph.as_ref()),
+        };
+        if model.is_none() && !path.exists() {
+            return Err(CoverageError::ModelMoved {
+                graph: file.name().to_owned(),
+                model: path.display().to_string(),
+            });
+        }
+        let mut graph = LearntGraph::of(file, Model::read(&path)?, &path.display().to_string())?;
+        if let Some(network) = Arc::get_mut(&mut graph.network) {
+            network.set_file(path);
+        }
+        Ok(graph)
+    }
+
+    /// A decision graph with its model, which is called `name` in messages. Another model than the
+    /// graph was learnt from is refused.
+    pub fn of(file: GraphFile, model: Model, name: &str) -> Result<LearntGraph, CoverageError> {
+        let record = &file.record().extraction;
+        let sha256 = Digest::from(model.digest()?).to_string();
+        if sha256 != record.model.sha256 {
+            return Err(CoverageError::AnotherModel {
+                graph: file.name().to_owned(),
+                model: name.to_owned(),
+                expected: record.model.sha256.clone(),
+                found: sha256,
+            });
+        }
+        let refused = |differences| ArtefactError::Mismatch {
+            file: file.name().to_owned(),
+            differences,
+        };
+        let (method, batch_norm) = Method::from_info(&record.method)
+            .map_err(|reason| refused(vec![format!("method: {reason}")]))?;
+        let kernels = (record.kernels.parse())
+            .map_err(|reason| refused(vec![format!("kernels: {reason}")]))?;
+        let network = Network::new(model, &record.model.options(batch_norm, kernels))?;
+        // The same model may have other layers for another version of npcov.
+        let here = ExtractionRecord {
+            // Where vectors are of another width, sums are the same bits.
+            cpu: record.cpu.clone(),
+            ..ExtractionRecord::new(
+                &network,
+                &method,
+                record.model.clone(),
+                record.preprocessing.clone(),
+                record.alpha.clone(),
+            )
+        };
+        let found = differences(&here, record);
+        if !found.is_empty() {
+            return Err(refused(found).into());
+        }
+        Ok(LearntGraph {
+            network: Arc::new(network),
+            method,
+            file,
+        })
+    }
+
+    /// A graph that was learnt from a network just now.
+    pub(crate) fn learnt(file: GraphFile, network: Arc<Network>, method: Method) -> LearntGraph {
+        LearntGraph {
+            file,
+            network,
+            method,
+        }
+    }
+
+    /// The graph and what it was learnt from.
+    pub fn file(&self) -> &GraphFile {
+        &self.file
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// How relevances are computed.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// What happens to samples on their way into the model.
+    pub fn preprocessing(&self) -> Result<Preprocessing, CoverageError> {
+        let record = &self.file.record().extraction.preprocessing;
+        let preprocessing = record.preprocessing();
+        Ok(preprocessing.map_err(DataError::Preprocessing)?)
+    }
+
+    /// Fails with what differs unless the graph was learnt with this preprocessing.
+    pub fn require_preprocessing(&self, given: &Preprocessing) -> Result<(), CoverageError> {
+        let own = &self.file.record().extraction.preprocessing;
+        let found = differences(&PreprocessingRecord::from(given), own);
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(CoverageError::Artefact(ArtefactError::Mismatch {
+                file: self.file.name().to_owned(),
+                differences: found.iter().map(|d| format!("preprocessing.{d}")).collect(),
+            })),
+        }
+    }
+
+    /// A dataset, preprocessed as the graph's own was.
+    pub fn loader(&self, spec: &str) -> Result<Loader, CoverageError> {
+        let (dataset, shape) = (Dataset::open(spec)?, self.network.sample_shape());
+        Ok(Loader::new(dataset, shape, &self.preprocessing()?)?)
+    }
+
+    /// Extracts paths as the graph's own were.
+    pub fn extractor(&self) -> Result<PathExtractor, CoverageError> {
+        let record = self.file.record();
+        let (network, alpha) = (&self.network, &record.extraction.alpha);
+        let extractor = PathExtractor::new(network, &self.method, &record.choices, alpha);
+        Ok(extractor?)
+    }
+}

@@ -1,0 +1,171 @@
+//! What is inside a decision graph.
+
+use npcov_paths::bits;
+use serde::{Deserialize, Serialize};
+
+use npcov_artefact::{AnpcRecord, ClassRecord, ExtractionRecord, GraphFile};
+
+/// The clusters of every class, and their abstract paths.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GraphInspection {
+    /// The file.
+    pub file: String,
+    /// Digest of everything that coverage depends on.
+    pub id: String,
+    /// The training data, as it was named.
+    pub data: String,
+    /// Number of training inputs.
+    pub inputs: usize,
+    /// How many of them are in a cluster.
+    pub members: usize,
+    /// How paths come from inputs.
+    pub extraction: ExtractionRecord,
+    /// The choices.
+    pub choices: npcov_paths::Choices,
+    /// The layers of ANPC and their bounds.
+    pub anpc: AnpcRecord,
+    /// The criteria that suites can be measured by.
+    pub criteria: Vec<String>,
+    /// The mean width of training paths: the share of neurons that are critical, over the layers.
+    pub width: f64,
+    /// The mean width of abstract paths.
+    pub abstract_width: f64,
+    /// The classes.
+    pub classes: Vec<ClassInspection>,
+    /// What is probably not meant, or limits what coverage can say.
+    pub warnings: Vec<String>,
+}
+
+/// A class of a decision graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassInspection {
+    /// The class.
+    pub class: usize,
+    /// Its name, where the training data has names.
+    pub name: Option<String>,
+    /// Clusters that were asked for, or chosen.
+    pub planned: usize,
+    /// The share of relevance that critical neurons have together.
+    pub alpha: f64,
+    /// The share of members above which a neuron is abstract.
+    pub beta: f64,
+    /// Its clusters.
+    pub clusters: Vec<ClusterInspection>,
+}
+
+/// A cluster of a decision graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterInspection {
+    /// Its position among those of the graph.
+    pub cluster: usize,
+    /// Number of training inputs in it.
+    pub members: usize,
+    /// The width of its abstract path.
+    pub width: f64,
+    /// By path layer: its abstract set.
+    pub layers: Vec<AbstractLayer>,
+}
+
+/// What the members of a cluster have in common in a layer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbstractLayer {
+    /// Position of the layer among the path layers.
+    pub layer: usize,
+    /// The neurons, in order.
+    pub neurons: Vec<usize>,
+}
+
+impl GraphInspection {
+    /// Looks into a decision graph.
+    pub fn of(file: &GraphFile) -> GraphInspection {
+        let (record, graph) = (file.record(), file.graph());
+        let layout = graph.layout();
+        let layers = 0..layout.layers();
+        let width = |path: &[u64]| {
+            let share = |layer: usize| {
+                let neurons = layout.neurons(layer).max(1);
+                f64::from(bits::count(layout.layer(path, layer))) / neurons as f64
+            };
+            layers.clone().map(share).sum::<f64>() / layout.layers().max(1) as f64
+        };
+        let cluster = |cluster: usize| ClusterInspection {
+            cluster,
+            members: graph.members(cluster).len(),
+            width: width(graph.abstract_path(cluster)),
+            layers: layers
+                .clone()
+                .map(|layer| AbstractLayer {
+                    layer,
+                    neurons: bits::ones(layout.layer(graph.abstract_path(cluster), layer))
+                        .collect(),
+                })
+                .collect(),
+        };
+        let classes = record.classes.iter().zip(graph.classes()).enumerate();
+        let class = |(class, (own, node)): (usize, (&ClassRecord, &npcov_paths::ClassNode))| {
+            ClassInspection {
+                class,
+                name: own.name.clone(),
+                planned: own.planned,
+                alpha: record.extraction.alpha.get(class).copied().unwrap_or(0.0),
+                beta: own.beta,
+                clusters: node.clusters.clone().map(cluster).collect(),
+            }
+        };
+        let mean = |rows: &npcov_paths::BitRows| match rows.len() {
+            0 => 0.0,
+            count => rows.rows().map(width).sum::<f64>() / count as f64,
+        };
+        let parts = graph.parts();
+        GraphInspection {
+            file: file.name().to_owned(),
+            id: record.id.clone(),
+            data: record.data.clone(),
+            inputs: parts.training.paths.len(),
+            members: (0..graph.clusters()).map(|c| graph.members(c).len()).sum(),
+            extraction: record.extraction.clone(),
+            choices: record.choices.clone(),
+            anpc: record.anpc.clone(),
+            criteria: record.specs().iter().map(ToString::to_string).collect(),
+            width: mean(&parts.training.paths),
+            abstract_width: mean(&parts.abstract_paths),
+            classes: classes.map(class).collect(),
+            warnings: warnings(file),
+        }
+    }
+}
+
+/// What limits what coverage can say.
+fn warnings(file: &GraphFile) -> Vec<String> {
+    let graph = file.graph();
+    let mut warnings = Vec::new();
+    for (class, node) in graph.classes().iter().enumerate() {
+        let (found, planned) = (node.clusters.len(), node.planned);
+        if found == 0 {
+            warnings.push(format!(
+                "class {class} has no training input: nothing of it can be covered"
+            ));
+        } else if found < planned {
+            warnings.push(format!(
+                "class {class} has {found} different paths for {planned} clusters: the missing ones \
+                 count as uncovered"
+            ));
+        }
+    }
+    let left_out = file.record().left_out.iter();
+    warnings.extend(left_out.map(|reason| format!("suites cannot be measured by {reason}")));
+    let empty = graph.empty_layers();
+    if !empty.is_empty() {
+        let mut layers: Vec<usize> = empty.iter().map(|&(_, layer)| layer).collect();
+        layers.sort_unstable();
+        layers.dedup();
+        let layers: Vec<String> = layers.iter().map(usize::to_string).collect();
+        warnings.push(format!(
+            "no neuron is common to the members of some clusters in layer {} ({} abstract sets are \
+             empty); a smaller beta keeps more",
+            layers.join(", "),
+            empty.len()
+        ));
+    }
+    warnings
+}

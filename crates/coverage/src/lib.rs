@@ -1,0 +1,45 @@
+//! Decision graphs learnt from training data, and what suites cover of them.
+//!
+//! [`build`] learns a [`LearntGraph`] from a network and its training data. A [`Measurement`] is such
+//! a graph with criteria; [`cover`] measures suites by it. [`Coverage`] says what they cover: in
+//! numbers ([`Report`]), beside an earlier coverage ([`Difference`]), and whether that is enough
+//! ([`Gate`]).
+//!
+//! # Relation to the other crates
+//!
+//! `npcov-run` runs the network, `npcov-paths` and `npcov-criteria` do the arithmetic,
+//! `npcov-artefact` keeps the results. `npcov-select` stands on top; `npcov` is how all of it is used.
+
+mod build;
+mod cover;
+mod coverage;
+mod difference;
+mod error;
+mod fitting;
+mod gate;
+mod graph;
+mod graph_inspection;
+mod measurement;
+mod placement;
+mod report;
+mod training;
+mod watching;
+
+pub use build::{AUTO_QUANTILE, AnpcUpper, BuildOptions, PAPER_UPPER, PerClass, build};
+pub use cover::{CoverTarget, SuiteSource, cover};
+pub use coverage::Coverage;
+pub use difference::{
+    Change, ClassDifference, ComparedReport, Counts, Difference, SuiteDifference, Things,
+};
+pub use error::CoverageError;
+pub use gate::{
+    Allowance, Bound, Check, ClassName, Condition, ConditionError, Finding, Floor, Gate, ThinClass,
+};
+pub use graph::LearntGraph;
+pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
+pub use measurement::{CoverOptions, Measurement};
+pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
+pub use report::{
+    ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport, Values,
+    Yardsticks,
+};

@@ -1,0 +1,203 @@
+//! How suites are measured against a decision graph: by which criteria, with which choices.
+
+use std::sync::OnceLock;
+
+use npcov_artefact::{CoverageState, CriterionRecord, StateRecord};
+use npcov_criteria::{Batch, CriterionSet, InputNumbers, Member, Spec};
+use npcov_paths::{AnpcLayer, Choices, Meter, Observation};
+use npcov_run::{Extraction, Extras, PathExtractor, PathRows};
+
+use crate::error::CoverageError;
+use crate::graph::LearntGraph;
+
+/// What can be chosen about measuring.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CoverOptions {
+    /// The criteria; all that the graph was built for by default.
+    pub criteria: Option<Vec<Spec>>,
+    /// How paths are compared; as the graph says by default. Those choices that made paths and the
+    /// graph stay the graph's own.
+    pub choices: Option<Choices>,
+}
+
+/// A decision graph with criteria that are ready to measure suites.
+pub struct Measurement<'g> {
+    graph: &'g LearntGraph,
+    choices: Choices,
+    criteria: CriterionSet,
+    records: Vec<CriterionRecord>,
+    extraction: OnceLock<Extraction>,
+}
+
+impl LearntGraph {
+    /// Prepares to measure. A criterion that must be fitted to the training data and was not is an
+    /// error.
+    pub fn measurement(&self, options: &CoverOptions) -> Result<Measurement<'_>, CoverageError> {
+        let record = self.file().record();
+        let choices = match &options.choices {
+            None => record.choices.clone(),
+            Some(choices) => Choices {
+                threshold: record.choices.threshold,
+                empty_layer: record.choices.empty_layer,
+                seed: record.choices.seed,
+                members: record.choices.members,
+                merge: record.choices.merge,
+                ..choices.clone()
+            },
+        };
+        let specs = options.criteria.clone().unwrap_or_else(|| record.specs());
+        let mut criteria = CriterionSet::new(&specs, record.subject(&choices))?;
+        // The graph's own choices made what training inputs are known to cover.
+        let unlike = choices != record.choices;
+        let mut records = Vec::new();
+        for i in 0..criteria.members().len() {
+            let Member { spec, criterion } = &criteria.members()[i];
+            let (spec, fitted) = (spec.clone(), criterion.fitted_options());
+            let depends = unlike && criterion.needs_paths();
+            let known = record
+                .criteria
+                .iter()
+                .find(|c| c.criterion.name == spec.name && c.fitted == fitted);
+            let fit = known.map(|known| self.file().fit(known)).transpose()?;
+            let restored = criteria.restore(i, fit.unwrap_or_default());
+            restored.map_err(|source| match known {
+                Some(_) => spec.failed(source).into(),
+                None => self.not_fitted(&spec),
+            })?;
+            records.push(CriterionRecord {
+                arrays: Vec::new(),
+                // What training inputs cover depends on all options.
+                yardstick: known
+                    .filter(|known| known.criterion == spec && !depends)
+                    .and_then(|known| known.yardstick.clone()),
+                criterion: spec,
+                fitted,
+            });
+        }
+        Ok(Measurement {
+            graph: self,
+            choices,
+            criteria,
+            records,
+            extraction: OnceLock::new(),
+        })
+    }
+
+    fn not_fitted(&self, spec: &Spec) -> CoverageError {
+        let specs = self.file().record().specs();
+        let has: Vec<String> = specs.iter().map(Spec::to_string).collect();
+        CoverageError::NotFitted {
+            graph: self.file().name().to_owned(),
+            criterion: spec.to_string(),
+            has: match &has[..] {
+                [] => "none".to_owned(),
+                has => has.join(", "),
+            },
+        }
+    }
+}
+
+impl<'g> Measurement<'g> {
+    /// The decision graph.
+    pub fn graph(&self) -> &'g LearntGraph {
+        self.graph
+    }
+
+    /// The criteria that are measured.
+    pub fn criteria(&self) -> &CriterionSet {
+        &self.criteria
+    }
+
+    /// The choices that suites are measured with.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// What is extracted of inputs to measure them, prepared once.
+    pub fn extraction(&self) -> Result<&Extraction, CoverageError> {
+        match self.extraction.get() {
+            Some(extraction) => Ok(extraction),
+            None => {
+                let prepared = self.prepare()?;
+                Ok(self.extraction.get_or_init(|| prepared))
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Extraction, CoverageError> {
+        let extras = Extras {
+            taps: self.criteria.taps().to_vec(),
+            watched: self.criteria.watched().to_vec(),
+            importance: None,
+        };
+        let (network, method) = (self.graph.network(), self.graph.method());
+        if !self.criteria.need_paths() {
+            return Ok(Extraction::trace(network, &extras)?);
+        }
+        let alpha = &self.graph.file().record().extraction.alpha;
+        let extractor = PathExtractor::with_extras(network, method, &self.choices, alpha, &extras)?;
+        Ok(Extraction::Paths(Box::new(extractor)))
+    }
+
+    /// The layers of ANPC; none where no criterion needs neighbours, because looking for them takes
+    /// long.
+    pub fn anpc(&self) -> Vec<AnpcLayer> {
+        let needed = self.criteria.members().iter();
+        match needed.into_iter().any(|m| m.spec.name == "anpc") {
+            true => self.graph.file().record().anpc.layers(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Looks at inputs as criteria do; `anpc` are the layers whose neighbours are sought.
+    pub fn meter<'a>(&'a self, anpc: &'a [AnpcLayer]) -> Meter<'a> {
+        Meter::new(self.graph.file().graph(), &self.choices, anpc)
+    }
+
+    /// Inputs as criteria see them.
+    pub fn batch<'a>(&self, rows: &'a PathRows, observations: &'a [Observation]) -> Batch<'a> {
+        self.criteria.batch(numbers(rows), observations)
+    }
+
+    /// Looks at one input of some.
+    pub fn observe(&self, rows: &PathRows, place: usize) -> Result<Observation, CoverageError> {
+        let anpc = self.graph.file().record().anpc.layers();
+        let observed = self
+            .meter(&anpc)
+            .observe(rows.input(place), self.graph.file());
+        Ok(observed?)
+    }
+
+    /// A state without suites.
+    pub fn state(&self) -> CoverageState {
+        let file = self.graph.file();
+        let record = file.record();
+        let classes = record.classes.iter();
+        CoverageState::new(StateRecord {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            graph: record.id.clone(),
+            choices: self.choices.clone(),
+            anpc: record.anpc.clone(),
+            classes: classes.map(|c| (c.planned, c.clusters)).collect(),
+            members: (0..file.graph().clusters())
+                .map(|cluster| file.graph().members(cluster).len() as u64)
+                .collect(),
+            class_names: record.classes.iter().map(|c| c.name.clone()).collect(),
+            layers: record.extraction.layers.clone(),
+            logits: record.extraction.logits,
+            model: record.extraction.model.sha256.clone(),
+            criteria: self.records.clone(),
+            suites: Vec::new(),
+        })
+    }
+}
+
+/// The numbers that criteria look at.
+pub(crate) fn numbers(rows: &PathRows) -> InputNumbers<'_> {
+    InputNumbers {
+        predictions: &rows.predictions,
+        logits: &rows.logits,
+        activations: &rows.activations,
+        taps: &rows.taps,
+    }
+}

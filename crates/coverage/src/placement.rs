@@ -1,0 +1,162 @@
+//! One input's critical decision path, and its place in a decision graph.
+
+use npcov_paths::{ClusterView, Observation, bits};
+use serde::{Deserialize, Serialize};
+
+use npcov_run::{PathExtractor, PathRows};
+
+use crate::error::CoverageError;
+use crate::measurement::Measurement;
+
+/// The critical decision path of an input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathExplanation {
+    /// The share of relevance that critical neurons have together.
+    pub alpha: f64,
+    /// The share of neurons that are critical, over the layers.
+    pub width: f64,
+    /// By path layer: the critical neurons, in order.
+    pub layers: Vec<Vec<usize>>,
+    /// Where it is in a decision graph; `None` without one.
+    pub placement: Option<Placement>,
+}
+
+/// Where an input is in a decision graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The clusters of its class.
+    pub clusters: Vec<ClusterPlacement>,
+    /// The most similar of them; `None` when the class has none.
+    pub nearest: Option<usize>,
+    /// Members of the nearest cluster that are most similar to its abstract path.
+    pub exemplars: Vec<Exemplar>,
+    /// The most similar cluster of another class.
+    pub other: Option<OtherPlacement>,
+    /// How far the input is from every cluster of its class, from 0 to 1.
+    pub unknown: f64,
+    /// How much closer it is to a cluster of another class than to those of its own, from -1 to 1.
+    pub incorrect: f64,
+}
+
+/// An input, seen from a cluster of its class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterPlacement {
+    /// The cluster, among those of the graph.
+    pub cluster: usize,
+    /// Number of its members.
+    pub members: usize,
+    /// The similarity of the input's path to the abstract path.
+    pub similarity: f64,
+    /// By path layer: the similarity.
+    pub layers: Vec<f64>,
+    /// By path layer: the bucket of SNPC; `None` for none.
+    pub snpc: Vec<Option<u16>>,
+    /// By layer of ANPC: the distance to the activations of a member.
+    pub distances: Vec<f64>,
+    /// By layer of ANPC: the bucket; `None` for none.
+    pub anpc: Vec<Option<u16>>,
+}
+
+/// A typical member of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exemplar {
+    /// Its position in the training data.
+    pub input: usize,
+    /// Its label, where there are labels.
+    pub label: Option<i64>,
+    /// The similarity of its path to the abstract path.
+    pub similarity: f64,
+}
+
+/// A cluster of another class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherPlacement {
+    /// The cluster, among those of the graph.
+    pub cluster: usize,
+    /// Its class.
+    pub class: usize,
+    /// The class's name, where the training data has names.
+    pub name: Option<String>,
+    /// The similarity of the input's path to the abstract path.
+    pub similarity: f64,
+}
+
+impl PathExplanation {
+    /// The path of an input of a class, the only one of `paths`.
+    pub fn of(extractor: &PathExtractor, class: usize, paths: &PathRows) -> PathExplanation {
+        let layout = extractor.layout();
+        let row = paths.paths.row(0);
+        let layers: Vec<Vec<usize>> = (0..layout.layers())
+            .map(|layer| bits::ones(layout.layer(row, layer)).collect())
+            .collect();
+        let share = |(layer, neurons): (usize, &Vec<usize>)| {
+            neurons.len() as f64 / layout.neurons(layer).max(1) as f64
+        };
+        PathExplanation {
+            alpha: extractor.alpha(class),
+            width: layers.iter().enumerate().map(share).sum::<f64>() / layers.len().max(1) as f64,
+            layers,
+            placement: None,
+        }
+    }
+}
+
+impl Measurement<'_> {
+    /// Where an input is in the decision graph; `exemplars` is the number of typical training inputs
+    /// that are named.
+    pub fn place(&self, paths: &PathRows, exemplars: usize) -> Result<Placement, CoverageError> {
+        let observation = self.observe(paths, 0)?;
+        let (graph, record) = (self.graph().file().graph(), self.graph().file().record());
+        let nearest = observation.nearest.map(|(cluster, _)| cluster);
+        let labels = graph.parts().training.labels.as_deref();
+        let typical = nearest.map_or(Vec::new(), |cluster| {
+            graph.exemplars(cluster, self.choices().similarity, exemplars)
+        });
+        let exemplar = |(row, similarity): (u32, f64)| Exemplar {
+            input: record.training.start + row as usize,
+            label: labels.map(|labels| labels[row as usize]),
+            similarity,
+        };
+        let other = |(cluster, similarity): (usize, f64)| {
+            let class = graph.class_of(cluster);
+            OtherPlacement {
+                cluster,
+                class,
+                name: record
+                    .classes
+                    .get(class)
+                    .and_then(|class| class.name.clone()),
+                similarity,
+            }
+        };
+        let Observation { ref clusters, .. } = observation;
+        Ok(Placement {
+            clusters: clusters.iter().map(|view| self.cluster(view)).collect(),
+            nearest,
+            exemplars: typical.into_iter().map(exemplar).collect(),
+            other: observation.nearest_other.map(other),
+            unknown: observation.unknown(),
+            incorrect: observation.incorrect(),
+        })
+    }
+
+    fn cluster(&self, view: &ClusterView) -> ClusterPlacement {
+        ClusterPlacement {
+            cluster: view.cluster,
+            members: self.graph().file().graph().members(view.cluster).len(),
+            similarity: view.similarity,
+            layers: view
+                .layers
+                .iter()
+                .map(|(jaccard, _)| jaccard.value())
+                .collect(),
+            snpc: view.layers.iter().map(|&(_, bucket)| bucket).collect(),
+            distances: view
+                .distances
+                .iter()
+                .map(|&(distance, _)| distance)
+                .collect(),
+            anpc: view.distances.iter().map(|&(_, bucket)| bucket).collect(),
+        }
+    }
+}

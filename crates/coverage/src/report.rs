@@ -1,0 +1,543 @@
+//! What a coverage state says, in numbers for people and programs.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use npcov_artefact::{InputRecord, LayerRecord, Suite};
+use npcov_criteria::{Amount, CriterionSet, LayerValues, Member, State, Value};
+use npcov_data::npz::{Compression, NpzWriter};
+use npcov_paths::{NO_CLUSTER, more_similar};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::coverage::Coverage;
+use crate::error::CoverageError;
+
+/// The coverage of suites.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The suites.
+    pub suites: Vec<SuiteReport>,
+    /// What all suites cover together; `None` for a single one.
+    pub together: Option<Values>,
+    /// How many things there are to cover, for criteria that are a share.
+    pub buckets: Values<u64>,
+    /// What is probably not meant, though it was measured.
+    pub warnings: Vec<String>,
+}
+
+/// A number for each criterion, in the order in which criteria are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values<T = f64>(pub Vec<(String, T)>);
+
+impl<T> Default for Values<T> {
+    fn default() -> Self {
+        Values(Vec::new())
+    }
+}
+
+impl<T: Copy> Values<T> {
+    /// The number of a criterion.
+    pub fn get(&self, name: &str) -> Option<T> {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| *value)
+    }
+}
+
+impl<T: Serialize> Serialize for Values<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Values<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
+            type Value = Values<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number for each criterion")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Values<T>, M::Error> {
+                let mut values = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    values.push(entry);
+                }
+                Ok(Values(values))
+            }
+        }
+        deserializer.deserialize_map(Entries(std::marker::PhantomData))
+    }
+}
+
+/// What a suite covers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuiteReport {
+    /// Its name.
+    pub name: String,
+    /// Number of inputs.
+    pub inputs: usize,
+    /// The share of inputs that are classified as labelled; `None` without labels.
+    pub accuracy: Option<f64>,
+    /// What it is worth by each criterion.
+    pub criteria: Values,
+    /// The same beside what other inputs reach.
+    pub yardsticks: Values<Yardsticks>,
+    /// By class.
+    pub classes: Vec<ClassCoverage>,
+    /// By cluster of the decision graph.
+    pub clusters: Vec<ClusterCoverage>,
+    /// By path layer.
+    pub layers: Vec<LayerCoverage>,
+    /// The inputs without which the suite would cover least, by SNPC.
+    pub most: Vec<Contribution>,
+    /// By layer of ANPC: the share of distances beyond the bound; `None` without distances.
+    pub beyond: Vec<Option<f64>>,
+    /// The mean of how far inputs are from the clusters of their class; `None` without inputs.
+    pub unknown: Option<f64>,
+    /// How many inputs are more similar to the path of another class than to those of their own.
+    pub incorrect: usize,
+}
+
+/// What a suite's coverage by one criterion can be held against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Yardsticks {
+    /// What the training inputs cover.
+    pub training: f64,
+    /// What a random sample of as many training inputs covers on average; `None` where there are
+    /// fewer.
+    pub random: Option<f64>,
+    /// How many things training inputs cover: those that can be reached, as far as one knows.
+    pub reachable: u64,
+    /// How many training inputs were measured for this.
+    pub inputs: u64,
+}
+
+/// What a suite covers of a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassCoverage {
+    /// The class.
+    pub class: usize,
+    /// Its name, where the training data has names.
+    pub name: Option<String>,
+    /// Inputs that are classified as it.
+    pub inputs: usize,
+    /// The share of its buckets that are covered.
+    pub criteria: Values,
+    /// Whether the suite has far fewer inputs of it than training would let expect.
+    pub thin: bool,
+}
+
+/// What a suite covers of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterCoverage {
+    /// The cluster, among those of the graph.
+    pub cluster: usize,
+    /// Its class.
+    pub class: usize,
+    /// Inputs whose nearest cluster it is.
+    pub inputs: usize,
+    /// How many that would be if clusters were as frequent as among training inputs.
+    pub expected: f64,
+    /// The share of its buckets that are covered.
+    pub criteria: Values,
+    /// Whether the suite has far fewer inputs of it than training would let expect.
+    pub thin: bool,
+}
+
+/// What a suite covers of a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LayerCoverage {
+    /// The layer's position.
+    pub layer: usize,
+    /// Its name in the model.
+    pub name: String,
+    /// What the layer is worth by those criteria that look at layers one by one.
+    pub criteria: Values,
+}
+
+/// What an input adds to its suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contribution {
+    /// The dataset's digest.
+    pub data: String,
+    /// The input's position in it.
+    pub input: usize,
+    /// The predicted class.
+    pub prediction: usize,
+    /// The label; `None` without labels.
+    pub label: Option<i64>,
+    /// Buckets that no other input of the suite covers.
+    pub alone: usize,
+}
+
+/// The share of distances beyond the bound above which there is a warning.
+const BEYOND: f64 = 0.2;
+
+/// A class or cluster is thin when it has less than this share of the inputs that training would
+/// let expect, and those are at least one.
+const THIN: f64 = 0.2;
+
+/// Inputs that are named as adding most.
+const MOST: usize = 10;
+
+impl Coverage {
+    /// What the suites cover, in numbers.
+    pub fn report(&self) -> Result<Report, CoverageError> {
+        let criteria = self.state().criteria()?;
+        let mut warnings = Vec::new();
+        let mut suites = Vec::new();
+        for suite in self.state().suites() {
+            suites.push(self.suite_report(&criteria, suite, &mut warnings));
+        }
+        let together = (self.state().suites().len() > 1).then(|| {
+            let states = self.state().together();
+            let states = criteria.members().iter().zip(&states);
+            let values = states.filter_map(|(member, state)| {
+                let state = state.as_ref()?;
+                Some(member.criterion.values(state))
+            });
+            Values(values.flatten().map(entry).collect())
+        });
+        let first = self.state().suites().first();
+        let totals = first.map_or(Vec::new(), |suite| values(&criteria, suite));
+        let totals = totals.into_iter().filter_map(|value| match value.amount {
+            Amount::Share { total, .. } => Some((value.name, total)),
+            _ => None,
+        });
+        Ok(Report {
+            suites,
+            together,
+            buckets: Values(totals.collect()),
+            warnings,
+        })
+    }
+
+    fn suite_report(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+        warnings: &mut Vec<String>,
+    ) -> SuiteReport {
+        let inputs = suite.inputs.len();
+        let judged: Vec<bool> = suite.inputs.iter().filter_map(|i| i.is_correct()).collect();
+        let right = judged.iter().filter(|&&right| right).count();
+        let measured_paths = criteria.need_paths();
+        let unknown: f64 = suite.inputs.iter().map(InputRecord::unknown).sum();
+        let is_incorrect =
+            |input: &&InputRecord| more_similar(input.other_similarity, input.similarity);
+        SuiteReport {
+            name: suite.name.clone(),
+            inputs,
+            accuracy: (!judged.is_empty()).then(|| right as f64 / judged.len() as f64),
+            criteria: Values(values(criteria, suite).into_iter().map(entry).collect()),
+            yardsticks: self.yardsticks(criteria, suite),
+            classes: self.classes(criteria, suite),
+            clusters: self.clusters(criteria, suite),
+            layers: self.layers(criteria, suite),
+            most: self.most(criteria, suite),
+            beyond: self.beyond(criteria, suite, warnings),
+            unknown: (inputs > 0 && measured_paths).then(|| unknown / inputs as f64),
+            incorrect: suite.inputs.iter().filter(is_incorrect).count(),
+        }
+    }
+
+    fn yardsticks(&self, criteria: &CriterionSet, suite: &Suite) -> Values<Yardsticks> {
+        let records = self.state().record().criteria.iter();
+        let found = records.zip(criteria.members()).zip(&suite.states);
+        let found = found.filter_map(|((record, member), state)| {
+            let yardstick = record.yardstick.as_ref()?;
+            let [value] = &values_of(criteria, member, state)[..] else {
+                return None;
+            };
+            let all = match value.amount {
+                Amount::Share { total, .. } => total.max(1) as f64,
+                _ => 1.0,
+            };
+            let inputs = suite.inputs.len() as u64;
+            let random = (inputs <= yardstick.inputs).then(|| yardstick.expected(inputs) / all);
+            let reached = Yardsticks {
+                training: yardstick.covered() as f64 / all,
+                random,
+                reachable: yardstick.covered(),
+                inputs: yardstick.inputs,
+            };
+            Some((value.name.clone(), reached))
+        });
+        Values(found.collect())
+    }
+
+    fn beyond(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+        warnings: &mut Vec<String>,
+    ) -> Vec<Option<f64>> {
+        let bounds = &self.state().record().anpc.layers;
+        let anpc = criteria
+            .members()
+            .iter()
+            .position(|m| m.spec.name == "anpc");
+        let Some(state) = anpc.and_then(|i| suite.states.get(i)) else {
+            return Vec::new();
+        };
+        let shares = state.sums("beyond").iter().zip(state.sums("distances"));
+        let beyond: Vec<Option<f64>> = shares
+            .map(|(&beyond, &all)| (all > 0).then(|| beyond as f64 / all as f64))
+            .collect();
+        for (share, bound) in beyond.iter().zip(bounds) {
+            if let Some(share) = share.filter(|&share| share > BEYOND) {
+                warnings.push(format!(
+                    "`{}`: {:.0} % of the distances in layer {} are beyond {}, and cover nothing",
+                    suite.name,
+                    share * 100.0,
+                    bound.layer,
+                    bound.upper
+                ));
+            }
+        }
+        beyond
+    }
+
+    fn classes(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<ClassCoverage> {
+        let record = self.state().record();
+        let columns = columns(criteria, suite, |criterion, state| {
+            criterion.by_class(state)
+        });
+        let members = self.class_members();
+        let all: u64 = members.iter().sum();
+        let class = |class: usize| {
+            let of_class = |input: &&InputRecord| input.prediction as usize == class;
+            let inputs = suite.inputs.iter().filter(of_class).count();
+            let share = members.get(class).copied().unwrap_or(0) as f64 / all.max(1) as f64;
+            ClassCoverage {
+                class,
+                name: record.class_names.get(class).cloned().flatten(),
+                inputs,
+                criteria: row(&columns, class),
+                thin: is_thin(inputs, share * suite.inputs.len() as f64),
+            }
+        };
+        (0..record.classes.len()).map(class).collect()
+    }
+
+    fn clusters(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<ClusterCoverage> {
+        if !criteria.need_paths() {
+            return Vec::new();
+        }
+        let record = self.state().record();
+        let columns = columns(criteria, suite, |criterion, state| {
+            criterion.by_cluster(state)
+        });
+        let all: u64 = record.members.iter().sum();
+        let owners = record.classes.iter().enumerate();
+        let owners = owners.flat_map(|(class, &(_, clusters))| (0..clusters).map(move |_| class));
+        let cluster = |(cluster, class): (usize, usize)| {
+            let nearest = |input: &&InputRecord| input.nearest as usize == cluster;
+            let inputs = suite.inputs.iter().filter(nearest).count();
+            let share = record.members.get(cluster).copied().unwrap_or(0) as f64;
+            let expected = share / all.max(1) as f64 * suite.inputs.len() as f64;
+            ClusterCoverage {
+                cluster,
+                class,
+                inputs,
+                expected,
+                criteria: row(&columns, cluster),
+                thin: is_thin(inputs, expected),
+            }
+        };
+        owners.enumerate().map(cluster).collect()
+    }
+
+    fn layers(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<LayerCoverage> {
+        let states = criteria.members().iter().zip(&suite.states);
+        let columns: Vec<LayerValues> = states
+            .flat_map(|(member, state)| member.criterion.by_layer(state))
+            .collect();
+        let layer = |(layer, record): (usize, &LayerRecord)| {
+            let number = |values: &LayerValues| {
+                let amount = values.layers.get(layer)?;
+                let nothing = matches!(amount, Amount::Share { total: 0, .. });
+                (!nothing).then(|| (values.name.clone(), amount.value()))
+            };
+            LayerCoverage {
+                layer,
+                name: record.name.clone(),
+                criteria: Values(columns.iter().filter_map(number).collect()),
+            }
+        };
+        self.state()
+            .record()
+            .layers
+            .iter()
+            .enumerate()
+            .map(layer)
+            .collect()
+    }
+
+    /// The inputs that cover most buckets of SNPC which no other input covers.
+    fn most(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<Contribution> {
+        let snpc = criteria
+            .members()
+            .iter()
+            .position(|m| m.spec.name == "snpc");
+        let Some(state) = snpc.and_then(|i| suite.states.get(i)) else {
+            return Vec::new();
+        };
+        let lists = state.lists("inputs");
+        let mut times = vec![0_u32; state.set("buckets").bound()];
+        for slot in lists.iter().flatten() {
+            if let Some(times) = times.get_mut(*slot as usize) {
+                *times += 1;
+            }
+        }
+        let once = |slot: &&u32| times.get(**slot as usize) == Some(&1);
+        let alone = |list: &[u32]| list.iter().filter(once).count();
+        let places = suite.shards.iter().flat_map(|shard| {
+            (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input))
+        });
+        let inputs = suite.inputs.iter().zip(lists).zip(places);
+        let mut most: Vec<Contribution> = inputs
+            .map(|((record, list), (data, input))| Contribution {
+                data: data.to_owned(),
+                input,
+                prediction: record.prediction as usize,
+                label: record.is_correct().map(|_| record.label),
+                alone: alone(list),
+            })
+            .filter(|contribution| contribution.alone > 0)
+            .collect();
+        // Stable: of equal ones the first.
+        most.sort_by_key(|contribution| std::cmp::Reverse(contribution.alone));
+        most.truncate(MOST);
+        most
+    }
+
+    /// By class: training inputs in its clusters.
+    fn class_members(&self) -> Vec<u64> {
+        let record = self.state().record();
+        let mut start = 0;
+        let class = |&(_, clusters): &(usize, usize)| {
+            let members = record.members.get(start..start + clusters);
+            start += clusters;
+            members.map_or(0, |members| members.iter().sum())
+        };
+        record.classes.iter().map(class).collect()
+    }
+
+    /// Writes what was found for every input as arrays of an npz file: `suite`, `prediction`,
+    /// `label` (-1 without one), where it is in the decision graph (`nearest`, `similarity`,
+    /// `unknown`, `other`, `incorrect`; clusters are those of the graph, -1 for none), and the
+    /// scores of criteria that give inputs scores, by their names.
+    pub fn write_inputs(&self, path: impl Into<PathBuf>) -> Result<(), CoverageError> {
+        let mut writer = NpzWriter::create(path, Compression::Stored)?;
+        let whole = ["suite", "prediction", "label", "nearest", "other"];
+        let real = ["similarity", "unknown", "incorrect"];
+        let mut columns = Vec::new();
+        for name in whole {
+            columns.push(writer.array::<i64>(name, &[])?);
+        }
+        let mut numbers = Vec::new();
+        for name in real {
+            numbers.push(writer.array::<f64>(name, &[])?);
+        }
+        let mut scores = Vec::new();
+        for name in self.score_names() {
+            scores.push(writer.array::<f64>(&name, &[])?);
+        }
+        let cluster = |cluster: u32| match cluster {
+            NO_CLUSTER => -1,
+            cluster => i64::from(cluster),
+        };
+        for (number, suite) in self.state().suites().iter().enumerate() {
+            for input in &suite.inputs {
+                let values = [
+                    number as i64,
+                    i64::from(input.prediction),
+                    input.is_correct().map_or(-1, |_| input.label),
+                    cluster(input.nearest),
+                    cluster(input.other),
+                ];
+                for (column, value) in columns.iter().zip(values) {
+                    writer.append(column, &[value])?;
+                }
+                let values = [input.similarity, input.unknown(), input.incorrect()];
+                for (column, value) in numbers.iter().zip(values) {
+                    writer.append(column, &[value])?;
+                }
+            }
+            for (column, (_, values)) in scores.iter().zip(suite.scores(self.state().record())) {
+                writer.append(column, values)?;
+            }
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// The names of the scores that criteria give inputs. A score that several criteria of one
+    /// kind give carries the criterion's options.
+    fn score_names(&self) -> Vec<String> {
+        match self.state().suites().first() {
+            Some(suite) => suite
+                .scores(self.state().record())
+                .map(|(name, _)| name)
+                .collect(),
+            None => Vec::new(),
+        }
+    }
+}
+
+fn entry(value: Value) -> (String, f64) {
+    (value.name, value.amount.value())
+}
+
+/// What a suite is worth.
+pub(crate) fn values(criteria: &CriterionSet, suite: &Suite) -> Vec<Value> {
+    let states = criteria.members().iter().zip(&suite.states);
+    states
+        .flat_map(|(member, state)| values_of(criteria, member, state))
+        .collect()
+}
+
+/// What a suite is worth by one criterion. Where several criteria of one name differ in options,
+/// those are part of the names.
+pub(crate) fn values_of(criteria: &CriterionSet, member: &Member, state: &State) -> Vec<Value> {
+    let alike = criteria.members().iter();
+    let several = alike.filter(|m| m.spec.name == member.spec.name).count() > 1;
+    let options = &member.spec.to_string()[member.spec.name.len()..];
+    let mut values = member.criterion.values(state);
+    if several {
+        values.iter_mut().for_each(|value| value.name += options);
+    }
+    values
+}
+
+/// A breakdown of each criterion that has one.
+fn columns(
+    criteria: &CriterionSet,
+    suite: &Suite,
+    of: impl Fn(&dyn npcov_criteria::Criterion, &npcov_criteria::State) -> Vec<Amount>,
+) -> Vec<(String, Vec<Amount>)> {
+    let states = criteria.members().iter().zip(&suite.states);
+    let columns = states.map(|(member, state)| {
+        let column = of(member.criterion.as_ref(), state);
+        (member.spec.to_string(), column)
+    });
+    columns.filter(|(_, column)| !column.is_empty()).collect()
+}
+
+fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {
+    let number =
+        |(name, column): &(String, Vec<Amount>)| Some((name.clone(), column.get(index)?.value()));
+    Values(columns.iter().filter_map(number).collect())
+}
+
+fn is_thin(inputs: usize, expected: f64) -> bool {
+    expected >= 1.0 && (inputs as f64) < THIN * expected
+}

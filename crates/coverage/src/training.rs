@@ -1,0 +1,219 @@
+//! The training inputs of a decision graph while it is built, shard by shard.
+
+use std::ops::Range;
+
+use npcov_artefact::{
+    ArtefactError, Kind, ShardStore, append_rows, metadata, read_rows, row_specs,
+};
+use npcov_criteria::{Training, TrainingError};
+use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
+use npcov_paths::{BitRows, DecisionGraph, Layout, TrainingActivations, TrainingPaths};
+use npcov_run::{PathRows, SHARD, Sink, shards};
+
+use crate::error::CoverageError;
+
+/// The shards of training inputs, in the folder of a decision graph's parts.
+pub(crate) struct TrainingShards {
+    form: ShardForm,
+    readers: Vec<SafetensorsReader>,
+    predictions: Vec<u32>,
+    labels: Option<Vec<i64>>,
+    importance: Vec<f64>,
+}
+
+/// What shards of training inputs hold.
+#[derive(Clone)]
+pub(crate) struct ShardForm {
+    pub(crate) layout: Layout,
+    /// Number of logits.
+    pub(crate) logits: usize,
+    /// The layer whose importance is summed up.
+    pub(crate) importance: Option<usize>,
+}
+
+impl ShardForm {
+    /// What a shard is called.
+    fn name(index: usize) -> String {
+        format!("paths-{index:06}")
+    }
+
+    /// Whether a shard is there and whole.
+    pub(crate) fn is_done(&self, store: &ShardStore, i: usize, inputs: usize) -> bool {
+        let Ok(reader) = store.open(&ShardForm::name(i)) else {
+            return false;
+        };
+        self.specs(inputs)
+            .iter()
+            .all(|spec| reader.tensor(&spec.name) == Some(spec))
+    }
+
+    fn important(&self) -> usize {
+        self.importance
+            .map_or(0, |layer| self.layout.neurons(layer))
+    }
+
+    fn specs(&self, inputs: usize) -> Vec<TensorSpec> {
+        let mut specs = row_specs(&self.layout, "path", inputs);
+        specs.push(TensorSpec::of::<u32>("prediction", &[inputs]));
+        let neurons = self.layout.total_neurons();
+        specs.push(TensorSpec::of::<f32>("activation", &[inputs, neurons]));
+        specs.push(TensorSpec::of::<f32>("logits", &[inputs, self.logits]));
+        specs.push(TensorSpec::of::<f64>("importance", &[self.important()]));
+        specs
+    }
+}
+
+/// Writes the shards of training inputs.
+pub(crate) struct ShardWriter<'a> {
+    pub(crate) form: &'a ShardForm,
+    pub(crate) store: &'a ShardStore,
+    /// By position in the dataset.
+    pub(crate) labels: Option<&'a [i64]>,
+}
+
+impl Sink<'_> for ShardWriter<'_> {
+    type Error = CoverageError;
+
+    fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), CoverageError> {
+        let range = [shard.rows.start, shard.rows.end];
+        let metadata = metadata(Kind::TrainingShard, &serde_json::json!({ "range": range }))?;
+        let mut sums = vec![0.0; self.form.important()];
+        let rows = shard.importance.chunks_exact(sums.len().max(1));
+        for ((row, &prediction), importance) in shard.rows.clone().zip(&shard.predictions).zip(rows)
+        {
+            let label = self.labels.and_then(|labels| labels.get(row));
+            let is_correct = label.is_none_or(|&label| label == i64::from(prediction));
+            for (sum, &x) in sums.iter_mut().zip(importance) {
+                if is_correct && x.is_finite() {
+                    *sum += f64::from(x);
+                }
+            }
+        }
+        let specs = self.form.specs(shard.rows.len());
+        let name = ShardForm::name(index);
+        self.store.write(&name, &metadata, &specs, |writer| {
+            writer.append("prediction", &shard.predictions)?;
+            writer.append("activation", &shard.activations)?;
+            writer.append("logits", &shard.logits)?;
+            append_rows(writer, &self.form.layout, "path", &shard.paths)?;
+            writer.append("importance", &sums)?;
+            Ok(())
+        })
+    }
+}
+
+impl TrainingShards {
+    /// Opens all shards of a range.
+    pub(crate) fn open(
+        store: &ShardStore,
+        form: &ShardForm,
+        range: Range<usize>,
+        labels: Option<Vec<i64>>,
+    ) -> Result<TrainingShards, CoverageError> {
+        let mut training = TrainingShards {
+            form: form.clone(),
+            readers: Vec::new(),
+            predictions: Vec::new(),
+            labels,
+            importance: vec![0.0; form.important()],
+        };
+        for (i, _) in shards(range) {
+            let reader = store.open(&ShardForm::name(i))?;
+            training
+                .predictions
+                .extend(reader.read::<u32>("prediction")?);
+            let sums: Vec<f64> = reader.read("importance")?;
+            let totals = training.importance.iter_mut().zip(sums);
+            totals.for_each(|(total, sum)| *total += sum);
+            training.readers.push(reader);
+        }
+        Ok(training)
+    }
+
+    /// All paths, with the labels of their inputs.
+    pub(crate) fn paths(&self) -> Result<TrainingPaths, CoverageError> {
+        let layout = &self.form.layout;
+        let mut training = TrainingPaths {
+            layout: layout.clone(),
+            paths: BitRows::new(layout.width()),
+            predictions: self.predictions.clone(),
+            labels: self.labels.clone(),
+        };
+        let starts = (0..self.predictions.len()).step_by(SHARD);
+        for (reader, start) in self.readers.iter().zip(starts) {
+            let inputs = SHARD.min(self.predictions.len() - start);
+            let paths = read_rows(reader, layout, "path", inputs)?;
+            paths.rows().for_each(|row| training.paths.push(row));
+        }
+        Ok(training)
+    }
+
+    /// Some inputs as they were extracted; their paths are the graph's.
+    pub(crate) fn batch(
+        &self,
+        inputs: &[u32],
+        graph: &DecisionGraph,
+    ) -> Result<PathRows, CoverageError> {
+        let neurons = self.form.layout.total_neurons();
+        let mut batch = PathRows {
+            rows: 0..inputs.len(),
+            predictions: Vec::with_capacity(inputs.len()),
+            logits: vec![0.0; inputs.len() * self.form.logits],
+            paths: BitRows::new(self.form.layout.width()),
+            activations: vec![0.0; inputs.len() * neurons],
+            ..PathRows::default()
+        };
+        let logits = batch.logits.chunks_exact_mut(self.form.logits.max(1));
+        let activations = batch.activations.chunks_exact_mut(neurons.max(1));
+        for ((&input, logits), activations) in inputs.iter().zip(logits).zip(activations) {
+            batch.predictions.push(self.predictions[input as usize]);
+            batch.paths.push(graph.path(input));
+            let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
+            if let Some(reader) = self.readers.get(shard) {
+                reader.read_row_into("activation", row, activations)?;
+                reader.read_row_into("logits", row, logits)?;
+            }
+        }
+        Ok(batch)
+    }
+}
+
+impl TrainingActivations for TrainingShards {
+    type Error = ArtefactError;
+
+    fn read(&self, input: u32, out: &mut [f32]) -> Result<(), ArtefactError> {
+        let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
+        match self.readers.get(shard) {
+            Some(reader) => Ok(reader.read_row_into("activation", row, out)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Training for TrainingShards {
+    fn predictions(&self) -> &[u32] {
+        &self.predictions
+    }
+
+    fn labels(&self) -> Option<&[i64]> {
+        self.labels.as_deref()
+    }
+
+    fn read(
+        &self,
+        inputs: Range<usize>,
+        neurons: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        for (input, row) in inputs.zip(out.chunks_exact_mut(neurons.len().max(1))) {
+            if let Some(reader) = self.readers.get(input / SHARD) {
+                reader.read_row_part("activation", input % SHARD, neurons.clone(), row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn importance(&self, layer: usize) -> Option<&[f64]> {
+        (self.form.importance == Some(layer)).then_some(&self.importance[..])
+    }
+}

@@ -1,0 +1,57 @@
+//! Criteria that look at numbers while these are computed.
+//!
+//! Every thread adds to a state of its own, and the states of a shard are merged when all of its
+//! inputs are there. Nothing that is watched depends on the order of inputs, so neither does what
+//! comes out of it on who saw which.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use npcov_criteria::{CriterionSet, State, WatchStates};
+use npcov_run::{SHARD, ShownTap, Watcher};
+
+use crate::error::CoverageError;
+
+/// What criteria have watched of a range of inputs.
+pub(crate) struct Watching<'m> {
+    criteria: &'m CriterionSet,
+    /// Position of the range's first input.
+    start: usize,
+    /// By shard, states that no thread is adding to.
+    states: Mutex<BTreeMap<usize, Vec<WatchStates>>>,
+}
+
+impl<'m> Watching<'m> {
+    /// Nothing yet, of inputs from a position on.
+    pub(crate) fn new(criteria: &'m CriterionSet, start: usize) -> Watching<'m> {
+        Watching {
+            criteria,
+            start,
+            states: Mutex::default(),
+        }
+    }
+
+    fn states(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<WatchStates>>> {
+        // A thread that panics holds its states itself.
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what was watched of a shard, whose inputs were all computed, to its criteria's states.
+    pub(crate) fn finish(&self, shard: usize, states: &mut [State]) -> Result<(), CoverageError> {
+        let watched = self.states().remove(&shard).unwrap_or_default();
+        for watched in watched {
+            self.criteria.add_watched(&watched, states)?;
+        }
+        Ok(())
+    }
+}
+
+impl Watcher for Watching<'_> {
+    fn watch(&self, shown: ShownTap<'_>) {
+        let shard = (shown.rows.start - self.start) / SHARD;
+        let free = self.states().get_mut(&shard).and_then(Vec::pop);
+        let mut states = free.unwrap_or_else(|| self.criteria.watch_states());
+        self.criteria.watch(shown.tap, shown.numbers, &mut states);
+        self.states().entry(shard).or_default().push(states);
+    }
+}

@@ -1,0 +1,227 @@
+//! Criteria that are measured together, so that the network runs once for all of them.
+
+use npcov_paths::Observation;
+use npcov_tap::{Column, Shown, Tap};
+
+use crate::batch::Batch;
+use crate::criterion::Criterion;
+use crate::error::{CriterionError, NamedCriterionError};
+use crate::fit::Fit;
+use crate::registry::create;
+use crate::spec::Spec;
+use crate::state::State;
+use crate::subject::Subject;
+use crate::training::Training;
+
+/// Criteria that are measured together.
+pub struct CriterionSet {
+    subject: Subject,
+    members: Vec<Member>,
+    /// What they need of inputs besides activations.
+    taps: Vec<Tap>,
+    /// What they watch.
+    watched: Vec<Tap>,
+}
+
+/// A criterion that is measured.
+pub struct Member {
+    /// Its name and options.
+    pub spec: Spec,
+    /// The criterion.
+    pub criterion: Box<dyn Criterion>,
+}
+
+/// By criterion, what it has watched; `None` for those that watch nothing.
+pub type WatchStates = Vec<Option<State>>;
+
+/// Numbers of some inputs, each list with one input after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct InputNumbers<'a> {
+    /// The predicted classes.
+    pub predictions: &'a [u32],
+    /// The logits.
+    pub logits: &'a [f32],
+    /// One activation for each neuron of all layers.
+    pub activations: &'a [f32],
+    /// What [`CriterionSet::taps`] ask for; empty where that is not there.
+    pub taps: &'a [Vec<f32>],
+}
+
+impl Member {
+    /// Whether it needs more than activations. That may be a great deal, so it is looked at as soon
+    /// as it is there.
+    pub fn is_streamed(&self) -> bool {
+        let criterion = &self.criterion;
+        criterion.taps().iter().any(is_extra) || !criterion.watched().is_empty()
+    }
+
+    /// An error with its name.
+    pub fn failed(&self, source: CriterionError) -> NamedCriterionError {
+        self.spec.failed(source)
+    }
+}
+
+fn is_extra(tap: &Tap) -> bool {
+    *tap != Tap::activation(tap.layer)
+}
+
+impl CriterionSet {
+    /// Makes criteria for a network; those that are named twice once.
+    pub fn new(specs: &[Spec], subject: Subject) -> Result<CriterionSet, NamedCriterionError> {
+        let mut members: Vec<Member> = Vec::new();
+        let (mut taps, mut watched) = (Vec::new(), Vec::new());
+        for spec in specs {
+            if members.iter().any(|member| member.spec == *spec) {
+                continue;
+            }
+            let criterion = create(spec, &subject).map_err(|source| spec.failed(source))?;
+            taps.extend(criterion.taps().into_iter().filter(is_extra));
+            watched.extend(criterion.watched());
+            let spec = spec.clone();
+            members.push(Member { spec, criterion });
+        }
+        for taps in [&mut taps, &mut watched] {
+            taps.sort_unstable();
+            taps.dedup();
+        }
+        Ok(CriterionSet {
+            subject,
+            members,
+            taps,
+            watched,
+        })
+    }
+
+    /// The criteria.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What they need of inputs besides activations.
+    pub fn taps(&self) -> &[Tap] {
+        &self.taps
+    }
+
+    /// What they watch.
+    pub fn watched(&self) -> &[Tap] {
+        &self.watched
+    }
+
+    /// Gives a criterion what it learnt from the training data.
+    pub fn restore(&mut self, index: usize, fit: Fit) -> Result<(), CriterionError> {
+        self.members[index].criterion.restore(fit)
+    }
+
+    /// Leaves only the criteria that `keep` wants.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Member) -> bool) {
+        self.members.retain(|member| keep(member));
+    }
+
+    /// Whether any of them needs the places of inputs in the decision graph.
+    pub fn need_paths(&self) -> bool {
+        self.members.iter().any(|m| m.criterion.needs_paths())
+    }
+
+    /// The layer whose importance some of them are fitted with. There is one at most; where criteria
+    /// ask for different ones, the error is the one that does so second.
+    pub fn importance(&self) -> Result<Option<usize>, &Spec> {
+        let mut found: Option<usize> = None;
+        for member in &self.members {
+            match (found, member.criterion.needs_importance()) {
+                (_, None) => {}
+                (None, layer) => found = layer,
+                (Some(found), Some(layer)) if found == layer => {}
+                (Some(_), Some(_)) => return Err(&member.spec),
+            }
+        }
+        Ok(found)
+    }
+
+    /// No inputs were seen.
+    pub fn states(&self) -> Vec<State> {
+        self.members.iter().map(|m| m.criterion.state()).collect()
+    }
+
+    /// Nothing was watched.
+    pub fn watch_states(&self) -> WatchStates {
+        let state = |member: &Member| {
+            let watches = !member.criterion.watched().is_empty();
+            watches.then(|| member.criterion.state())
+        };
+        self.members.iter().map(state).collect()
+    }
+
+    /// Shows a tap to those criteria that watch it.
+    pub fn watch(&self, shown: Tap, numbers: Shown<'_>, states: &mut WatchStates) {
+        for (member, state) in self.members.iter().zip(states) {
+            // Those that watch nothing have no state.
+            let Some(state) = state else { continue };
+            if member.criterion.watched().contains(&shown) {
+                member.criterion.watch(shown, numbers, state);
+            }
+        }
+    }
+
+    /// Adds what criteria have watched to their states.
+    pub fn add_watched(
+        &self,
+        watched: &WatchStates,
+        states: &mut [State],
+    ) -> Result<(), NamedCriterionError> {
+        for ((member, watched), state) in self.members.iter().zip(watched).zip(states) {
+            if let Some(watched) = watched {
+                state.append(watched).map_err(|e| member.failed(e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inputs as criteria see them.
+    pub fn batch<'a>(
+        &self,
+        inputs: InputNumbers<'a>,
+        observations: &'a [Observation],
+    ) -> Batch<'a> {
+        let stride = self.subject.neurons();
+        let mut start = 0;
+        let mut taps = Vec::new();
+        for (i, layer) in self.subject.layers.iter().enumerate() {
+            let column = Column {
+                data: inputs.activations,
+                stride,
+                start,
+                len: layer.neurons,
+            };
+            start += layer.neurons;
+            taps.push((Tap::activation(i), column));
+        }
+        let count = inputs.predictions.len().max(1);
+        for (tap, numbers) in self.taps.iter().zip(inputs.taps) {
+            taps.push((*tap, Column::of(numbers, numbers.len() / count)));
+        }
+        Batch {
+            predictions: inputs.predictions,
+            logits: Column::of(inputs.logits, self.subject.logits),
+            taps,
+            observations,
+            training: None,
+        }
+    }
+
+    /// Adds inputs to the states of those criteria that `which` picks.
+    pub fn observe(
+        &self,
+        batch: &Batch<'_>,
+        training: &dyn Training,
+        states: &mut [State],
+        which: impl Fn(&Member) -> bool,
+    ) -> Result<(), NamedCriterionError> {
+        for (member, state) in self.members.iter().zip(states) {
+            if which(member) {
+                let observed = member.criterion.observe(batch, training, state);
+                observed.map_err(|source| member.failed(source))?;
+            }
+        }
+        Ok(())
+    }
+}

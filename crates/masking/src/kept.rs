@@ -1,0 +1,106 @@
+//! The sets of a study in a file, so that a study that was cut off need not explain its sample again.
+
+use std::path::Path;
+
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_paths::BitRows;
+
+use super::sets::Sets;
+use npcov_run::RunError;
+
+const PREDICTIONS: &str = "prediction";
+
+impl Sets {
+    /// All rows of bits, with names.
+    fn named(&self) -> impl Iterator<Item = (String, &BitRows)> {
+        let kinds = [
+            ("path", &self.paths),
+            ("activated", &self.activated),
+            ("band", &self.bands),
+        ];
+        kinds.into_iter().flat_map(|(kind, list)| {
+            let rows = list.iter().enumerate();
+            rows.map(move |(i, rows)| (format!("{kind}.{i}"), rows))
+        })
+    }
+
+    /// Writes them, whole or not at all.
+    pub(super) fn write(&self, path: &Path) -> Result<(), RunError> {
+        let inputs = self.predictions.len();
+        let mut specs = vec![TensorSpec::of::<u32>(PREDICTIONS, &[inputs])];
+        for (name, rows) in self.named() {
+            specs.push(TensorSpec::of::<u64>(name, &[rows.len(), rows.width()]));
+        }
+        let mut writer = SafetensorsWriter::create(path, "{}", &specs)?;
+        writer.append(PREDICTIONS, &self.predictions)?;
+        for (name, rows) in self.named() {
+            for row in rows.rows() {
+                writer.append(&name, row)?;
+            }
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// Fills empty sets with those of a file. `None` where there is none, or of another form.
+    pub(super) fn read(mut self, path: &Path, inputs: usize) -> Option<Sets> {
+        let reader = SafetensorsReader::open(path).ok()?;
+        self.predictions = reader.read(PREDICTIONS).ok()?;
+        if self.predictions.len() != inputs {
+            return None;
+        }
+        let kinds = [
+            ("path", &mut self.paths),
+            ("activated", &mut self.activated),
+            ("band", &mut self.bands),
+        ];
+        for (kind, list) in kinds {
+            for (i, rows) in list.iter_mut().enumerate() {
+                let name = format!("{kind}.{i}");
+                let form = TensorSpec::of::<u64>(name.as_str(), &[inputs, rows.width()]);
+                if reader.tensor(&name) != Some(&form) {
+                    return None;
+                }
+                for row in 0..inputs {
+                    reader.read_row_into(&name, row, rows.row_mut(row)).ok()?;
+                }
+            }
+        }
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(alphas: usize, bands: usize) -> Sets {
+        Sets {
+            predictions: Vec::new(),
+            paths: vec![BitRows::zeros(2, 3); alphas],
+            activated: vec![BitRows::zeros(2, 3); alphas],
+            bands: vec![BitRows::zeros(2, 3); bands],
+        }
+    }
+
+    #[test]
+    fn sets_come_back_and_others_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sets.safetensors");
+        assert!(empty(1, 1).read(&path, 3).is_none());
+        let mut sets = empty(2, 1);
+        sets.predictions = vec![4, 5, 6];
+        for (i, rows) in [0, 1].iter().zip(&mut sets.paths) {
+            rows.row_mut(2)[1] = 7 + i;
+        }
+        sets.activated[1].row_mut(0)[0] = 1;
+        sets.bands[0].row_mut(1)[0] = u64::MAX;
+        sets.write(&path).unwrap();
+        let found = empty(2, 1).read(&path, 3).unwrap();
+        assert_eq!(found.predictions, sets.predictions);
+        assert!(found.named().eq(sets.named()));
+        assert!(empty(2, 2).read(&path, 3).is_none());
+        assert!(empty(2, 1).read(&path, 4).is_none());
+        std::fs::write(&path, "cut off").unwrap();
+        assert!(empty(2, 1).read(&path, 3).is_none());
+    }
+}

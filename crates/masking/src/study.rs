@@ -1,0 +1,457 @@
+//! What masking does to predictions.
+
+use std::path::PathBuf;
+
+use npcov_data::Loader;
+use npcov_paths::choices::{Average, Members, Population};
+use npcov_paths::{
+    BitRows, Choices, ClassParameters, Clusters, DecisionGraph, KMeans, Layout, Learning,
+    NO_CLUSTER, TrainingPaths,
+};
+
+use super::sets::{Cut, FIFTHS, Sets, random_like, width};
+use super::{GridPoint, Inconsistency, Neurons, StrangerPoint, random};
+use npcov_run::{
+    Event, MaskedNetwork, Method, MethodInfo, Network, PathExtractor, Progress, RunError, labels,
+};
+
+/// Which inputs are explained, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaskingOptions {
+    /// How relevances are computed.
+    pub method: Method,
+    /// What else can be chosen.
+    pub choices: Choices,
+    /// How many inputs are drawn from the data; `None` for all.
+    pub sample: Option<usize>,
+    /// Shares of relevance that critical neurons have together.
+    pub alphas: Vec<f64>,
+    /// An alpha whose paths are cut into fifths, and how.
+    pub bands: Option<(f64, Cut)>,
+    /// Restarts of the clustering.
+    pub restarts: usize,
+    /// Seed of the sample, of the random neurons and of the clustering.
+    pub seed: u64,
+    /// A file to keep explained inputs in: a study of the same model, data and options that finds it
+    /// there does not explain them again.
+    pub keep: Option<PathBuf>,
+}
+
+/// A sample of inputs that were explained, ready to be masked.
+///
+/// ```
+/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_masking::{MaskingOptions, MaskingStudy, Neurons};
+/// use npcov_run::{Method, Network, NetworkOptions};
+///
+/// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+/// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
+/// let network = Network::open(model, &NetworkOptions::default())?;
+/// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+///
+/// let options = MaskingOptions {
+///     method: Method::default(),
+///     choices: Default::default(),
+///     sample: Some(100),
+///     alphas: vec![0.8],
+///     bands: None,
+///     restarts: 10,
+///     seed: 0,
+///     keep: None,
+/// };
+/// let study = MaskingStudy::new(&network, &loader, &options, 2, &mut ())?;
+/// let path = study.inconsistency(0, Neurons::Path, study.counted(), &mut ())?;
+/// let random = study.inconsistency(0, Neurons::Random, study.counted(), &mut ())?;
+/// assert!(path.difference() > random.difference());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MaskingStudy<'a> {
+    network: &'a Network,
+    masked: MaskedNetwork,
+    data: &'a Loader,
+    options: &'a MaskingOptions,
+    method: MethodInfo,
+    /// Rows of the dataset.
+    sample: Vec<usize>,
+    sets: Sets,
+    /// Labels of the sample, where there are labels and something depends on them.
+    labels: Option<Vec<i64>>,
+    counted: Vec<u32>,
+    threads: usize,
+}
+
+/// The paths of one alpha, in clusters.
+pub struct ClusteredPaths {
+    graph: DecisionGraph,
+    alpha: usize,
+    clusters: usize,
+}
+
+impl ClusteredPaths {
+    /// The clusters, with the sample's inputs as training inputs.
+    pub fn graph(&self) -> &DecisionGraph {
+        &self.graph
+    }
+}
+
+/// Adds the neurons of an input's set; inputs are positions in the sample.
+type SetOf<'a> = dyn Fn(usize, &mut [u64]) + Sync + 'a;
+
+impl<'a> MaskingStudy<'a> {
+    /// Explains the sample. `progress` is told how many inputs more are done, here and whenever
+    /// something is masked.
+    pub fn new(
+        network: &'a Network,
+        data: &'a Loader,
+        options: &'a MaskingOptions,
+        threads: usize,
+        progress: &mut dyn Progress,
+    ) -> Result<MaskingStudy<'a>, RunError> {
+        let choices = &options.choices;
+        let name = || data.dataset().name().to_owned();
+        let by_label =
+            choices.population == Population::Correct || choices.members == Members::Correct;
+        let labels = match by_label {
+            true => {
+                let labels = labels(network.signature(), data, 0..data.len())?;
+                Some(labels.ok_or_else(|| RunError::NoLabels(name()))?)
+            }
+            false => None,
+        };
+        let sample = match options.sample {
+            Some(count) if count < data.len() => random::rows(data.len(), count, options.seed),
+            _ => (0..data.len()).collect(),
+        };
+        let extractor = PathExtractor::new(network, &options.method, choices, &options.alphas)?;
+        let masked = MaskedNetwork::new(network)?;
+        let grid = (&options.alphas[..], choices);
+        let bands = options.bands;
+        let (width, alphas) = (masked.layout().width(), options.alphas.len());
+        let kept = options.keep.as_ref().and_then(|file| {
+            let empty = Sets::empty(width, sample.len(), alphas, bands.is_some());
+            empty.read(file, sample.len())
+        });
+        let sets = match kept {
+            Some(sets) => {
+                progress.tell(Event::Finished(sample.len()))?;
+                sets
+            }
+            None => {
+                let sets =
+                    Sets::extract(&extractor, data, &sample, grid, bands, threads, progress)?;
+                if let Some(file) = &options.keep {
+                    sets.write(file)?;
+                }
+                sets
+            }
+        };
+        let labels: Option<Vec<i64>> =
+            labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect());
+        let is_counted = |&position: &u32| match (choices.population, &labels) {
+            (Population::Correct, Some(labels)) => {
+                let position = position as usize;
+                labels[position] == i64::from(sets.predictions[position])
+            }
+            _ => true,
+        };
+        let counted: Vec<u32> = (0..sample.len() as u32).filter(is_counted).collect();
+        if counted.is_empty() {
+            return Err(RunError::NoInputs(name()));
+        }
+        Ok(MaskingStudy {
+            network,
+            masked,
+            data,
+            options,
+            method: extractor.method().clone(),
+            sample,
+            sets,
+            labels,
+            counted,
+            threads,
+        })
+    }
+
+    /// How relevances were computed.
+    pub fn method(&self) -> &MethodInfo {
+        &self.method
+    }
+
+    /// The path layers.
+    pub fn layout(&self) -> &Layout {
+        self.masked.layout()
+    }
+
+    /// Rows of the dataset that were explained. Other functions name inputs by their position here.
+    pub fn sample(&self) -> &[usize] {
+        &self.sample
+    }
+
+    /// The inputs that count: all, or those that are classified as labelled.
+    pub fn counted(&self) -> &[u32] {
+        &self.counted
+    }
+
+    /// What each input is taken for.
+    pub fn predictions(&self) -> &[u32] {
+        &self.sets.predictions
+    }
+
+    /// The critical decision path of each input, for one of the alphas.
+    pub fn paths(&self, alpha: usize) -> &BitRows {
+        &self.sets.paths[alpha]
+    }
+
+    /// The mean width of the counted inputs' paths.
+    pub fn width(&self, alpha: usize) -> f64 {
+        let paths = &self.sets.paths[alpha];
+        let paths = self.counted.iter().map(|&i| paths.row(i as usize));
+        width(self.layout(), paths, self.options.choices.width)
+    }
+
+    /// Masks neurons of some inputs, and all others.
+    pub fn inconsistency(
+        &self,
+        alpha: usize,
+        neurons: Neurons,
+        inputs: &[u32],
+        progress: &mut dyn Progress,
+    ) -> Result<Inconsistency, RunError> {
+        let (sets, seed) = (&self.sets, self.options.seed);
+        let paths = &sets.paths[alpha];
+        let set = |i: usize, set: &mut [u64]| match neurons {
+            Neurons::Path => set.copy_from_slice(paths.row(i)),
+            Neurons::Activated => set.copy_from_slice(sets.activated[alpha].row(i)),
+            Neurons::Random => random_like(self.layout(), paths.row(i), seed, self.sample[i], set),
+        };
+        self.masked_and_left(inputs, &vec![0; inputs.len()], &set, progress)
+    }
+
+    /// Masks the path of an input of another class, and all other neurons. That input is drawn from
+    /// those that count.
+    pub fn stranger(
+        &self,
+        alpha: usize,
+        inputs: &[u32],
+        progress: &mut dyn Progress,
+    ) -> Result<StrangerPoint, RunError> {
+        let (classes, paths) = (&self.sets.predictions, &self.sets.paths[alpha]);
+        let counted = &self.counted;
+        let mut strangers = vec![None; self.sample.len()];
+        let mut met = Vec::new();
+        for &input in inputs {
+            let i = input as usize;
+            let same = |place: usize| classes[counted[place] as usize] == classes[i];
+            let found = random::other(counted.len(), self.options.seed, self.sample[i], same);
+            strangers[i] = found.map(|place| counted[place] as usize);
+            met.extend(found.map(|_| input));
+        }
+        let set = |i: usize, set: &mut [u64]| {
+            if let Some(stranger) = strangers[i] {
+                set.copy_from_slice(paths.row(stranger));
+            }
+        };
+        let rest = self.all_but(&set);
+        let share = |count: usize| count as f64 / met.len().max(1) as f64;
+        let own = |&i: &u32| classes[i as usize];
+        let changed = |predicted: &[u32]| {
+            let own = met.iter().map(own).zip(predicted);
+            share(own.filter(|(own, class)| own != *class).count())
+        };
+        let without = self.predict(&met, &set, progress)?;
+        let only = self.predict(&met, &rest, progress)?;
+        let follows = met.iter().zip(&only).filter(|(i, class)| {
+            strangers[**i as usize].is_some_and(|stranger| classes[stranger] == **class)
+        });
+        Ok(StrangerPoint {
+            inputs: met.len(),
+            path: Inconsistency {
+                inc_c: changed(&without),
+                inc_nc: changed(&only),
+            },
+            follows: share(follows.count()),
+        })
+    }
+
+    /// The share of inputs whose prediction changes when a fifth of their path is masked, the most
+    /// relevant first; `None` where paths were not cut.
+    pub fn band(
+        &self,
+        fifth: usize,
+        inputs: &[u32],
+        progress: &mut dyn Progress,
+    ) -> Result<Option<f64>, RunError> {
+        let Some(band) = self.sets.bands.get(fifth) else {
+            return Ok(None);
+        };
+        let set = |i: usize, set: &mut [u64]| set.copy_from_slice(band.row(i));
+        let changed = self.changed(inputs, &set, progress)?;
+        Ok(Some(mean_share(&changed, &vec![0; inputs.len()])))
+    }
+
+    /// How many fifths there are.
+    pub const FIFTHS: usize = FIFTHS;
+
+    /// Finds clusters of the paths of one alpha.
+    pub fn cluster(&self, alpha: usize, clusters: usize) -> ClusteredPaths {
+        let training = TrainingPaths {
+            layout: self.layout().clone(),
+            paths: self.sets.paths[alpha].clone(),
+            predictions: self.sets.predictions.clone(),
+            labels: self.labels.clone(),
+        };
+        // Which neurons are abstract is of no interest yet.
+        let learning = self.learning(clusters, 0.5, self.network.classes());
+        ClusteredPaths {
+            graph: DecisionGraph::learn(training, &learning),
+            alpha,
+            clusters,
+        }
+    }
+
+    /// Masks the abstract paths of clusters, and all other neurons.
+    pub fn abstract_paths(
+        &self,
+        clustered: &ClusteredPaths,
+        beta: f64,
+        progress: &mut dyn Progress,
+    ) -> Result<GridPoint, RunError> {
+        let choices = &self.options.choices;
+        let assignment = &clustered.graph.parts().assignment;
+        let in_cluster = |&&i: &&u32| assignment[i as usize] != NO_CLUSTER;
+        let inputs: Vec<u32> = self.counted.iter().filter(in_cluster).copied().collect();
+        let group = |&i: &u32| match choices.average {
+            Average::Inputs => 0,
+            Average::Clusters => assignment[i as usize],
+        };
+        let groups: Vec<u32> = inputs.iter().map(group).collect();
+        if inputs.is_empty() {
+            return Err(RunError::NoInputs(self.data.dataset().name().to_owned()));
+        }
+        // Each cluster as a class whose only cluster it is: merged without a search.
+        let merged = TrainingPaths {
+            layout: self.layout().clone(),
+            paths: self.sets.paths[clustered.alpha].clone(),
+            predictions: assignment.clone(),
+            labels: None,
+        };
+        let learning = Learning {
+            members: Members::Predicted,
+            ..self.learning(1, beta, clustered.graph.clusters())
+        };
+        let merged = DecisionGraph::learn(merged, &learning);
+        let paths = &merged.parts().abstract_paths;
+        let path = |i: usize, set: &mut [u64]| {
+            set.copy_from_slice(paths.row(assignment[i] as usize));
+        };
+        Ok(GridPoint {
+            clusters: clustered.clusters,
+            beta,
+            paths: paths.len(),
+            width: width(self.layout(), paths.rows(), choices.width),
+            path: self.masked_and_left(&inputs, &groups, &path, progress)?,
+        })
+    }
+
+    fn learning(&self, clusters: usize, beta: f64, classes: usize) -> Learning {
+        let parameters = ClassParameters {
+            clusters: Clusters::Fixed(clusters),
+            beta,
+        };
+        Learning {
+            classes: vec![parameters; classes],
+            members: self.options.choices.members,
+            merge: self.options.choices.merge,
+            kmeans: KMeans {
+                restarts: self.options.restarts,
+                seed: self.options.seed,
+                ..KMeans::default()
+            },
+            threads: self.threads,
+        }
+    }
+
+    /// Masks a set of each input, and its complement. Every group of inputs counts the same.
+    fn masked_and_left(
+        &self,
+        inputs: &[u32],
+        groups: &[u32],
+        set: &SetOf<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<Inconsistency, RunError> {
+        let critical = self.changed(inputs, set, progress)?;
+        let others = self.changed(inputs, &self.all_but(set), progress)?;
+        Ok(Inconsistency {
+            inc_c: mean_share(&critical, groups),
+            inc_nc: mean_share(&others, groups),
+        })
+    }
+
+    fn all_but<'s>(&'s self, set: &'s SetOf<'_>) -> impl Fn(usize, &mut [u64]) + Sync + 's {
+        move |i: usize, off: &mut [u64]| {
+            set(i, off);
+            off.copy_from_slice(&self.layout().complement(off));
+        }
+    }
+
+    /// Which predictions change.
+    fn changed(
+        &self,
+        inputs: &[u32],
+        set: &SetOf<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<bool>, RunError> {
+        let classes = self.predict(inputs, set, progress)?;
+        let own = |&i: &u32| self.sets.predictions[i as usize];
+        Ok(inputs
+            .iter()
+            .map(own)
+            .zip(classes)
+            .map(|(own, class)| own != class)
+            .collect())
+    }
+
+    /// What inputs are taken for when a set of each is masked.
+    fn predict(
+        &self,
+        inputs: &[u32],
+        set: &SetOf<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<u32>, RunError> {
+        let rows: Vec<usize> = inputs.iter().map(|&i| self.sample[i as usize]).collect();
+        let off = |place: usize, off: &mut [u64]| set(inputs[place] as usize, off);
+        self.masked
+            .predict(self.data, &rows, &off, self.threads, progress)
+    }
+}
+
+/// The share of each group that is true, averaged over the groups.
+fn mean_share(changed: &[bool], groups: &[u32]) -> f64 {
+    let count = groups.iter().max().map_or(0, |&last| last as usize + 1);
+    let mut tallies = vec![(0_usize, 0_usize); count];
+    for (&changed, &group) in changed.iter().zip(groups) {
+        let (hits, all) = &mut tallies[group as usize];
+        *hits += usize::from(changed);
+        *all += 1;
+    }
+    tallies.retain(|&(_, all)| all > 0);
+    let shares = tallies.iter().map(|&(hits, all)| hits as f64 / all as f64);
+    shares.sum::<f64>() / tallies.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worked_cases_of_averages() {
+        let changed = [true, false, false, true, true];
+        // Every input counts the same: 3 of 5.
+        assert_eq!(mean_share(&changed, &[0; 5]), 0.6);
+        // Every cluster counts the same: 1 of 3 and 2 of 2; cluster 1 has no input.
+        let clusters = [0, 0, 0, 2, 2];
+        assert_eq!(mean_share(&changed, &clusters), (1.0 / 3.0 + 1.0) / 2.0);
+        assert_eq!(mean_share(&[], &[]), 0.0);
+    }
+}

@@ -1,0 +1,165 @@
+//! A network that explains its logits.
+
+use npcov_program::{ExplainOptions, Output, ProgramError, Tap, Target, explain};
+
+use crate::error::RunError;
+use crate::method::{Method, MethodInfo};
+use crate::network::Network;
+use crate::paths::Extras;
+use crate::signature::Signature;
+use crate::tracer::{TracedRows, Tracer};
+
+/// What is explained, and how.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExplainSettings {
+    /// How relevances are computed.
+    pub method: Method,
+    /// The class that is explained; the predicted one by default.
+    pub class: Option<usize>,
+    /// Whether the relevance of the input is computed as well.
+    pub input: bool,
+    /// Whether the activations of the path layers are given as well.
+    pub activations: bool,
+    /// What else is given of path layers.
+    pub taps: Vec<Tap>,
+    /// The path layer whose importance is given as well.
+    pub importance: Option<usize>,
+}
+
+/// A network that explains its logits: its program gives the relevance of every neuron of its path layers.
+pub struct Explainer {
+    tracer: Tracer,
+    class: Option<usize>,
+    info: MethodInfo,
+    /// Whether what is shared out is 1 when the logit is not positive.
+    seeded: bool,
+}
+
+impl Explainer {
+    /// Prepares explanations. A network without path layers is an error, and so are operators that
+    /// relevance cannot pass through.
+    pub fn new(network: &Network, settings: &ExplainSettings) -> Result<Explainer, RunError> {
+        Explainer::showing(network, settings, &Extras::default())
+    }
+
+    /// The same, where taps that `extras` want only watched are no results.
+    pub fn showing(
+        network: &Network,
+        settings: &ExplainSettings,
+        extras: &Extras,
+    ) -> Result<Explainer, RunError> {
+        if network.layers().is_empty() {
+            return Err(ProgramError::NoLayers.into());
+        }
+        let graph = network.graph();
+        let attribution = settings.method.attribution(graph);
+        let program = explain(&network.subject(), &*attribution, &settings.options())?;
+        let tracer = Tracer::showing(program, network, extras)?;
+        Ok(Explainer {
+            tracer,
+            class: settings.class,
+            info: settings.method.info(graph, network.batch_norm()),
+            seeded: settings.method != Method::GradientTimesInput,
+        })
+    }
+
+    /// What the network that is explained takes and gives.
+    pub fn signature(&self) -> &Signature {
+        self.tracer.signature()
+    }
+
+    /// How relevances are computed.
+    pub fn method(&self) -> &MethodInfo {
+        &self.info
+    }
+
+    /// The program behind it.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// The class that is explained for all inputs; `None` when it is the predicted one of each.
+    pub fn class(&self) -> Option<usize> {
+        self.class
+    }
+
+    /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
+    pub fn row<'b>(&self, batch: &'b TracedRows, index: usize) -> Result<Row<'b>, RunError> {
+        let place = index - batch.rows.start;
+        let mut row = Row::default();
+        let outputs = self.tracer.outputs().iter().zip(&batch.outputs);
+        for ((output, values), len) in outputs.zip(self.tracer.output_lens()) {
+            let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
+            let is_finite = values.iter().all(|x| x.is_finite());
+            let not_finite =
+                |layer: String| Err(RunError::RelevanceNotFinite { row: index, layer });
+            match output {
+                Output::Logits if !is_finite => return Err(RunError::NotFinite { row: index }),
+                Output::Logits => row.logits = values,
+                Output::Relevance(layer) if !is_finite => {
+                    let layer = self.signature().layers().get(*layer);
+                    let name = layer.map_or("", |layer| layer.name.as_str());
+                    return not_finite(format!("layer `{name}`"));
+                }
+                Output::Relevance(_) => row.layers.push(values),
+                Output::Tap(_) if !is_finite => return Err(RunError::NotFinite { row: index }),
+                Output::Tap(tap) if *tap == Tap::activation(tap.layer) => {
+                    row.activations.push(values);
+                }
+                Output::Tap(_) => row.taps.push(values),
+                // A z-rule divides by sums that may be zero: what is not finite counts for nothing.
+                Output::Importance(_) => row.importance = Some(values),
+                Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
+                Output::InputRelevance => row.input = Some(values),
+                _ => {}
+            }
+        }
+        row.prediction = self.signature().predict(row.logits);
+        row.explained = self.class.unwrap_or(row.prediction);
+        let logit = self
+            .signature()
+            .logit(row.logits, row.explained)
+            .unwrap_or(0.0);
+        row.seed_is_one = self.seeded && logit <= 0.0;
+        row.seed = if row.seed_is_one { 1.0 } else { logit };
+        Ok(row)
+    }
+}
+
+impl ExplainSettings {
+    /// What the program gives.
+    pub fn options(&self) -> ExplainOptions {
+        ExplainOptions {
+            target: self.class.map_or(Target::Predicted, Target::Class),
+            activations: self.activations,
+            input: self.input,
+            taps: self.taps.clone(),
+            importance: self.importance,
+        }
+    }
+}
+
+/// One input's results.
+#[derive(Default)]
+pub struct Row<'b> {
+    /// The logits.
+    pub logits: &'b [f32],
+    /// The predicted class.
+    pub prediction: usize,
+    /// The class that is explained.
+    pub explained: usize,
+    /// What is shared out.
+    pub seed: f32,
+    /// Whether that is 1 because the logit is not positive.
+    pub seed_is_one: bool,
+    /// By path layer, one relevance per neuron.
+    pub layers: Vec<&'b [f32]>,
+    /// By path layer, one activation per neuron, when they are computed.
+    pub activations: Vec<&'b [f32]>,
+    /// What else was asked for of path layers, in that order.
+    pub taps: Vec<&'b [f32]>,
+    /// The importances of a layer's neurons, when they are computed.
+    pub importance: Option<&'b [f32]>,
+    /// The relevance of the input's elements, when it is computed.
+    pub input: Option<&'b [f32]>,
+}

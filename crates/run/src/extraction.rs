@@ -1,0 +1,79 @@
+//! What is extracted of inputs: always predictions, logits and activations; paths where a criterion
+//! needs them.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use npcov_paths::BitRows;
+use npcov_program::{Output, Tap, trace};
+
+use crate::error::RunError;
+use crate::explainer::Row;
+use crate::network::Network;
+use crate::paths::{Extras, PathExtractor, PathRows};
+use crate::tracer::{TracedRows, Tracer, Watch};
+
+/// A network whose inputs can be measured.
+pub enum Extraction {
+    /// By relevance programs.
+    Paths(Box<PathExtractor>),
+    /// By the network alone.
+    Trace(Tracer),
+}
+
+impl Extraction {
+    /// Of the network alone, with the taps of these.
+    pub fn trace(network: &Network, extras: &Extras) -> Result<Extraction, RunError> {
+        let program = trace(&network.subject(), &extras.all_taps())?;
+        Tracer::showing(program, network, extras).map(Extraction::Trace)
+    }
+
+    /// Extracts what there is of a range of a dataset on `threads` threads, and hands it to `sink`
+    /// in the order of the dataset; what is computed by the way is watched.
+    pub fn run<E: From<RunError>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        watch: &Watch<'_>,
+        mut sink: impl FnMut(&PathRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Extraction::Paths(extractor) => {
+                extractor.run_watched(data, range, threads, watch, sink)
+            }
+            Extraction::Trace(tracer) => {
+                let mut traced = PathRows::default();
+                tracer.run_watched(data, range, threads, watch, |batch| {
+                    traced.clear(batch.rows.clone());
+                    traced.paths = BitRows::zeros(0, batch.rows.len());
+                    for index in batch.rows.clone() {
+                        traced.push(&row(tracer, batch, index)?);
+                    }
+                    sink(&traced)
+                })
+            }
+        }
+    }
+}
+
+/// What a batch of a tracer holds of one of its inputs.
+fn row<'b>(tracer: &Tracer, batch: &'b TracedRows, index: usize) -> Result<Row<'b>, RunError> {
+    let place = index - batch.rows.start;
+    let mut row = Row::default();
+    let outputs = tracer.outputs().iter().zip(&batch.outputs);
+    for ((output, values), len) in outputs.zip(tracer.output_lens()) {
+        let values = values.get(place * len..(place + 1) * len).unwrap_or(&[]);
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(RunError::NotFinite { row: index });
+        }
+        match output {
+            Output::Logits => row.logits = values,
+            Output::Tap(tap) if *tap == Tap::activation(tap.layer) => row.activations.push(values),
+            Output::Tap(_) => row.taps.push(values),
+            _ => {}
+        }
+    }
+    row.prediction = tracer.signature().predict(row.logits);
+    Ok(row)
+}

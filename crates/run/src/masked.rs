@@ -1,0 +1,126 @@
+//! A network with neurons switched off, other ones for every input.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use npcov_paths::{Layout, bits};
+use npcov_program::{ProgramError, mask};
+
+use crate::error::RunError;
+use crate::network::Network;
+use crate::progress::{Event, Progress};
+use crate::tracer::Tracer;
+
+/// A network whose neurons can be switched off.
+///
+/// A neuron that is off gives 0, at every position of its feature map, and all path layers are
+/// masked in the same pass: a layer sees what masks leave of those before it.
+///
+/// ```
+/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_run::{MaskedNetwork, Network, NetworkOptions};
+///
+/// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+/// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
+/// let network = Network::open(model, &NetworkOptions::default())?;
+/// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+///
+/// let masked = MaskedNetwork::new(&network)?;
+/// let rows: Vec<usize> = (0..1000).step_by(50).collect();
+/// // Without any neuron, only biases are left: every input is taken for the same.
+/// let everything = |_: usize, off: &mut [u64]| off.fill(u64::MAX);
+/// let classes = masked.predict(&loader, &rows, &everything, 2, &mut ())?;
+/// assert_eq!(classes, [classes[0]; 20]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MaskedNetwork {
+    tracer: Tracer,
+    layout: Layout,
+}
+
+impl MaskedNetwork {
+    /// Prepares a network. One without path layers is an error.
+    pub fn new(network: &Network) -> Result<MaskedNetwork, RunError> {
+        if network.layers().is_empty() {
+            return Err(ProgramError::NoLayers.into());
+        }
+        Ok(MaskedNetwork {
+            tracer: Tracer::new(mask(&network.subject())?, network)?,
+            layout: Layout::new(
+                network
+                    .layers()
+                    .iter()
+                    .map(|l| l.neurons)
+                    .collect::<Vec<_>>(),
+            ),
+        })
+    }
+
+    /// The path layers.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The classes predicted for some rows of a dataset, computed on `threads` threads.
+    ///
+    /// `off` is called with a position in `rows` and an empty set, and adds the neurons that are
+    /// off for this input; threads call it in any order. `progress` is told how many inputs more
+    /// are done. The classes do not depend on the number of threads.
+    pub fn predict(
+        &self,
+        data: &Loader,
+        rows: &[usize],
+        off: &(dyn Fn(usize, &mut [u64]) + Sync),
+        threads: usize,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<u32>, RunError> {
+        let feed = |positions: Range<usize>, inputs: &mut [&mut [f32]]| {
+            let [samples, masks @ ..] = inputs else {
+                return Ok(());
+            };
+            read_rows(data, &rows[positions.clone()], samples)?;
+            let mut set = vec![0; self.layout.width()];
+            for (place, position) in positions.enumerate() {
+                set.fill(0);
+                off(position, &mut set);
+                for (layer, mask) in masks.iter_mut().enumerate() {
+                    let neurons = self.layout.neurons(layer);
+                    let mask = &mut mask[place * neurons..(place + 1) * neurons];
+                    let set = self.layout.layer(&set, layer);
+                    for (neuron, number) in mask.iter_mut().enumerate() {
+                        *number = if bits::get(set, neuron) { 0.0 } else { 1.0 };
+                    }
+                }
+            }
+            Ok(())
+        };
+        let signature = self.tracer.signature();
+        let mut classes = Vec::with_capacity(rows.len());
+        let run = self.tracer.run_fed(&feed, 0..rows.len(), threads, |batch| {
+            let logits = batch.outputs.first().map_or(&[][..], Vec::as_slice);
+            let logits = logits.chunks_exact(signature.logits().max(1));
+            for (position, logits) in batch.rows.clone().zip(logits) {
+                if !logits.iter().all(|z| z.is_finite()) {
+                    let row = rows[position];
+                    return Err(RunError::NotFinite { row });
+                }
+                classes.push(signature.predict(logits) as u32);
+            }
+            progress.tell(Event::Finished(batch.rows.len()))?;
+            Ok(())
+        });
+        run.map(|()| classes)
+    }
+}
+
+/// Reads rows of a dataset, neighbours together.
+pub fn read_rows(data: &Loader, rows: &[usize], out: &mut [f32]) -> Result<(), RunError> {
+    let mut out = out;
+    for run in rows.chunk_by(|a, b| a + 1 == *b) {
+        let (samples, rest) = out.split_at_mut(run.len() * data.sample_len());
+        data.read(run[0]..run[0] + run.len(), samples)?;
+        out = rest;
+    }
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! A model that is ready to be asked.
+
+use std::path::{Path, PathBuf};
+
+use npcov_engine::{EngineError, Executor, Kernels};
+use npcov_graph::{
+    Classifier, Declaration, Dim, Graph, GraphError, Model, ShapeDisplay, Specialisation, ValueId,
+    fold_batch_norm,
+};
+use npcov_program::{
+    Attribution, BatchNorm, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap,
+    explain, path_layers, trace,
+};
+
+use crate::error::RunError;
+use crate::signature::Signature;
+use crate::tracer::Tracer;
+
+/// What a model's file leaves open.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkOptions {
+    /// Shape of one input, for models with open height and width; with or without the batch axis.
+    pub input_shape: Option<Vec<usize>>,
+    /// The output that holds the classification; the first one by default.
+    pub output: Option<String>,
+    /// Which layers are path layers.
+    pub layers: LayerOptions,
+    /// Whether batch normalisation becomes part of the convolution before it. Logits stay the same
+    /// up to rounding; relevances do not.
+    pub batch_norm: BatchNorm,
+    /// Number of inputs that the graph takes at once. By default 1, or what the model fixes in a
+    /// way that cannot be undone.
+    pub batch: Option<usize>,
+    /// How convolutions are computed.
+    pub kernels: Kernels,
+}
+
+/// A classifier: its graph for one input, its logits and its path layers.
+#[derive(Clone, Debug)]
+pub struct Network {
+    graph: Graph,
+    classifier: Classifier,
+    signature: Signature,
+    declared_batch: Option<usize>,
+    options: NetworkOptions,
+    file: Option<PathBuf>,
+    digest: [u8; 32],
+}
+
+/// How far two ways to run a model may be apart, relative to the largest logit.
+const REBATCH_TOLERANCE: f32 = 1e-5;
+
+impl Network {
+    /// Reads a model and finds its logits and path layers.
+    pub fn open(path: impl AsRef<Path>, options: &NetworkOptions) -> Result<Network, RunError> {
+        let path = path.as_ref();
+        let mut network = Network::new(Model::read(path)?, options)?;
+        network.file = Some(path.to_owned());
+        Ok(network)
+    }
+
+    /// Finds the logits and path layers of a model.
+    ///
+    /// A model whose file fixes a batch size above 1 is used for one input at a time when that
+    /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
+    /// size that `options` ask for is tried out in the same way where the file fixes another one.
+    pub fn new(model: Model, options: &NetworkOptions) -> Result<Network, RunError> {
+        let digest = model.digest()?;
+        let inputs = model.inputs();
+        let [input] = &inputs[..] else {
+            let names = inputs.iter().map(|i| format!("`{}`", i.name)).collect();
+            return Err(RunError::SeveralInputs(names));
+        };
+        let declared_batch = match input.dims.as_deref() {
+            Some([Dim::Fixed(n), _, ..]) => Some(*n),
+            _ => None,
+        };
+        let specialised = |batch: usize| -> Result<(Graph, Classifier), RunError> {
+            let specialisation = Specialisation {
+                batch,
+                rebatch: declared_batch.is_some_and(|declared| declared != batch),
+                shapes: shapes(input, options.input_shape.as_deref(), batch)?,
+                ..Specialisation::default()
+            };
+            let mut graph = model.specialise(&specialisation)?;
+            if options.batch_norm == BatchNorm::Fold {
+                graph = fold_batch_norm(&graph)
+                    .map_err(|error| GraphError::Invalid(error.to_string()))?;
+            }
+            let output = output(&model, &graph, options.output.as_deref())?;
+            let classifier = Classifier::find(&graph, output);
+            Ok((graph, classifier))
+        };
+        // Zero inputs at a time are none that could be run.
+        let own = declared_batch.unwrap_or(1).max(1);
+        let rebatched = |batch: usize| {
+            let found = specialised(batch).ok()?;
+            let whole = specialised(own).ok()?;
+            agree((&whole, own), (&found, batch)).then_some(found)
+        };
+        let (batch, (graph, classifier)) = match options.batch {
+            Some(batch) if declared_batch.is_some_and(|declared| declared != batch) => {
+                let found = rebatched(batch).ok_or(RunError::Batch { batch, own })?;
+                (batch, found)
+            }
+            Some(batch) => {
+                let found = specialised(batch)?;
+                // A vector has no batch axis.
+                let takes = |&i| found.0.shape(i).first() == Some(&batch);
+                if !found.0.inputs().first().is_some_and(takes) {
+                    return Err(RunError::Batch { batch, own });
+                }
+                (batch, found)
+            }
+            None if own == 1 => (1, specialised(1)?),
+            None => match rebatched(1) {
+                Some(single) => (1, single),
+                None => (own, specialised(own)?),
+            },
+        };
+        let layers = match path_layers(&graph, &classifier, batch, &options.layers) {
+            // A linear classifier: it can be asked for logits all the same.
+            Err(ProgramError::NoLayers) => Vec::new(),
+            layers => layers?,
+        };
+        let signature = Signature {
+            sample_shape: sample_shape(&graph).to_vec(),
+            ending: classifier.ending,
+            classes: classifier.classes(&graph, batch),
+            logits: graph.value(classifier.logits).ty.numel() / batch,
+            layers,
+            batch,
+        };
+        Ok(Network {
+            graph,
+            classifier,
+            signature,
+            declared_batch,
+            options: options.clone(),
+            file: None,
+            digest,
+        })
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &NetworkOptions {
+        &self.options
+    }
+
+    /// The file that it was read from; `None` for a model that was in memory.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Says which file it was read from.
+    pub fn set_file(&mut self, file: PathBuf) {
+        self.file = Some(file);
+    }
+
+    /// The SHA-256 digest of the model, external data included.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// How convolutions are computed.
+    pub fn kernels(&self) -> Kernels {
+        self.options.kernels
+    }
+
+    /// The graph for [`Network::batch`] inputs.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Where the logits are.
+    pub fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// What it takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The path layers, as in [`Signature::layers`].
+    pub fn layers(&self) -> &[PathLayer] {
+        self.signature.layers()
+    }
+
+    /// What has become of batch normalisation.
+    pub fn batch_norm(&self) -> BatchNorm {
+        self.options.batch_norm
+    }
+
+    /// Number of inputs that the graph takes at once, as in [`Signature::batch`].
+    pub fn batch(&self) -> usize {
+        self.signature.batch()
+    }
+
+    /// The batch size that the model's file fixes.
+    pub fn declared_batch(&self) -> Option<usize> {
+        self.declared_batch
+    }
+
+    /// Number of classes.
+    pub fn classes(&self) -> usize {
+        self.signature.classes()
+    }
+
+    /// Shape of one input, without the batch axis.
+    pub fn sample_shape(&self) -> &[usize] {
+        self.signature.sample_shape()
+    }
+
+    /// What programs are made from.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            graph: &self.graph,
+            classifier: &self.classifier,
+            layers: self.layers(),
+            batch: self.batch(),
+        }
+    }
+
+    /// A program that gives logits, activations and the given taps, ready to run.
+    pub fn tracer(&self, taps: &[Tap]) -> Result<Tracer, RunError> {
+        Tracer::new(trace(&self.subject(), taps)?, self)
+    }
+
+    /// A program that gives the logits and nothing else, ready to run.
+    pub fn logits_tracer(&self) -> Result<Tracer, RunError> {
+        let subject = Subject {
+            layers: &[],
+            ..self.subject()
+        };
+        Tracer::new(trace(&subject, &[])?, self)
+    }
+
+    /// A program that gives logits and relevances, ready to run.
+    pub fn explainer(
+        &self,
+        attribution: &dyn Attribution,
+        options: &ExplainOptions,
+    ) -> Result<Tracer, RunError> {
+        let program = explain(&self.subject(), attribution, options)?;
+        Tracer::new(program, self)
+    }
+}
+
+/// Shape of one input of a graph, without the batch axis.
+fn sample_shape(graph: &Graph) -> &[usize] {
+    let shape = graph.inputs().first().map_or(&[][..], |&i| graph.shape(i));
+    match shape {
+        // A vector without a batch axis is one input.
+        [_] | [] => shape,
+        [_, rest @ ..] => rest,
+    }
+}
+
+/// The whole shape of the input, when the user gave one.
+fn shapes(
+    input: &Declaration,
+    given: Option<&[usize]>,
+    batch: usize,
+) -> Result<std::collections::BTreeMap<String, Vec<usize>>, RunError> {
+    let Some(given) = given else {
+        return Ok(Default::default());
+    };
+    let with_batch = || [&[batch], given].concat();
+    let shape = match &input.dims {
+        None => with_batch(),
+        Some(dims) if dims.len() == given.len() + 1 => with_batch(),
+        Some(dims) if dims.len() == given.len() => [&[batch], &given[1..]].concat(),
+        Some(_) => {
+            return Err(RunError::InputShape {
+                given: ShapeDisplay(given).to_string(),
+                declared: input.shape(),
+            });
+        }
+    };
+    Ok([(input.name.clone(), shape)].into())
+}
+
+/// The output that is asked for, or the first one.
+fn output(model: &Model, graph: &Graph, name: Option<&str>) -> Result<ValueId, RunError> {
+    let declared = model.outputs();
+    let position = match name {
+        None => Some(0),
+        Some(name) => declared.iter().position(|o| o.name == name),
+    };
+    position
+        .and_then(|p| graph.outputs().get(p).copied())
+        .ok_or_else(|| RunError::NoSuchOutput {
+            name: name.unwrap_or_default().to_owned(),
+            outputs: declared.iter().map(|o| format!("`{}`", o.name)).collect(),
+        })
+}
+
+/// A graph with its logits, and the number of inputs it is for.
+type Candidate<'a> = (&'a (Graph, Classifier), usize);
+
+/// Whether two graphs for different numbers of inputs give the same logits, tried with different
+/// inputs in all places of both.
+fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
+    // Both see the same inputs, in whole batches of their own.
+    let mut inputs = a.1.max(1);
+    while !inputs.is_multiple_of(b.1.max(1)) {
+        inputs += a.1.max(1);
+    }
+    let run = |((graph, classifier), rows): Candidate<'_>| {
+        let mut program = graph.clone();
+        program.set_outputs(vec![classifier.logits]);
+        let executor = Executor::new(&program.pruned())?;
+        let len = executor.input_lens().sum::<usize>() / rows;
+        // A fixed pattern without period in the places that models distinguish.
+        let number = |i: usize| ((i * 7919 + i / 97 * 31) % 1009) as f32 / 1009.0 - 0.3;
+        let mut logits = Vec::new();
+        for start in (0..inputs).step_by(rows) {
+            let input: Vec<f32> = (start * len..(start + rows) * len).map(number).collect();
+            let mut output = vec![0.0; executor.output_lens().sum()];
+            executor
+                .worker()?
+                .run(1, &[&input], &mut [output.as_mut_slice()])?;
+            logits.extend(output);
+        }
+        Ok::<_, EngineError>(logits)
+    };
+    match (run(a), run(b)) {
+        (Ok(a), Ok(b)) => {
+            let scale = a.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+            a.len() == b.len()
+                && a.iter()
+                    .zip(&b)
+                    .all(|(a, b)| (a - b).abs() <= REBATCH_TOLERANCE * scale)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,272 @@
+//! The verb `predict`: classes of inputs, and how often they are right.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::signature::Signature;
+use crate::tracer::{TracedRows, Tracer};
+
+/// A confusion matrix is kept up to this many classes; beyond, it would be most of the result and
+/// nobody could read it.
+const CONFUSION_CLASSES: usize = 100;
+
+/// How the inputs of a dataset are classified.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predictions {
+    /// The dataset, as it was named.
+    pub data: String,
+    /// Number of inputs.
+    pub inputs: usize,
+    /// How many are classified as labelled; `None` without labels.
+    pub correct: Option<usize>,
+    /// `correct / inputs`; `None` without labels or inputs.
+    pub accuracy: Option<f64>,
+    /// Every class of the model, by its number.
+    pub per_class: Vec<ClassResult>,
+    /// `confusion[label][class]`: how many inputs with the label are classified as the class;
+    /// `None` without labels, and for models with more than 100 classes.
+    pub confusion: Option<Vec<Vec<usize>>>,
+}
+
+/// What was predicted of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassResult {
+    /// The class's number.
+    pub class: usize,
+    /// The class's name, where the dataset has names.
+    pub name: Option<String>,
+    /// How many inputs are classified as this class.
+    pub predicted: usize,
+    /// How many inputs have its label; `None` without labels.
+    pub labelled: Option<usize>,
+    /// How many of those are classified as it; `None` without labels.
+    pub correct: Option<usize>,
+}
+
+/// Classifies a range of a dataset on `threads` threads.
+///
+/// The tracer is one of a network's own: [`logits_tracer`](crate::Network::logits_tracer) when only the classes
+/// matter, [`tracer`](crate::Network::tracer) when `on_batch` wants activations as well. `on_batch` gets every
+/// batch in the order of the dataset, and the classes of its inputs.
+///
+/// Labels are held against the network's classes before anything is computed.
+pub fn predict<E: From<RunError>>(
+    tracer: &Tracer,
+    data: &Loader,
+    range: Range<usize>,
+    threads: usize,
+    mut on_batch: impl FnMut(&TracedRows, &[usize]) -> Result<(), E>,
+) -> Result<Predictions, E> {
+    let signature = tracer.signature();
+    let labels = labels(signature, data, range.clone())?;
+    let mut predictions = Predictions::new(signature, data, range.len());
+    let mut classes = Vec::new();
+    tracer.run(data, range.clone(), threads, |batch| {
+        classes.clear();
+        let logits = batch.outputs.first().map_or(&[][..], Vec::as_slice);
+        for (row, logits) in batch
+            .rows
+            .clone()
+            .zip(logits.chunks_exact(signature.logits().max(1)))
+        {
+            if !logits.iter().all(|z| z.is_finite()) {
+                return Err(E::from(RunError::NotFinite { row }));
+            }
+            let class = signature.predict(logits);
+            let label = labels
+                .as_ref()
+                .and_then(|l| l.get(row - range.start))
+                .copied();
+            predictions.count(class, label);
+            classes.push(class);
+        }
+        on_batch(batch, &classes)
+    })?;
+    predictions.accuracy = match (predictions.correct, predictions.inputs) {
+        (None, _) | (_, 0) => None,
+        (Some(correct), inputs) => Some(correct as f64 / inputs as f64),
+    };
+    Ok(predictions)
+}
+
+impl Predictions {
+    fn new(signature: &Signature, data: &Loader, inputs: usize) -> Predictions {
+        let count = signature.classes();
+        let labelled = data.labels().map(|_| 0);
+        let names = data.dataset().class_names().unwrap_or_default();
+        let class = |class| ClassResult {
+            class,
+            name: names.get(class).cloned(),
+            predicted: 0,
+            labelled,
+            correct: labelled,
+        };
+        Predictions {
+            data: data.dataset().name().to_owned(),
+            inputs,
+            correct: labelled,
+            accuracy: None,
+            per_class: (0..count).map(class).collect(),
+            confusion: labelled
+                .filter(|_| count <= CONFUSION_CLASSES)
+                .map(|_| vec![vec![0; count]; count]),
+        }
+    }
+
+    fn count(&mut self, class: usize, label: Option<usize>) {
+        self.per_class[class].predicted += 1;
+        let Some(label) = label else { return };
+        let hit = usize::from(class == label);
+        let add = |count: &mut Option<usize>, more| *count = count.map(|n| n + more);
+        add(&mut self.correct, hit);
+        add(&mut self.per_class[label].labelled, 1);
+        add(&mut self.per_class[label].correct, hit);
+        if let Some(confusion) = &mut self.confusion {
+            confusion[label][class] += 1;
+        }
+    }
+}
+
+/// The labels of a range, every one a class of the network.
+pub fn labels(
+    signature: &Signature,
+    data: &Loader,
+    range: Range<usize>,
+) -> Result<Option<Vec<usize>>, RunError> {
+    let Some(labels) = data.labels() else {
+        return Ok(None);
+    };
+    let classes = signature.classes();
+    let labels = labels.iter().enumerate().take(range.end).skip(range.start);
+    let labels = labels.map(|(row, &label)| match usize::try_from(label) {
+        Ok(class) if class < classes => Ok(class),
+        _ => Err(RunError::Label {
+            data: data.dataset().name().to_owned(),
+            row,
+            label,
+            classes,
+        }),
+    });
+    labels.collect::<Result<_, _>>().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{Network, NetworkOptions};
+    use npcov_data::npz::{Compression, NpzWriter};
+    use npcov_data::{Dataset, Preprocessing};
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, Graph, Model, Op, TensorType};
+
+    /// `ln(relu(x))`: the class is the position of the largest number; -inf where one is negative.
+    fn network(classes: usize) -> Network {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, classes]));
+        for f in [Unary::Relu, Unary::Log] {
+            x = graph.push("f", Op::Unary(f), &[x]).unwrap();
+        }
+        graph.set_outputs(vec![x]);
+        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, &NetworkOptions::default()).unwrap()
+    }
+
+    fn run(
+        classes: usize,
+        x: &[f32],
+        y: &[i64],
+        range: Range<usize>,
+    ) -> Result<Predictions, RunError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.npz");
+        let mut writer = NpzWriter::create(&path, Compression::Stored)?;
+        let samples = writer.array::<f32>("x", &[classes])?;
+        writer.append(&samples, x)?;
+        if !y.is_empty() {
+            let labels = writer.array::<i64>("y", &[])?;
+            writer.append(&labels, y)?;
+        }
+        writer.finish()?;
+        let dataset = Dataset::open(path.to_str().unwrap())?;
+        let loader = Loader::new(dataset, &[classes], &Preprocessing::default())?;
+        let network = network(classes);
+        let tracer = network.logits_tracer()?;
+        assert_eq!(tracer.outputs().len(), 1);
+        let mut rows = 0;
+        let result = predict(&tracer, &loader, range, 2, |batch, classes| {
+            assert_eq!(batch.rows.len(), classes.len());
+            rows += classes.len();
+            Ok::<(), RunError>(())
+        })?;
+        assert_eq!(rows, result.inputs);
+        Ok(result)
+    }
+
+    #[test]
+    fn right_and_wrong_ones_are_counted_within_the_range() {
+        let x = [[2.0, 1.0], [1.0, 2.0], [3.0, 1.0], [1.0, 3.0]].concat();
+        let result = run(2, &x, &[1, 1, 1, 1], 1..4).unwrap();
+        assert_eq!((result.inputs, result.correct), (3, Some(2)));
+        assert_eq!(result.accuracy, Some(2.0 / 3.0));
+        assert_eq!(result.confusion, Some(vec![vec![0, 0], vec![1, 2]]));
+        let [zero, one] = &result.per_class[..] else {
+            panic!("two classes")
+        };
+        assert_eq!(
+            (zero.predicted, zero.labelled, zero.correct),
+            (1, Some(0), Some(0))
+        );
+        assert_eq!(
+            (one.predicted, one.labelled, one.correct),
+            (2, Some(3), Some(2))
+        );
+    }
+
+    #[test]
+    fn without_labels_only_predictions_are_counted() {
+        let result = run(2, &[2.0, 1.0, 1.0, 2.0, 1.0, 2.0], &[], 0..3).unwrap();
+        assert_eq!(
+            (result.correct, result.accuracy, result.confusion),
+            (None, None, None)
+        );
+        let predicted: Vec<usize> = result.per_class.iter().map(|c| c.predicted).collect();
+        assert_eq!(predicted, [1, 2]);
+    }
+
+    #[test]
+    fn a_confusion_matrix_of_many_classes_is_not_kept() {
+        let result = run(101, &[1.0; 101], &[3], 0..1).unwrap();
+        assert_eq!((result.confusion, result.per_class.len()), (None, 101));
+    }
+
+    #[test]
+    fn an_empty_range_has_no_accuracy() {
+        let result = run(2, &[1.0, 2.0], &[0], 0..0).unwrap();
+        assert_eq!((result.correct, result.accuracy), (Some(0), None));
+    }
+
+    #[test]
+    fn labels_and_logits_that_cannot_be_name_their_row() {
+        let error = run(2, &[1.0; 6], &[0, 1, 2], 0..3).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                RunError::Label {
+                    row: 2,
+                    label: 2,
+                    classes: 2,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        // Forty inputs are several batches.
+        let mut x = vec![1.0; 80];
+        x[70] = -1.0;
+        let error = run(2, &x, &[], 0..40).unwrap_err();
+        assert!(matches!(error, RunError::NotFinite { row: 35 }), "{error}");
+    }
+}

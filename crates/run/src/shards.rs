@@ -1,0 +1,135 @@
+//! Inputs shard by shard, so that nothing finished is ever done again.
+
+use std::ops::Range;
+
+use npcov_data::Loader;
+use npcov_paths::BitRows;
+
+use crate::error::RunError;
+use crate::extraction::Extraction;
+use crate::paths::PathRows;
+use crate::progress::{Event, Progress};
+use crate::tracer::{ShownTap, Watch};
+
+/// Inputs that are kept together: a few seconds of work for a large network.
+pub const SHARD: usize = 512;
+
+/// The shards of a range, each with its number: all begin at multiples of [`SHARD`] from its start.
+pub fn shards(
+    range: std::ops::Range<usize>,
+) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> {
+    let starts = range.clone().step_by(SHARD);
+    starts
+        .enumerate()
+        .map(move |(i, start)| (i, start..(start + SHARD).min(range.end)))
+}
+
+/// Looks at numbers while they are computed, on the threads that compute them.
+pub trait Watcher: Sync {
+    /// Looks at a tap, of inputs of one shard.
+    fn watch(&self, shown: ShownTap<'_>);
+}
+
+/// Takes what is extracted of inputs.
+pub trait Sink<'a> {
+    /// Why it cannot take them.
+    type Error: From<RunError>;
+
+    /// Who watches what is computed by the way.
+    fn watcher(&self) -> Option<&'a dyn Watcher> {
+        None
+    }
+
+    /// Some inputs of a shard, as soon as they are there.
+    fn inputs(&mut self, _batch: &PathRows) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// A whole shard, without what [`PathRows::taps`] hold.
+    fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), Self::Error>;
+}
+
+/// Part of a dataset, and the threads that work on it.
+#[derive(Clone)]
+pub struct SampleRange<'a> {
+    /// The dataset.
+    pub data: &'a Loader,
+    /// Positions in it.
+    pub range: Range<usize>,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+/// Extracts what there is of a range and hands on those shards that `is_done` does not know yet.
+pub fn extract_shards<'a, S: Sink<'a>>(
+    extraction: &Extraction,
+    inputs: &SampleRange<'_>,
+    is_done: impl Fn(usize, Range<usize>) -> bool,
+    progress: &mut dyn Progress,
+    sink: &mut S,
+) -> Result<(), S::Error> {
+    let SampleRange {
+        data,
+        ref range,
+        threads,
+    } = *inputs;
+    let (done, missing): (Vec<_>, Vec<_>) =
+        shards(range.clone()).partition(|(i, rows)| is_done(*i, rows.clone()));
+    let finished = done.iter().map(|(_, rows)| rows.len()).sum();
+    if finished > 0 {
+        progress.tell(Event::Resumed(finished))?;
+    }
+    // Neighbouring shards are one run: threads and their memory are set up once.
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for (_, rows) in missing {
+        match runs.last_mut() {
+            Some(run) if run.end == rows.start => run.end = rows.end,
+            _ => runs.push(rows),
+        }
+    }
+    let watcher = sink.watcher();
+    let watch = Watch {
+        piece: SHARD,
+        show: &|shown| {
+            if let Some(watcher) = watcher {
+                watcher.watch(shown);
+            }
+        },
+    };
+    for run in runs {
+        let mut shard = PathRows::empty(run.start);
+        extraction.run::<S::Error>(data, run.clone(), threads, &watch, |batch| {
+            progress.tell(Event::Finished(batch.rows.len()))?;
+            sink.inputs(batch)?;
+            shard.append(batch);
+            if shard.rows.len() == SHARD || shard.rows.end == run.end {
+                sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
+                shard = PathRows::empty(shard.rows.end);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+impl PathRows {
+    fn empty(start: usize) -> PathRows {
+        PathRows {
+            rows: start..start,
+            ..PathRows::default()
+        }
+    }
+
+    /// Adds inputs that follow, without their taps.
+    fn append(&mut self, next: &PathRows) {
+        if self.rows.is_empty() {
+            self.paths = BitRows::new(next.paths.width());
+        }
+        self.rows.end += next.rows.len();
+        self.predictions.extend_from_slice(&next.predictions);
+        self.logits.extend_from_slice(&next.logits);
+        self.activations.extend_from_slice(&next.activations);
+        self.importance.extend_from_slice(&next.importance);
+        next.paths.rows().for_each(|path| self.paths.push(path));
+    }
+}

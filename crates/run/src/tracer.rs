@@ -1,0 +1,454 @@
+//! Running a program over a dataset.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use npcov_data::Loader;
+use npcov_engine::{Executor, LANES, Options, Worker};
+use npcov_program::{Output, Program, Tap};
+
+use crate::error::RunError;
+use crate::network::Network;
+use crate::paths::Extras;
+use crate::signature::Signature;
+
+/// Buffers in flight for each thread: one being filled, others waiting for their turn.
+const BUFFERS_PER_THREAD: usize = 4;
+
+/// A program, ready to run on the inputs of a dataset.
+pub struct Tracer {
+    executor: Executor,
+    outputs: Vec<Output>,
+    /// What is shown while it is computed.
+    shown: Vec<Tap>,
+    signature: Signature,
+}
+
+/// Fills a buffer for each input of a program with the numbers of some rows, one after the other.
+pub type Feed<'a> = dyn Fn(Range<usize>, &mut [&mut [f32]]) -> Result<(), RunError> + Sync + 'a;
+
+/// Looks at what a program shows.
+pub struct Watch<'a> {
+    /// Inputs of a piece. No micro-batch has inputs of two pieces, which follow on each other from the
+    /// first input on.
+    pub piece: usize,
+    /// Is called on the thread that computes.
+    pub show: &'a (dyn Fn(ShownTap<'_>) + Sync),
+}
+
+impl Watch<'_> {
+    /// At nothing.
+    pub const NONE: Watch<'static> = Watch {
+        piece: usize::MAX,
+        show: &|_| {},
+    };
+}
+
+/// A tap while it is computed.
+pub struct ShownTap<'a> {
+    /// Which.
+    pub tap: Tap,
+    /// Positions in the dataset of all inputs that are computed together.
+    pub rows: Range<usize>,
+    /// The numbers of some of those inputs. All have their turn, each once.
+    pub numbers: npcov_tap::Shown<'a>,
+}
+
+/// The results of some inputs: one vector for each output of the program, inputs one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct TracedRows {
+    /// Positions in the dataset.
+    pub rows: Range<usize>,
+    /// For each output, `rows.len()` results.
+    pub outputs: Vec<Vec<f32>>,
+}
+
+impl Tracer {
+    /// A program that was made from a network.
+    pub fn new(program: Program, network: &Network) -> Result<Tracer, RunError> {
+        Tracer::showing(program, network, &Extras::default())
+    }
+
+    /// The same, where taps that `extras` want only watched are no results.
+    pub fn showing(
+        mut program: Program,
+        network: &Network,
+        extras: &Extras,
+    ) -> Result<Tracer, RunError> {
+        let (mut kept, mut results) = (Vec::new(), Vec::new());
+        let (mut shown, mut passing) = (Vec::new(), Vec::new());
+        for (&output, &value) in program.outputs.iter().zip(program.graph.outputs()) {
+            if let Output::Tap(tap) = output
+                && extras.watched.contains(&tap)
+            {
+                shown.push(tap);
+                passing.push(value);
+                if !extras.keep(tap) {
+                    continue;
+                }
+            }
+            kept.push(output);
+            results.push(value);
+        }
+        program.graph.set_outputs([results, passing].concat());
+        let options = Options {
+            kernels: network.kernels(),
+            ..Options::default()
+        };
+        Ok(Tracer {
+            executor: Executor::showing(&program.graph, options, kept.len())?,
+            outputs: kept,
+            shown,
+            signature: network.signature().clone(),
+        })
+    }
+
+    /// What the network that the program was made from takes and gives.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// What each output is.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Numbers that each output has for one input.
+    pub fn output_lens(&self) -> Vec<usize> {
+        self.executor
+            .output_lens()
+            .map(|len| len / self.signature.batch())
+            .collect()
+    }
+
+    /// The shape that each output has for one input: that of the model's input for what belongs to
+    /// its elements, else one axis.
+    pub fn output_shapes(&self) -> Vec<Vec<usize>> {
+        let outputs = self.outputs.iter().zip(self.output_lens());
+        outputs
+            .map(|(output, len)| match output {
+                Output::InputRelevance | Output::InputGradient => {
+                    self.signature.sample_shape().to_vec()
+                }
+                _ => vec![len],
+            })
+            .collect()
+    }
+
+    /// Bytes of memory that `threads` threads will need.
+    pub fn bytes(&self, threads: usize) -> usize {
+        threads * self.executor.worker_bytes()
+    }
+
+    /// Number of inputs that are computed together.
+    pub fn micro_batch(&self) -> usize {
+        LANES * self.signature.batch()
+    }
+
+    /// Runs the program on a range of a dataset, on `threads` threads, and hands the results to
+    /// `sink` in the order of the dataset. The results are the same bits for any number of
+    /// threads and any range. An error of the sink ends the run.
+    pub fn run<E: From<RunError>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        sink: impl FnMut(&TracedRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.run_watched(data, range, threads, &Watch::NONE, sink)
+    }
+
+    /// As [`run`](Tracer::run); what the program shows is watched.
+    pub fn run_watched<E: From<RunError>>(
+        &self,
+        data: &Loader,
+        range: Range<usize>,
+        threads: usize,
+        watch: &Watch<'_>,
+        sink: impl FnMut(&TracedRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let feed = |rows: Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
+            [samples, ..] => Ok(data.read(rows, samples)?),
+            [] => Ok(()),
+        };
+        self.run_all(&feed, range, threads, watch, sink)
+    }
+
+    /// As [`run`](Tracer::run), on what `feed` provides instead of a dataset's rows.
+    pub fn run_fed<E: From<RunError>>(
+        &self,
+        feed: &Feed<'_>,
+        range: Range<usize>,
+        threads: usize,
+        sink: impl FnMut(&TracedRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.run_all(feed, range, threads, &Watch::NONE, sink)
+    }
+
+    fn run_all<E: From<RunError>>(
+        &self,
+        feed: &Feed<'_>,
+        range: Range<usize>,
+        threads: usize,
+        watch: &Watch<'_>,
+        mut sink: impl FnMut(&TracedRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let count = range.len().div_ceil(self.micro_batch());
+        let threads = threads.clamp(1, count.max(1));
+        let (done, results) = mpsc::channel();
+        let (free, buffers) = mpsc::channel();
+        for _ in 0..threads * BUFFERS_PER_THREAD {
+            // The receiver outlives the loop.
+            let _ = free.send(TracedRows::default());
+        }
+        // The next position and a buffer are taken together, so that the results that are waited
+        // for always have their buffers, and no thread runs far ahead.
+        let queue = Mutex::new((range.start, buffers));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let done = done.clone();
+                let (queue, stop, range) = (&queue, &stop, &range);
+                scope.spawn(move || self.work(feed, range, watch, queue, &done, stop));
+            }
+            drop(done);
+            let result = in_order(&results, &free, range.start, &mut sink);
+            stop.store(true, Ordering::Relaxed);
+            // Wakes the threads that wait for a buffer.
+            drop(free);
+            result
+        })
+    }
+
+    /// One thread's work: micro-batches until there are no more.
+    fn work(
+        &self,
+        feed: &Feed<'_>,
+        range: &Range<usize>,
+        watch: &Watch<'_>,
+        queue: &Mutex<(usize, Receiver<TracedRows>)>,
+        done: &Sender<Result<TracedRows, RunError>>,
+        stop: &AtomicBool,
+    ) {
+        let mut worker = match self.executor.worker() {
+            Ok(worker) => worker,
+            Err(error) => {
+                // The run may have ended already.
+                let _ = done.send(Err(error.into()));
+                return;
+            }
+        };
+        let mut inputs = Vec::new();
+        loop {
+            let mut batch = {
+                let Ok(mut queue) = queue.lock() else { return };
+                if queue.0 >= range.end || stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let Ok(mut batch) = queue.1.recv() else {
+                    return;
+                };
+                let in_piece = (queue.0 - range.start) % watch.piece;
+                let most = self.micro_batch().min(watch.piece - in_piece);
+                batch.rows = queue.0..(queue.0 + most).min(range.end);
+                queue.0 = batch.rows.end;
+                batch
+            };
+            let result = self
+                .compute(&mut worker, feed, watch, &mut inputs, &mut batch)
+                .map(|()| batch);
+            if done.send(result).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn compute(
+        &self,
+        worker: &mut Worker,
+        feed: &Feed<'_>,
+        watch: &Watch<'_>,
+        inputs: &mut Vec<Vec<f32>>,
+        batch: &mut TracedRows,
+    ) -> Result<(), RunError> {
+        let rows = batch.rows.len();
+        // Models with a batch size of their own take whole batches: the last is filled up.
+        let lanes = rows.div_ceil(self.signature.batch());
+        let lens: Vec<usize> = self
+            .executor
+            .input_lens()
+            .map(|len| len / self.signature.batch())
+            .collect();
+        inputs.resize_with(lens.len(), Vec::new);
+        for (input, len) in inputs.iter_mut().zip(&lens) {
+            input.resize(lanes * self.signature.batch() * len, 0.0);
+        }
+        let slices = inputs.iter_mut().zip(&lens);
+        let mut slices: Vec<&mut [f32]> = slices.map(|(i, len)| &mut i[..rows * len]).collect();
+        feed(batch.rows.clone(), &mut slices)?;
+        for (input, len) in inputs.iter_mut().zip(&lens) {
+            for row in rows..lanes * self.signature.batch() {
+                input.copy_within(..*len, row * len);
+            }
+        }
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        batch.outputs.resize_with(self.outputs.len(), Vec::new);
+        for (output, len) in batch.outputs.iter_mut().zip(self.executor.output_lens()) {
+            output.resize(lanes * len, 0.0);
+        }
+        let mut outputs: Vec<&mut [f32]> =
+            batch.outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let positions = batch.rows.clone();
+        let show = |number: usize, numbers: &[f32]| {
+            // The inputs of a lane stand in it one after the other: the first of all lanes, then the
+            // second ones.
+            let len = numbers.len() / self.signature.batch();
+            for (place, numbers) in numbers.chunks_exact(len.max(1)).enumerate() {
+                let inputs = rows.saturating_sub(place).div_ceil(self.signature.batch());
+                (watch.show)(ShownTap {
+                    tap: self.shown[number],
+                    rows: positions.clone(),
+                    numbers: npcov_tap::Shown::new(numbers, inputs, LANES),
+                });
+            }
+        };
+        worker.run_showing(lanes, &inputs, &mut outputs, show)?;
+        for (output, len) in batch.outputs.iter_mut().zip(self.output_lens()) {
+            output.truncate(rows * len);
+        }
+        Ok(())
+    }
+}
+
+/// Hands results on in the order of their rows, and their buffers back.
+fn in_order<E: From<RunError>>(
+    results: &Receiver<Result<TracedRows, RunError>>,
+    free: &Sender<TracedRows>,
+    mut next: usize,
+    sink: &mut impl FnMut(&TracedRows) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut waiting = BTreeMap::new();
+    for result in results {
+        let batch = result?;
+        waiting.insert(batch.rows.start, batch);
+        while let Some(batch) = waiting.remove(&next) {
+            sink(&batch)?;
+            next = batch.rows.end;
+            // Nobody may be left who wants it.
+            let _ = free.send(batch);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use npcov_data::npz::{Compression, NpzWriter};
+    use npcov_data::{Dataset, Preprocessing};
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+    use npcov_program::{Reduction, Side, trace};
+
+    use super::*;
+    use crate::network::NetworkOptions;
+
+    const WIDTH: usize = 3;
+
+    /// `relu(x) w`.
+    fn model() -> Model {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, WIDTH]));
+        let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let w = Data::F32(vec![1.0, -2.0, 0.5, 3.0, -1.0, 0.25]);
+        let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
+        let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
+        graph.set_outputs(vec![y]);
+        Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
+    }
+
+    /// What is shown is what results would be: every input once, and no lane without an input. Each
+    /// piece has its own inputs, for any number of threads and of inputs in a lane.
+    #[test]
+    fn every_input_is_shown_once() {
+        const ROWS: usize = 150;
+        const PIECE: usize = 40;
+        let numbers: Vec<f32> = (0..ROWS * WIDTH).map(|i| i as f32 - 100.0).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.npz");
+        let mut writer = NpzWriter::create(&path, Compression::Stored).unwrap();
+        let x = writer.array::<f32>("x", &[WIDTH]).unwrap();
+        writer.append(&x, &numbers).unwrap();
+        writer.finish().unwrap();
+        for (batch, threads) in [(1, 1), (1, 3), (3, 2), (7, 1)] {
+            let options = NetworkOptions {
+                batch: Some(batch),
+                ..NetworkOptions::default()
+            };
+            let network = Network::new(model(), &options).unwrap();
+            assert_eq!(network.batch(), batch);
+            let data = Dataset::open(path.to_str().unwrap()).unwrap();
+            let loader = Loader::new(data, network.sample_shape(), &Preprocessing::default());
+            let loader = loader.unwrap();
+            let side = |side| Tap {
+                layer: 0,
+                side,
+                reduction: Reduction::Units,
+            };
+            let [before, after] = [side(Side::Before), side(Side::After)];
+            let extras = Extras {
+                taps: vec![after],
+                watched: vec![before, after],
+                importance: None,
+            };
+            let program = trace(&network.subject(), &extras.all_taps()).unwrap();
+            let tracer = Tracer::showing(program, &network, &extras).unwrap();
+            // What is kept as well is a result all the same.
+            let outputs = [
+                Output::Logits,
+                Output::Tap(Tap::activation(0)),
+                Output::Tap(after),
+            ];
+            assert_eq!(tracer.outputs(), outputs);
+
+            let first = 5;
+            let seen: Mutex<Vec<(usize, Tap, Vec<f32>)>> = Mutex::default();
+            let show = |shown: ShownTap<'_>| {
+                let piece = (shown.rows.start - first) / PIECE;
+                assert_eq!((shown.rows.end - 1 - first) / PIECE, piece);
+                for lane in 0..shown.numbers.inputs() {
+                    let positions = 0..shown.numbers.len();
+                    let row = positions.map(|i| shown.numbers.position(i)[lane]);
+                    let row = (piece, shown.tap, row.collect());
+                    seen.lock().unwrap().push(row);
+                }
+            };
+            let watch = Watch {
+                piece: PIECE,
+                show: &show,
+            };
+            let mut kept = Vec::new();
+            let run = tracer.run_watched(&loader, first..ROWS, threads, &watch, |batch| {
+                kept.extend_from_slice(&batch.outputs[2]);
+                Ok::<(), RunError>(())
+            });
+            run.unwrap();
+            let rectified: Vec<f32> = numbers.iter().map(|x| x.max(0.0)).collect();
+            assert_eq!(kept, rectified[first * WIDTH..]);
+            let seen = seen.into_inner().unwrap();
+            for (tap, numbers) in [(before, &numbers), (after, &rectified)] {
+                let mut found: Vec<_> = seen.iter().filter(|row| row.1 == tap).collect();
+                found.sort_by(|a, b| (a.0, &a.2).partial_cmp(&(b.0, &b.2)).unwrap());
+                let rows = numbers.chunks_exact(WIDTH).skip(first).enumerate();
+                let expected: Vec<_> = rows
+                    .map(|(i, row)| (i / PIECE, tap, row.to_vec()))
+                    .collect();
+                assert_eq!(found, expected.iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}

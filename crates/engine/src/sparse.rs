@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "sums.len() >= self.rows * columns")]
     fn slices_that_are_too_short_panic() {
         let sparse = Sparse::new(Isa::Portable, 2, &[1], |_, _, _| 1.0);
         sparse.run(0, 1, &[Pack::ZERO; CHUNK], &mut [Pack::ZERO]);

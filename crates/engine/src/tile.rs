@@ -776,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "high + self.len as isize <= x.len() as isize")]
     fn taps_outside_of_the_input_panic() {
         let _ = TAPS.on(&packs(10), 40);
     }

@@ -2,17 +2,18 @@
 
 use npcov::attack::{AttackMethod, AttackReport, CarliniWagner, Norm, Pgd};
 
-use crate::table::{Align, Table, grouped, number, percent};
+use crate::number::{count, four_digits, part};
+use crate::table::{Align, Table};
 
 /// How an attack went, for people to read.
 pub fn attack(found: &AttackReport) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
     let settings = &found.settings;
     facts.row(["attack", &method(&settings.method, settings.seed)]);
-    facts.row(["inputs", &grouped(found.inputs)]);
+    facts.row(["inputs", &count(found.inputs)]);
     let accuracy = |correct: usize| {
-        let share = percent(correct, found.inputs);
-        format!("{share} ({})", grouped(correct))
+        let share = part(correct, found.inputs);
+        format!("{share} ({})", count(correct))
     };
     facts.row([
         "accuracy",
@@ -29,9 +30,9 @@ pub fn attack(found: &AttackReport) -> String {
         "success",
         &format!(
             "{} ({} of {} that were classified as labelled)",
-            percent(found.successes, found.correct_before),
-            grouped(found.successes),
-            grouped(found.correct_before)
+            part(found.successes, found.correct_before),
+            count(found.successes),
+            count(found.correct_before)
         ),
     ]);
     if let Some(distance) = found.distance {
@@ -39,8 +40,8 @@ pub fn attack(found: &AttackReport) -> String {
             "distance",
             &format!(
                 "largest pixel {}, length {} (means of the successes)",
-                number(distance.maximum),
-                number(distance.euclidean)
+                four_digits(distance.maximum),
+                four_digits(distance.euclidean)
             ),
         ]);
     }
@@ -52,8 +53,8 @@ pub fn attack(found: &AttackReport) -> String {
                 diversity.lambda,
                 diversity.layer,
                 activity.layer,
-                number(activity.before),
-                number(activity.after)
+                four_digits(activity.before),
+                four_digits(activity.after)
             ),
         ]);
     }
@@ -90,7 +91,7 @@ fn smallest(cw: &CarliniWagner) -> String {
     };
     let rounds = match cw.rounds {
         1 => "1 round".to_owned(),
-        rounds => format!("{} rounds", grouped(rounds)),
+        rounds => format!("{} rounds", count(rounds)),
     };
     let confidence = match cw.confidence {
         0.0 => String::new(),
@@ -102,10 +103,10 @@ fn smallest(cw: &CarliniWagner) -> String {
     )
 }
 
-fn steps(count: usize) -> String {
-    match count {
+fn steps(steps: usize) -> String {
+    match steps {
         1 => "1 step".to_owned(),
-        count => format!("{} steps", grouped(count)),
+        steps => format!("{} steps", count(steps)),
     }
 }
 

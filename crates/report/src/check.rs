@@ -5,8 +5,8 @@
 
 use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, ThinClass};
 
-use crate::coverage::{label, number};
-use crate::table::grouped;
+use crate::coverage::label;
+use crate::number::{apart, count, decimals};
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 5;
@@ -179,27 +179,13 @@ fn amounts(a: f64, b: f64, share: bool) -> (String, String) {
     (points(a), points(b))
 }
 
-/// Two values with as many digits as it takes to tell them apart.
-fn apart(a: f64, b: f64, share: bool) -> (String, String) {
-    if !share {
-        return match number(a) == number(b) && a != b {
-            true => (a.to_string(), b.to_string()),
-            false => (number(a), number(b)),
-        };
-    }
-    let shown = |x: f64, digits: usize| format!("{:.digits$}%", x * 100.0);
-    let differ = |digits: &usize| shown(a, *digits) != shown(b, *digits);
-    let digits = (2..=12).find(differ).unwrap_or(2);
-    (shown(a, digits), shown(b, digits))
-}
-
 /// That a suite has fewer inputs than it had.
 fn shrunk(old: usize, new: usize) -> String {
     match new < old {
         true => format!(
             "; the suite has {} inputs and had {}",
-            grouped(new),
-            grouped(old)
+            count(new),
+            count(old)
         ),
         false => String::new(),
     }
@@ -242,7 +228,7 @@ fn classes_have_none(mut names: Vec<String>) -> String {
 
 fn has_few(thin: &ThinClass) -> String {
     let expected = match thin.expected {
-        Some(expected) => format!(" where training would let expect {expected:.0}"),
+        Some(expected) => format!(" where training would let expect {}", decimals(expected, 0)),
         None => String::new(),
     };
     let word = if thin.inputs == 1 { "input" } else { "inputs" };
@@ -401,12 +387,9 @@ mod tests {
     }
 
     #[test]
-    fn values_that_differ_are_shown_as_different() {
-        assert_eq!(apart(0.0501, 0.05, true), ("5.01%".into(), "5.00%".into()));
-        let close = apart(0.0499999, 0.05, true);
-        assert_eq!(close, ("4.99999%".into(), "5.00000%".into()));
-        assert_eq!(apart(7.0, 8.0, false), ("7".into(), "8".into()));
+    fn shares_fall_by_points() {
         assert_eq!(amount(0.00001, true), "0.001 points");
         assert_eq!(amount(0.0, true), "0.00 points");
+        assert_eq!(amount(2.0, false), "2");
     }
 }

@@ -2,7 +2,8 @@
 
 use npcov::coverage::{Report, SuiteReport, Values};
 
-use crate::table::{Align, Table, grouped};
+use crate::number::{count, decimals, percent, worth};
+use crate::table::{Align, Table};
 
 /// What suites cover, for people to read: the criteria, and the classes by those that look at them.
 pub fn coverage(report: &Report) -> String {
@@ -31,11 +32,7 @@ pub(crate) fn criteria(report: &Report) -> Table {
         &|suite| suite.name.clone(),
         "together".to_owned(),
     ));
-    table.row(row(
-        "inputs",
-        &|suite| grouped(suite.inputs),
-        grouped(inputs),
-    ));
+    table.row(row("inputs", &|suite| count(suite.inputs), count(inputs)));
     if report.suites.iter().any(|suite| suite.accuracy.is_some()) {
         let accuracy = |suite: &SuiteReport| suite.accuracy.map_or(String::new(), percent);
         table.row(row("accuracy", &accuracy, String::new()));
@@ -51,10 +48,9 @@ pub(crate) fn criteria(report: &Report) -> Table {
         ));
     }
     if report.suites.iter().any(|suite| suite.unknown.is_some()) {
-        let unknown =
-            |suite: &SuiteReport| suite.unknown.map_or(String::new(), |u| format!("{u:.3}"));
+        let unknown = |suite: &SuiteReport| suite.unknown.map_or(String::new(), |u| decimals(u, 3));
         table.row(row("unknown", &unknown, String::new()));
-        let incorrect = |suite: &SuiteReport| grouped(suite.incorrect);
+        let incorrect = |suite: &SuiteReport| count(suite.incorrect);
         table.row(row("incorrect", &incorrect, String::new()));
     }
     table
@@ -73,7 +69,7 @@ fn classes(suite: &SuiteReport) -> String {
         let cells = [
             class.class.to_string(),
             class.name.clone().unwrap_or_default(),
-            grouped(class.inputs),
+            count(class.inputs),
         ];
         let values = class.criteria.0.iter().map(|(_, value)| percent(*value));
         table.row(cells.into_iter().chain(values));
@@ -101,22 +97,8 @@ pub(crate) fn value(report: &Report, name: &str, values: &Values) -> String {
     match (values.get(name), report.buckets.get(name)) {
         (None, _) => String::new(),
         (Some(value), Some(_)) => percent(value),
-        (Some(value), None) => number(value),
+        (Some(value), None) => worth(value),
     }
-}
-
-/// A count, or a number with four digits that count.
-pub(crate) fn number(value: f64) -> String {
-    if value == value.trunc() && value.abs() < 1e15 {
-        return grouped(value as usize);
-    }
-    let digits = 3 - (value.abs().max(1e-9).log10().floor() as i32);
-    format!("{value:.*}", digits.clamp(0, 9) as usize)
-}
-
-/// A share. Suites often cover a few percent, and differ by less.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.2}%", share * 100.0)
 }
 
 #[cfg(test)]
@@ -141,11 +123,5 @@ mod tests {
             "max-softmax",
         ];
         assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn numbers_have_four_digits() {
-        let shown = [0.012345, 1.5, 123456.7, 1200.0].map(number);
-        assert_eq!(shown, ["0.01235", "1.500", "123457", "1,200"]);
     }
 }

@@ -2,7 +2,8 @@
 
 use npcov::coverage::{ClassInspection, GraphInspection};
 
-use crate::table::{Align, Table, grouped, share};
+use crate::number::{count, share, short};
+use crate::table::{Align, Table};
 
 /// What is inside a decision graph, for people to read.
 pub fn decision_graph(found: &GraphInspection) -> String {
@@ -11,11 +12,11 @@ pub fn decision_graph(found: &GraphInspection) -> String {
     facts.row(["model", &extraction.model.file]);
     facts.row(["training data", &found.data]);
     let members = match found.members == found.inputs {
-        true => grouped(found.inputs),
+        true => count(found.inputs),
         false => format!(
             "{}, {} in clusters",
-            grouped(found.inputs),
-            grouped(found.members)
+            count(found.inputs),
+            count(found.members)
         ),
     };
     facts.row(["inputs", &members]);
@@ -23,7 +24,7 @@ pub fn decision_graph(found: &GraphInspection) -> String {
     let neurons = extraction.layers.iter().map(|layer| layer.neurons).sum();
     facts.row([
         "path layers",
-        &format!("{layers} with {} neurons", grouped(neurons)),
+        &format!("{layers} with {} neurons", count(neurons)),
     ]);
     let same = |of: fn(&ClassInspection) -> f64| {
         let mut values: Vec<f64> = found.classes.iter().map(of).collect();
@@ -62,11 +63,11 @@ pub fn decision_graph(found: &GraphInspection) -> String {
         let clusters = class
             .clusters
             .iter()
-            .map(|cluster| format!("{} ({})", grouped(cluster.members), share(cluster.width)));
+            .map(|cluster| format!("{} ({})", count(cluster.members), share(cluster.width)));
         table.row([
             class.class.to_string(),
             class.name.clone().unwrap_or_default(),
-            grouped(inputs),
+            count(inputs),
             clusters.collect::<Vec<_>>().join("  "),
         ]);
     }
@@ -76,10 +77,4 @@ pub fn decision_graph(found: &GraphInspection) -> String {
         facts.lines(),
         table.lines()
     )
-}
-
-/// A number with as many digits as anybody reads.
-fn short(number: f64) -> String {
-    let text = format!("{number:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

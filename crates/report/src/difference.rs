@@ -2,9 +2,9 @@
 
 use npcov::coverage::{Difference, Report, SuiteDifference};
 
-use crate::coverage::{label, number, percent};
-use crate::report::change;
-use crate::table::{Align, Table, grouped};
+use crate::coverage::label;
+use crate::number::{change, count, percent, worth};
+use crate::table::{Align, Table};
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 10;
@@ -45,11 +45,7 @@ fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
     table.row(heads);
     let inputs = suite.inputs;
     let grown = inputs.new as f64 - inputs.old as f64;
-    let cells = [
-        grouped(inputs.old),
-        grouped(inputs.new),
-        change(grown, false),
-    ];
+    let cells = [count(inputs.old), count(inputs.new), change(grown, false)];
     table.row(std::iter::once("inputs".to_owned()).chain(cells));
     if let Some(accuracy) = suite.accuracy {
         let cells = [
@@ -61,11 +57,11 @@ fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
     }
     for (name, values) in &suite.criteria.0 {
         let share = report.buckets.get(name).is_some();
-        let shown = |value: f64| if share { percent(value) } else { number(value) };
+        let shown = |value: f64| if share { percent(value) } else { worth(value) };
         let mut cells = vec![label(name), shown(values.old), shown(values.new)];
         cells.push(change(values.change, share));
         if let Some(things) = suite.things.get(name) {
-            cells.extend([grouped(things.lost), grouped(things.new)]);
+            cells.extend([count(things.lost), count(things.new)]);
         }
         table.row(cells);
     }
@@ -93,7 +89,7 @@ pub(crate) fn fewer(suite: &SuiteDifference) -> String {
             .name
             .as_ref()
             .map_or(String::new(), |n| format!(" ({n})"));
-        let (old, new) = (grouped(class.inputs.old), grouped(class.inputs.new));
+        let (old, new) = (count(class.inputs.old), count(class.inputs.new));
         format!("class {}{name}: {new} instead of {old}", class.class)
     };
     let shown: Vec<String> = classes.iter().take(MOST_CLASSES).map(class).collect();

@@ -4,7 +4,8 @@ use npcov::coverage::{PathExplanation, Placement};
 use npcov::run::MethodInfo;
 use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance};
 
-use crate::table::{Align, Table, grouped, number, percent, share};
+use crate::number::{count, decimals, four_digits, part, share};
+use crate::table::{Align, Table};
 
 /// Why an input is classified as it is, for people to read.
 pub fn explanation(found: &Explanation) -> String {
@@ -18,7 +19,7 @@ pub fn explanation(found: &Explanation) -> String {
     }
     let seed = match found.seed_is_one {
         true => "1, because the logit is not positive".to_owned(),
-        false => format!("{}, the logit", number(f64::from(found.seed))),
+        false => format!("{}, the logit", four_digits(f64::from(found.seed))),
     };
     facts.row(["seed", &seed]);
     facts.row(["method", &method(&found.method)]);
@@ -45,13 +46,13 @@ pub fn explanation(found: &Explanation) -> String {
             layer.name.clone(),
             layer.neurons.to_string(),
             yes_or_no(layer.cut),
-            number(layer.sum),
+            four_digits(layer.sum),
             of_seed(layer.sum),
         ]);
     }
     if let Some(sum) = found.input_sum {
         let cells = ["", "the input", "", "yes"].map(str::to_owned);
-        layers.row(cells.into_iter().chain([number(sum), of_seed(sum)]));
+        layers.row(cells.into_iter().chain([four_digits(sum), of_seed(sum)]));
     }
     let mut text = format!(
         "input {} of {}\n{}\nrelevance\n{}",
@@ -132,7 +133,7 @@ fn place(found: &Placement) -> String {
         let cells = [
             mark.to_owned(),
             cluster.cluster.to_string(),
-            grouped(cluster.members),
+            count(cluster.members),
             share(cluster.similarity),
         ];
         table.row(
@@ -158,7 +159,7 @@ fn place(found: &Placement) -> String {
     }
     let mut scores = Table::new([Align::Left, Align::Right, Align::Left]);
     let unknown = "far from what training showed of its class, 0 to 1";
-    scores.row(["unknown", &format!("{:.3}", found.unknown), unknown]);
+    scores.row(["unknown", &decimals(found.unknown, 3), unknown]);
     let other = match &found.other {
         Some(other) => format!(
             "closer to class {}{} than to its own, above 0",
@@ -170,14 +171,14 @@ fn place(found: &Placement) -> String {
         ),
         None => String::new(),
     };
-    scores.row(["incorrect", &format!("{:.3}", found.incorrect), &other]);
+    scores.row(["incorrect", &decimals(found.incorrect, 3), &other]);
     text + "\nscores\n" + &scores.lines()
 }
 
 /// What the explanations of many inputs have in common, for people to read.
 pub fn explanations(found: &Explanations) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
-    facts.row(["inputs", &grouped(found.inputs)]);
+    facts.row(["inputs", &count(found.inputs)]);
     let class = found
         .class
         .map_or("the predicted one".to_owned(), |c| c.to_string());
@@ -185,7 +186,7 @@ pub fn explanations(found: &Explanations) -> String {
     if found.method.rule.is_some() {
         let ones = match found.seed_is_one {
             0 => "none".to_owned(),
-            n => format!("{} (the logit is not positive)", grouped(n)),
+            n => format!("{} (the logit is not positive)", count(n)),
         };
         facts.row(["seed is 1", &ones]);
     }
@@ -238,7 +239,7 @@ pub fn explanations(found: &Explanations) -> String {
 }
 
 fn on_top(layer: &LayerSummary, inputs: usize) -> String {
-    let neuron = |n: &npcov::NeuronCount| format!("{} ({})", n.neuron, percent(n.inputs, inputs));
+    let neuron = |n: &npcov::NeuronCount| format!("{} ({})", n.neuron, part(n.inputs, inputs));
     let neurons: Vec<String> = layer.top.iter().map(neuron).collect();
     neurons.join(", ")
 }
@@ -246,13 +247,13 @@ fn on_top(layer: &LayerSummary, inputs: usize) -> String {
 fn neuron(neuron: &NeuronRelevance) -> [String; 3] {
     [
         neuron.neuron.to_string(),
-        number(f64::from(neuron.relevance)),
+        four_digits(f64::from(neuron.relevance)),
         neuron.share.map_or("-".to_owned(), share),
     ]
 }
 
 fn class(found: &ClassLogit) -> String {
-    let logit = number(f64::from(found.logit));
+    let logit = four_digits(f64::from(found.logit));
     match &found.name {
         Some(name) => format!("{} {name}, logit {logit}", found.class),
         None => format!("{}, logit {logit}", found.class),

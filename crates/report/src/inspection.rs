@@ -2,7 +2,8 @@
 
 use npcov::{Batching, EndingKind, Inspection, Port};
 
-use crate::table::{Align, Table, grouped};
+use crate::number::count;
+use crate::table::{Align, Table};
 
 /// What is inside a model, for people to read.
 pub fn inspection(found: &Inspection) -> String {
@@ -18,7 +19,7 @@ pub fn inspection(found: &Inspection) -> String {
         });
         facts.row(["output", &format!("{}{meaning}", port(output))]);
     }
-    facts.row(["parameters", &grouped(found.parameters)]);
+    facts.row(["parameters", &count(found.parameters)]);
     facts.row(["batch norm", &batch_norm(found)]);
     if let Some(batch) = found.batch {
         facts.row(["batch", &batching(batch)]);
@@ -71,11 +72,11 @@ fn path_layers(found: &Inspection) -> String {
         ]);
     }
     let neurons = found.path_layers.iter().map(|l| l.neurons).sum();
-    let count = match found.path_layers.len() {
+    let layers = match found.path_layers.len() {
         1 => "1 layer".to_owned(),
-        count => format!("{count} layers"),
+        layers => format!("{layers} layers"),
     };
-    format!("{}  {count}, {} neurons\n", table.lines(), grouped(neurons))
+    format!("{}  {layers}, {} neurons\n", table.lines(), count(neurons))
 }
 
 fn or_unknown(text: &str) -> &str {

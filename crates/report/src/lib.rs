@@ -42,6 +42,7 @@ mod junit;
 mod lab;
 mod markdown;
 mod picture;
+pub mod number;
 mod plot;
 mod predictions;
 mod report;

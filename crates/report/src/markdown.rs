@@ -4,9 +4,9 @@ use npcov::coverage::{Difference, Report, SuiteReport, Values};
 
 use crate::coverage::label;
 use crate::difference::{fewer, notes};
-use crate::report::{Column, HOW_TO_READ, Row, change, columns, rows};
+use crate::number::{change, count};
+use crate::report::{Column, HOW_TO_READ, Row, columns, rows};
 use crate::report::{classes, clusters, layers, most};
-use crate::table::grouped;
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 10;
@@ -117,7 +117,7 @@ fn thin(suite: &SuiteReport) -> Option<String> {
             .name
             .as_ref()
             .map_or(String::new(), |n| format!(" ({n})"));
-        format!("{}{name}: {}", class.class, grouped(class.inputs))
+        format!("{}{name}: {}", class.class, count(class.inputs))
     };
     let mut names: Vec<String> = thin.iter().take(MOST_CLASSES).map(class).collect();
     if let Some(more @ 1..) = thin.len().checked_sub(MOST_CLASSES) {
@@ -153,7 +153,7 @@ fn details(report: &Report, difference: Option<&Difference>) -> String {
 
 fn lost_and_new(things: &Values<npcov::coverage::Things>) -> String {
     let line = |(name, things): &(String, npcov::coverage::Things)| {
-        let (lost, new) = (grouped(things.lost), grouped(things.new));
+        let (lost, new) = (count(things.lost), count(things.new));
         format!("  {}: {lost} lost, {new} new\n", label(name))
     };
     things.0.iter().map(line).collect()

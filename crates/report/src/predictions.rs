@@ -2,7 +2,8 @@
 
 use npcov::run::{ClassResult, Predictions};
 
-use crate::table::{Align, Table, grouped, percent};
+use crate::number::{count, part};
+use crate::table::{Align, Table};
 
 /// A confusion table with more columns does not fit a terminal.
 const TABLE_CLASSES: usize = 20;
@@ -12,15 +13,15 @@ const SHOWN_CLASSES: usize = 20;
 /// How inputs are classified, for people to read: with labels the accuracy and who is taken for
 /// whom, without labels how often each class is predicted.
 pub fn predictions(found: &Predictions) -> String {
-    let mut text = format!("inputs    {}\n", grouped(found.inputs));
+    let mut text = format!("inputs    {}\n", count(found.inputs));
     let Some(correct) = found.correct else {
         return text + &histogram(found);
     };
     text += &format!(
         "accuracy  {} ({} of {})\n",
-        percent(correct, found.inputs),
-        grouped(correct),
-        grouped(found.inputs)
+        part(correct, found.inputs),
+        count(correct),
+        count(found.inputs)
     );
     text += &match &found.confusion {
         Some(confusion) if confusion.len() <= TABLE_CLASSES => confused(found, confusion),
@@ -95,7 +96,7 @@ fn histogram(found: &Predictions) -> String {
         table.row([
             name(class),
             class.predicted.to_string(),
-            percent(class.predicted, found.inputs),
+            part(class.predicted, found.inputs),
         ]);
     }
     format!("\npredictions{}\n{}", shown(classes.len()), table.lines())
@@ -104,7 +105,7 @@ fn histogram(found: &Predictions) -> String {
 fn shown(classes: usize) -> String {
     match classes {
         0..=SHOWN_CLASSES => String::new(),
-        _ => format!(" ({SHOWN_CLASSES} of {})", grouped(classes)),
+        _ => format!(" ({SHOWN_CLASSES} of {})", count(classes)),
     }
 }
 
@@ -116,7 +117,7 @@ fn name(class: &ClassResult) -> String {
 }
 
 fn hits(class: &ClassResult) -> String {
-    percent(class.correct.unwrap_or(0), class.labelled.unwrap_or(0))
+    part(class.correct.unwrap_or(0), class.labelled.unwrap_or(0))
 }
 
 #[cfg(test)]

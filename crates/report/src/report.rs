@@ -2,9 +2,10 @@
 
 use npcov::coverage::{Difference, Report, SuiteReport, Values, Yardsticks};
 
-use crate::coverage::{label, number, percent, value};
+use crate::coverage::{label, value};
 use crate::difference::differences;
-use crate::table::{Align, Table, grouped};
+use crate::number::{count, decimals, percent};
+use crate::table::{Align, Table};
 
 /// Clusters that are listed.
 const MOST_CLUSTERS: usize = 20;
@@ -140,14 +141,14 @@ impl Row<'_> {
             (Row::Head, Column::Together(_)) => "together".to_owned(),
             (Row::Head, Column::Training) => "training".to_owned(),
             (Row::Head, Column::Reachable) => "reachable".to_owned(),
-            (Row::Inputs, Column::Suite(suite) | Column::Random(suite)) => grouped(suite.inputs),
+            (Row::Inputs, Column::Suite(suite) | Column::Random(suite)) => count(suite.inputs),
             (Row::Inputs, Column::Together(_)) => {
-                grouped(report.suites.iter().map(|suite| suite.inputs).sum())
+                count(report.suites.iter().map(|suite| suite.inputs).sum())
             }
             (Row::Inputs, Column::Training) => {
                 let all = report.suites.iter().flat_map(|s| &s.yardsticks.0);
                 let most = all.map(|(_, yardsticks)| yardsticks.inputs).max();
-                most.map_or(String::new(), |most| grouped(most as usize))
+                most.map_or(String::new(), |most| count(most as usize))
             }
             (Row::Accuracy, Column::Suite(suite)) => suite.accuracy.map_or(String::new(), percent),
             (Row::Criterion(name), Column::Suite(suite)) => value(report, name, &suite.criteria),
@@ -156,7 +157,7 @@ impl Row<'_> {
                 random.map_or(String::new(), |random| match report.buckets.get(name) {
                     Some(_) => percent(random),
                     // A mean of counts.
-                    None => format!("{random:.1}"),
+                    None => decimals(random, 1),
                 })
             }
             (Row::Criterion(name), Column::Together(together)) => value(report, name, together),
@@ -167,17 +168,17 @@ impl Row<'_> {
                 yardsticks(name).map_or(String::new(), |y: Yardsticks| {
                     match report.buckets.get(name) {
                         Some(all) => {
-                            let reachable = grouped(y.reachable as usize);
-                            format!("{reachable} of {}", grouped(all as usize))
+                            let reachable = count(y.reachable as usize);
+                            format!("{reachable} of {}", count(all as usize))
                         }
-                        None => grouped(y.reachable as usize),
+                        None => count(y.reachable as usize),
                     }
                 })
             }
             (Row::Unknown, Column::Suite(suite)) => {
-                suite.unknown.map_or(String::new(), |u| format!("{u:.3}"))
+                suite.unknown.map_or(String::new(), |u| decimals(u, 3))
             }
-            (Row::Incorrect, Column::Suite(suite)) => grouped(suite.incorrect),
+            (Row::Incorrect, Column::Suite(suite)) => count(suite.incorrect),
             _ => String::new(),
         }
     }
@@ -202,7 +203,7 @@ pub(crate) fn classes(suite: &SuiteReport) -> Option<String> {
         let cells = [
             class.class.to_string(),
             class.name.clone().unwrap_or_default(),
-            grouped(class.inputs),
+            count(class.inputs),
         ];
         let values = class.criteria.0.iter().map(|(_, value)| percent(*value));
         let thin = if class.thin { "thin" } else { "" };
@@ -224,8 +225,8 @@ pub(crate) fn clusters(suite: &SuiteReport) -> Option<String> {
         table.row([
             cluster.cluster.to_string(),
             cluster.class.to_string(),
-            grouped(cluster.inputs),
-            format!("{:.1}", cluster.expected),
+            count(cluster.inputs),
+            decimals(cluster.expected, 1),
         ]);
     }
     let mut text = table.lines();
@@ -288,7 +289,7 @@ pub(crate) fn most(suite: &SuiteReport) -> Option<String> {
         let data = input.data.get(..12).unwrap_or(&input.data);
         table.row([
             input.input.to_string(),
-            grouped(input.alone),
+            count(input.alone),
             input.prediction.to_string(),
             input.label.map_or(String::new(), |label| label.to_string()),
             if several {
@@ -299,19 +300,6 @@ pub(crate) fn most(suite: &SuiteReport) -> Option<String> {
         ]);
     }
     Some(table.lines() + "alone: buckets of SNPC that no other input of the suite covers\n")
-}
-
-/// A change of a value: points of a share, or a number.
-pub(crate) fn change(change: f64, share: bool) -> String {
-    let (size, digits) = match share {
-        true => (change * 100.0, format!("{:.2}", (change * 100.0).abs())),
-        false => (change, number(change.abs())),
-    };
-    match digits.bytes().all(|b| matches!(b, b'0' | b'.')) {
-        true => "0".to_owned(),
-        false if size < 0.0 => format!("-{digits}"),
-        false => format!("+{digits}"),
-    }
 }
 
 #[cfg(test)]
@@ -357,18 +345,5 @@ coverage
             let read: Document<ComparedReport> = serde_json::from_str(&json(&compared)).unwrap();
             assert_eq!(read.result, compared);
         }
-    }
-
-    #[test]
-    fn changes_have_a_sign_unless_they_round_to_nothing() {
-        let shown = [
-            (0.0123, true),
-            (-0.4, true),
-            (0.00001, true),
-            (3.0, false),
-            (-0.5, false),
-        ];
-        let shown = shown.map(|(number, share)| change(number, share));
-        assert_eq!(shown, ["+1.23", "-40.00", "0", "+3", "-0.5000"]);
     }
 }

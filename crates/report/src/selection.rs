@@ -3,7 +3,8 @@
 use npcov::select::{Apfd, Chosen, Minimization, Selection, SelectionCoverage};
 
 use crate::coverage::label;
-use crate::table::{Align, Table, grouped, number, percent};
+use crate::number::{count, decimals, four_digits, part, worth};
+use crate::table::{Align, Table};
 
 /// Inputs that are shown one by one; the file has all.
 const SHOWN: usize = 10;
@@ -11,10 +12,10 @@ const SHOWN: usize = 10;
 /// What was selected, for people to read: what it is worth, and the first inputs.
 pub fn selection(selection: &Selection) -> String {
     let mut table = Table::new([Align::Left, Align::Left]);
-    let all = grouped(selection.inputs);
+    let all = count(selection.inputs);
     table.row([
         "selected",
-        &format!("{} of {all} inputs", grouped(selection.chosen.len())),
+        &format!("{} of {all} inputs", count(selection.chosen.len())),
     ]);
     table.row(["by", &selection.strategy]);
     if let Some(coverage) = &selection.coverage {
@@ -22,7 +23,7 @@ pub fn selection(selection: &Selection) -> String {
         if let Some(enough) = coverage.enough {
             let words = match enough == selection.inputs {
                 true => "only all inputs cover as much as the pool".to_owned(),
-                false => format!("the first {} cover as much as the pool", grouped(enough)),
+                false => format!("the first {} cover as much as the pool", count(enough)),
             };
             table.row([String::new(), words]);
         }
@@ -51,9 +52,9 @@ pub fn minimization(minimization: &Minimization) -> String {
     let (kept, all) = (minimization.chosen.len(), minimization.inputs);
     let words = format!(
         "{} of {} inputs ({})",
-        grouped(kept),
-        grouped(all),
-        percent(kept, all)
+        count(kept),
+        count(all),
+        part(kept, all)
     );
     table.row(["kept", &words]);
     table.row(["written to", &minimization.file]);
@@ -61,12 +62,12 @@ pub fn minimization(minimization: &Minimization) -> String {
     criteria.row(["criterion", "covered", "before", "after"]);
     for criterion in &minimization.criteria {
         let share = |things: u64| match criterion.total {
-            Some(total) => percent(things as usize, total as usize),
-            None => grouped(things as usize),
+            Some(total) => part(things as usize, total as usize),
+            None => count(things as usize),
         };
         criteria.row([
             label(&criterion.criterion),
-            grouped(criterion.after as usize),
+            count(criterion.after as usize),
             share(criterion.before),
             share(criterion.after),
         ]);
@@ -81,13 +82,13 @@ pub fn minimization(minimization: &Minimization) -> String {
 }
 
 fn covered(coverage: &SelectionCoverage) -> String {
-    let things = grouped(coverage.covered as usize);
-    let share = percent(coverage.covered as usize, coverage.pool as usize);
-    let pool = grouped(coverage.pool as usize);
+    let things = count(coverage.covered as usize);
+    let share = part(coverage.covered as usize, coverage.pool as usize);
+    let pool = count(coverage.pool as usize);
     let mut words = format!("{things} covered: {share} of the {pool} that the pool covers");
     if let Some(total) = coverage.total {
-        let share = percent(coverage.covered as usize, total as usize);
-        words += &format!(", {share} of all {}", grouped(total as usize));
+        let share = part(coverage.covered as usize, total as usize);
+        words += &format!(", {share} of all {}", count(total as usize));
     }
     words
 }
@@ -97,10 +98,11 @@ fn faults(apfd: &Apfd) -> String {
         return "- (no input is misclassified)".to_owned();
     };
     format!(
-        "{value:.3}, random order {}: {} of the {} misclassified inputs selected",
+        "{}, random order {}: {} of the {} misclassified inputs selected",
+        decimals(value, 3),
         apfd.random,
-        grouped(apfd.found),
-        grouped(apfd.faults)
+        count(apfd.found),
+        count(apfd.faults)
     )
 }
 
@@ -115,8 +117,8 @@ fn first(chosen: &[Chosen], reason: &str) -> String {
     for (i, input) in chosen.iter().take(SHOWN).enumerate() {
         let score = match input.score {
             None => "infinite".to_owned(),
-            Some(score) if reason == "score" => number(score),
-            Some(score) => grouped(score as usize),
+            Some(score) if reason == "score" => four_digits(score),
+            Some(score) => worth(score),
         };
         let mut cells = vec![
             (i + 1).to_string(),

@@ -4,23 +4,24 @@ use npcov::masking::{
     AlphaPoint, Basis, Control, GridPoint, Inconsistency, PathParameters, Recommendation, Tuning,
 };
 
-use crate::table::{Align, Table, grouped, share};
+use crate::number::{count, share};
+use crate::table::{Align, Table};
 
 /// What masking does for every choice of parameters, for people to read.
 pub fn tuning(found: &Tuning) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
     let inputs = match found.inputs == found.available {
-        true => grouped(found.inputs),
+        true => count(found.inputs),
         false => format!(
             "{} of {}, drawn with seed {}",
-            grouped(found.inputs),
-            grouped(found.available),
+            count(found.inputs),
+            count(found.available),
             found.seed
         ),
     };
     facts.row(["inputs", &inputs]);
     if found.counted != found.inputs {
-        let counted = format!("{}, classified as labelled", grouped(found.counted));
+        let counted = format!("{}, classified as labelled", count(found.counted));
         facts.row(["counted", &counted]);
     }
     let PathParameters {
@@ -46,7 +47,7 @@ pub fn tuning(found: &Tuning) -> String {
 
     text += "\nthe same with abstract paths of clusters, at this alpha\n";
     text += &grid(found);
-    let chosen = format!("{} and beta {beta}", count(clusters, "cluster"));
+    let chosen = format!("{} and beta {beta}", things(clusters, "cluster"));
     text += &reason(&chosen, "abstract paths", &found.abstraction);
     text
 }
@@ -138,7 +139,7 @@ fn rival(point: &AlphaPoint, control: Control) -> String {
     )
 }
 
-fn count(number: usize, noun: &str) -> String {
+fn things(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),
         number => format!("{number} {noun}s"),

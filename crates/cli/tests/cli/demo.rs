@@ -69,3 +69,13 @@ fn files(project: &Project, folder: &str) -> Vec<String> {
     names.sort();
     names
 }
+
+#[test]
+fn its_model_and_images_are_those_of_the_other_tests() {
+    let file = |path: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        std::fs::read(path).unwrap()
+    };
+    assert!(file("demo/model.onnx") == file("../../fixtures/resnet8.onnx"));
+    assert!(file("demo/test.npz") == file("../../fixtures/fashion-1000.npz"));
+}

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "y.len() >= self.row_packs() * tiles")]
     fn slices_that_are_too_short_panic() {
         let matrices = Matrices::new(Isa::Portable, 2, 2, |_, _| [1.0; 9]);
         matrices.forward(0, 1, &packs(2), &mut packs(PANEL - 1));

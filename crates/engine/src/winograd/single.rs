@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "cols.end <= width")]
     fn windows_that_do_not_fit_panic() {
         let single = Single {
             weights: &[0.0; 9],

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic]
+    #[should_panic(expected = "x.len() >= (SEEN - 1) * stride + SEEN")]
     fn slices_that_are_too_short_panic() {
         input(
             Isa::Portable,

@@ -14,7 +14,8 @@ pub use rq5::{rq5, rq5_plot};
 
 use npcov_lab::Paper;
 
-use crate::table::{Align, Table, grouped};
+use crate::number::count;
+use crate::table::{Align, Table};
 
 /// Facts at the head of a result.
 fn facts(rows: &[(&str, String)]) -> String {
@@ -28,11 +29,11 @@ fn facts(rows: &[(&str, String)]) -> String {
 /// How many inputs were taken of how many.
 fn drawn(inputs: usize, available: usize, seed: u64) -> String {
     match inputs == available {
-        true => grouped(inputs),
+        true => count(inputs),
         false => format!(
             "{} of {}, drawn with seed {seed}",
-            grouped(inputs),
-            grouped(available)
+            count(inputs),
+            count(available)
         ),
     }
 }

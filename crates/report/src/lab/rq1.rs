@@ -4,8 +4,8 @@ use npcov::masking::Inconsistency;
 use npcov_lab::{Bands, Rq1, Rq1Point};
 
 use super::{drawn, facts, numbers, printed, remark};
+use crate::number::{count, share};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
-use crate::table::{grouped, share};
 
 const FIFTHS: [&str; 5] = ["0-20%", "20-40%", "40-60%", "60-80%", "80-100%"];
 
@@ -13,14 +13,11 @@ const FIFTHS: [&str; 5] = ["0-20%", "20-40%", "40-60%", "60-80%", "80-100%"];
 pub fn rq1(found: &Rq1) -> String {
     let mut rows = vec![("inputs", drawn(found.inputs, found.available, found.seed))];
     if found.counted != found.inputs {
-        let counted = format!("{}, classified as labelled", grouped(found.counted));
+        let counted = format!("{}, classified as labelled", count(found.counted));
         rows.push(("counted", counted));
     }
     if found.controls != found.counted {
-        rows.push((
-            "controls",
-            format!("on {} of them", grouped(found.controls)),
-        ));
+        rows.push(("controls", format!("on {} of them", count(found.controls))));
     }
     let mut text = format!(
         "RQ1: does the path decide? {}\n{}",
@@ -44,7 +41,7 @@ pub fn rq1(found: &Rq1) -> String {
     text += &bands(found);
     text += &format!(
         "\nsimilarity of paths of {} inputs of {}\n",
-        grouped(found.compared),
+        count(found.compared),
         found.similarity_data
     );
     text += &similarity(found);

@@ -6,8 +6,8 @@ use npcov_lab::{Rq2, Rq2Point};
 use super::{drawn, facts, numbers, printed, remark};
 use crate::image_grid::ImageGrid;
 use crate::picture::PictureError;
+use crate::number::{count, decimals, share};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
-use crate::table::{grouped, share};
 
 /// The inputs of clusters as a picture: a row for each cluster, classes apart. `None` where inputs
 /// are no images, or there is nothing to show.
@@ -37,7 +37,7 @@ pub fn cluster_grid(found: &Rq2, data: &Loader) -> Result<Option<ImageGrid>, Pic
 pub fn rq2(found: &Rq2) -> String {
     let mut rows = vec![("inputs", drawn(found.inputs, found.available, found.seed))];
     if found.counted != found.inputs {
-        let counted = format!("{}, classified as labelled", grouped(found.counted));
+        let counted = format!("{}, classified as labelled", count(found.counted));
         rows.push(("counted", counted));
     }
     let single = format!("alpha {}, width {}", found.alpha, share(found.width));
@@ -49,17 +49,17 @@ pub fn rq2(found: &Rq2) -> String {
     let similarity = &found.similarity;
     text += &format!(
         "\nsimilarity of paths of {} inputs, {} clusters of each class\n",
-        grouped(similarity.compared),
+        count(similarity.compared),
         similarity.clusters
     );
     let mut table = numbers(5);
     table.row(["", "Intra_Cla", "Inter_Cla", "Intra_Clus", "Inter_Clus"]);
     let (classes, within) = (similarity.classes, similarity.within_classes);
     let ours = [classes.intra, classes.inter, within.intra, within.inter];
-    let ours = ours.map(|x| x.map_or("-".to_owned(), |x| format!("{x:.3}")));
+    let ours = ours.map(|x| x.map_or("-".to_owned(), |x| decimals(x, 3)));
     table.row(std::iter::once("ours".to_owned()).chain(ours));
     if let Some(published) = similarity.published {
-        let theirs = published.map(|x| format!("{x:.3}"));
+        let theirs = published.map(|x| decimals(x, 3));
         table.row(std::iter::once("paper".to_owned()).chain(theirs));
     }
     text += &table.lines();

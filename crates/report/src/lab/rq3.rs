@@ -4,20 +4,20 @@ use npcov_lab::{Family, Rq3, Rq3Family};
 
 use super::{facts, numbers};
 use crate::coverage::label;
+use crate::number::{count, hundredths, share};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
-use crate::table::{grouped, share};
 
 /// How criteria react to errors in a suite, for people to read.
 pub fn rq3(found: &Rq3) -> String {
     let rows = [
-        ("suites", format!("{} inputs", grouped(found.size))),
+        ("suites", format!("{} inputs", count(found.size))),
         (
             "repetitions",
             format!("{}, seed {}", found.repetitions, found.seed),
         ),
         (
             "misclassified",
-            format!("{} inputs of the data", grouped(found.misclassified)),
+            format!("{} inputs of the data", count(found.misclassified)),
         ),
         (
             "adversaries",
@@ -60,10 +60,8 @@ fn curves(found: &Rq3, family: &Rq3Family) -> String {
     let head = std::iter::once("criterion".to_owned()).chain(head);
     table.row(head.chain(["rises".to_owned(), "falls".to_owned()]));
     for curve in &family.curves {
-        // A change of -0.001 is none.
-        let number = |x: &f64| format!("{:.2}", (100.0 * x).round() / 100.0 + 0.0);
         let row = std::iter::once(label(&curve.criterion));
-        let row = row.chain(curve.normalised.iter().map(number));
+        let row = row.chain(curve.normalised.iter().map(|x| hundredths(*x)));
         table.row(row.chain([share(curve.rising), share(curve.falling)]));
     }
     table.lines()

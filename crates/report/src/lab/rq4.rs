@@ -4,8 +4,8 @@ use npcov_lab::{Rq4, Rq4Correlation, Rq4Size};
 
 use super::{facts, numbers};
 use crate::coverage::label;
+use crate::number::{decimals, share};
 use crate::plot::{Mark, PlotRow, Rows};
-use crate::table::share;
 
 /// How criteria go with the impartiality of outputs, for people to read.
 pub fn rq4(found: &Rq4) -> String {
@@ -50,9 +50,9 @@ fn spread(size: &Rq4Size) -> String {
     let impartiality = range(&|i| size.suites[i].impartiality);
     let wrong = range(&|i| size.suites[i].misclassified);
     format!(
-        "impartiality {:.3} to {:.3}, misclassified {} to {}",
-        impartiality.0,
-        impartiality.1,
+        "impartiality {} to {}, misclassified {} to {}",
+        decimals(impartiality.0, 3),
+        decimals(impartiality.1, 3),
         share(wrong.0),
         share(wrong.1)
     )
@@ -68,15 +68,15 @@ fn correlations(size: &Rq4Size, paper: bool) -> String {
     for row in &size.correlations {
         let (r, interval) = match row.correlation {
             Some(found) => (
-                format!("{:.3}", found.r),
+                decimals(found.r, 3),
                 found.interval.map_or("-".to_owned(), |(low, high)| {
-                    format!("{low:.2} to {high:.2}")
+                    format!("{} to {}", decimals(low, 2), decimals(high, 2))
                 }),
             ),
             None => ("0.000*".to_owned(), "-".to_owned()),
         };
-        let theirs = row.published.map_or(String::new(), |r| format!("{r:.3}"));
-        let ranks = row.ranks.map_or("-".to_owned(), |r| format!("{r:.3}"));
+        let theirs = row.published.map_or(String::new(), |r| decimals(r, 3));
+        let ranks = row.ranks.map_or("-".to_owned(), |r| decimals(r, 3));
         table.row([label(&row.criterion), r, interval, ranks, theirs]);
     }
     table.lines()

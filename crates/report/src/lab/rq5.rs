@@ -4,13 +4,13 @@ use npcov_lab::{Rq5, Rq5Row};
 
 use super::{facts, numbers};
 use crate::coverage::label;
+use crate::number::{count, decimals, seconds};
 use crate::plot::{Mark, PlotRow, Rows};
-use crate::table::grouped;
 
 /// How long criteria take, for people to read.
 pub fn rq5(found: &Rq5) -> String {
     let rows = [
-        ("inputs", grouped(found.inputs)),
+        ("inputs", count(found.inputs)),
         (
             "timed",
             format!(
@@ -22,9 +22,9 @@ pub fn rq5(found: &Rq5) -> String {
                 }
             ),
         ),
-        ("forward pass", format!("{:.3} s", found.forward)),
-        ("relevances", format!("{:.3} s", found.explain)),
-        ("paths", format!("{:.3} s", found.extraction)),
+        ("forward pass", seconds(found.forward, 3)),
+        ("relevances", seconds(found.explain, 3)),
+        ("paths", seconds(found.extraction, 3)),
     ];
     let mut text = format!(
         "RQ5: how long do criteria take? {}\n{}",
@@ -39,23 +39,24 @@ pub fn rq5(found: &Rq5) -> String {
     }
     table.row(head);
     for row in &found.rows {
-        let brackets = |seconds: Option<f64>| {
-            seconds.map_or(String::new(), |seconds| format!("({seconds:.2})"))
+        let brackets = |time: Option<f64>| {
+            time.map_or(String::new(), |time| format!("({})", decimals(time, 2)))
         };
         let bar = match (row.bar, row.met) {
             (Some(bar), Some(true)) => format!("{bar} met"),
             (Some(bar), Some(false)) => format!("{bar} missed"),
             _ => String::new(),
         };
-        let published = row.published.map_or(String::new(), |seconds| {
-            format!("{seconds:.2} {}", brackets(row.published_extraction))
+        let published = row.published.map_or(String::new(), |time| {
+            let paths = brackets(row.published_extraction);
+            format!("{} {paths}", decimals(time, 2))
         });
         table.row([
             label(&row.criterion),
-            format!("{:.3}", row.seconds),
+            decimals(row.seconds, 3),
             brackets(row.paths.then_some(found.extraction)),
-            format!("{:.2}", row.to_forward),
-            format!("{:.2}", row.to_explain),
+            decimals(row.to_forward, 2),
+            decimals(row.to_explain, 2),
             bar,
             published.trim_end().to_owned(),
         ]);
@@ -68,12 +69,16 @@ pub fn rq5_plot(found: &Rq5) -> String {
     let row = |row: &Rq5Row| PlotRow {
         name: label(&row.criterion),
         values: vec![Some((row.to_forward, None))],
-        note: format!("{:.2} s, {:.1}x", row.seconds, row.to_forward),
+        note: format!(
+            "{}, {}x",
+            seconds(row.seconds, 2),
+            decimals(row.to_forward, 1)
+        ),
     };
     let relevances = PlotRow {
         name: "relevances".to_owned(),
         values: vec![Some((found.explain / found.forward, None))],
-        note: format!("{:.2} s", found.explain),
+        note: seconds(found.explain, 2),
     };
     let mut rows = vec![relevances];
     rows.extend(found.rows.iter().map(row));
@@ -87,7 +92,7 @@ pub fn rq5_plot(found: &Rq5) -> String {
     Rows {
         title: format!(
             "RQ5: time for {} inputs, {}",
-            grouped(found.inputs),
+            count(found.inputs),
             found.data
         ),
         legend: vec![(Mark::Bar, "times the forward pass".to_owned())],

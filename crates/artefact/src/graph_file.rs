@@ -110,7 +110,7 @@ impl GraphFile {
     /// gives those of each training input.
     pub fn write(
         store: &ShardStore,
-        record: GraphRecord,
+        record: &GraphRecord,
         graph: &DecisionGraph,
         fits: &[Fit],
         activations: &impl TrainingActivations<Error = ArtefactError>,
@@ -143,7 +143,7 @@ impl GraphFile {
                 });
             }
         }
-        let metadata = metadata(Kind::DecisionGraph, &record)?;
+        let metadata = metadata(Kind::DecisionGraph, record)?;
         let reader = store.write_artefact(&metadata, &tensors, |writer| {
             writer.append("prediction", &training.predictions)?;
             writer.append("cluster", assignment)?;
@@ -170,6 +170,8 @@ impl GraphFile {
             Ok::<(), ArtefactError>(())
         })?;
         let path = store.artefact().map(Path::to_owned);
+        // What is used is what is written: reading a number may round it.
+        let record = record_of(&reader, Kind::DecisionGraph)?;
         GraphFile::of(reader, record, path)
     }
 

@@ -237,7 +237,7 @@ pub fn build(
             .collect(),
     };
     record.id = identify(&record, &graph)?;
-    let file = GraphFile::write(&store, record, &graph, &fits, &shards)?;
+    let file = GraphFile::write(&store, &record, &graph, &fits, &shards)?;
     drop(shards);
     store.remove()?;
     let method = options.method.clone();

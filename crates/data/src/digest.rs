@@ -208,11 +208,11 @@ mod tests {
     }
 
     /// Writes arrays `x` and, where there are labels, `y`.
-    fn write<T: crate::Value>(path: &Path, row: &[usize], x: &[T], y: Option<&[i64]>) {
+    fn write<T: crate::Scalar>(path: &Path, row: &[usize], x: &[T], y: Option<&[i64]>) {
         write_as(Compression::Stored, path, row, x, y);
     }
 
-    fn write_as<T: crate::Value>(
+    fn write_as<T: crate::Scalar>(
         compression: Compression,
         path: &Path,
         row: &[usize],
@@ -220,11 +220,11 @@ mod tests {
         y: Option<&[i64]>,
     ) {
         let mut writer = NpzWriter::create(path, compression).unwrap();
-        let column = writer.array::<T>("x", row).unwrap();
-        writer.append(&column, x).unwrap();
+        let array = writer.array::<T>("x", row).unwrap();
+        writer.append(&array, x).unwrap();
         if let Some(y) = y {
-            let column = writer.array::<i64>("y", &[]).unwrap();
-            writer.append(&column, y).unwrap();
+            let array = writer.array::<i64>("y", &[]).unwrap();
+            writer.append(&array, y).unwrap();
         }
         writer.finish().unwrap();
     }

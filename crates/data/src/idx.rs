@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::element::Element;
 use crate::error::ReadError;
-use crate::rows::{Numbers, Rows};
+use crate::rows::{NumberFormat, Rows};
 use crate::source::{Source, decode_error};
 
 /// First bytes of a gzip file.
@@ -20,8 +20,8 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
     let mut start = [0; 2];
     if source.read_at(0, &mut start).is_ok() && start == GZIP {
         let mut reader = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source.reader()));
-        let (numbers, _) = header(&mut reader)?;
-        let len = numbers.byte_len()?;
+        let (format, _) = header(&mut reader)?;
+        let len = format.byte_len()?;
         source.check_deflate_claim(len)?;
         let data = Source::spool(&mut reader, len)?;
         if reader.read(&mut [0]).map_err(decode_error)? != 0 {
@@ -29,15 +29,15 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
                 "decodes to more than the {len} bytes that its IDX header claims"
             )));
         }
-        return Rows::new(numbers, data);
+        return Rows::new(format, data);
     }
-    let (numbers, offset) = header(&mut source.reader())?;
+    let (format, offset) = header(&mut source.reader())?;
     let data = source
         .len()
         .checked_sub(offset)
         .and_then(|len| source.part(offset, len))
         .ok_or_else(truncated)?;
-    Rows::new(numbers, data)
+    Rows::new(format, data)
 }
 
 /// Whether a file that starts like this can be IDX.
@@ -46,7 +46,7 @@ pub(crate) fn starts_like(bytes: &[u8; 4]) -> bool {
 }
 
 /// Takes exactly the header, and returns its length with what it says.
-fn header(reader: &mut impl Read) -> Result<(Numbers, u64), ReadError> {
+fn header(reader: &mut impl Read) -> Result<(NumberFormat, u64), ReadError> {
     let mut exactly = |out: &mut [u8; 4]| {
         reader.read_exact(out).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => truncated(),
@@ -72,13 +72,13 @@ fn header(reader: &mut impl Read) -> Result<(Numbers, u64), ReadError> {
         let axis = u32::from_be_bytes(axis);
         shape.push(usize::try_from(axis).unwrap_or(usize::MAX));
     }
-    let numbers = Numbers {
+    let format = NumberFormat {
         element,
         big_endian: true,
         fortran_order: false,
         shape,
     };
-    Ok((numbers, 4 + 4 * u64::from(axes)))
+    Ok((format, 4 + 4 * u64::from(axes)))
 }
 
 fn element(code: u8) -> Option<Element> {

@@ -65,8 +65,8 @@ mod preprocess;
 mod resize;
 pub mod rows;
 pub mod safetensors;
+mod scalar;
 mod source;
-mod value;
 mod whole_file;
 
 pub use dataset::Dataset;
@@ -76,6 +76,6 @@ pub use error::{DataError, ReadError};
 pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use preprocess::Preprocessing;
+pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
-pub use value::Value;
 pub use whole_file::{require_place, write_whole};

@@ -35,8 +35,8 @@ use crate::npy;
 use crate::rows::Rows;
 use crate::source::{Source, decode_error};
 
-pub use crate::npz_writer::{Column, Compression, NpzWriter};
-pub use crate::value::Value;
+pub use crate::npz_writer::{ArrayHandle, Compression, NpzWriter};
+pub use crate::scalar::Scalar;
 
 /// First bytes of a zip file with members; an empty archive starts with [`END_OF_DIRECTORY`].
 pub(crate) const LOCAL_HEADER: [u8; 4] = *b"PK\x03\x04";
@@ -147,7 +147,7 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
         crc: Crc::new(),
     };
     let header = npy::Header::read(&mut reader)?;
-    let len = header.numbers().byte_len()?;
+    let len = header.format().byte_len()?;
     if len.checked_add(header.data_offset() as u64) != Some(member.unpacked) {
         return Err(ReadError::malformed(format!(
             "the npy header needs {len} bytes of data, the zip directory has {} bytes for both",
@@ -164,7 +164,7 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
     if reader.crc.sum() != member.crc {
         return Err(ReadError::malformed("its checksum does not match its data"));
     }
-    Rows::new(header.into_numbers(), data)
+    Rows::new(header.into_format(), data)
 }
 
 /// Computes the checksum of what passes through.

@@ -38,7 +38,7 @@ struct Segment {
 
 /// How the numbers of one array lie in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
+pub(crate) struct NumberFormat {
     pub(crate) element: Element,
     pub(crate) big_endian: bool,
     pub(crate) fortran_order: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Numbers {
     pub(crate) shape: Vec<usize>,
 }
 
-impl Numbers {
+impl NumberFormat {
     /// The bytes the array takes, or an error where no file could hold it.
     pub(crate) fn byte_len(&self) -> Result<u64, ReadError> {
         self.shape
@@ -61,17 +61,17 @@ impl Numbers {
 
 impl Rows {
     /// An array that fills `source` exactly.
-    pub(crate) fn new(numbers: Numbers, source: Source) -> Result<Rows, ReadError> {
-        let bytes = numbers.byte_len()?;
+    pub(crate) fn new(format: NumberFormat, source: Source) -> Result<Rows, ReadError> {
+        let bytes = format.byte_len()?;
         if bytes != source.len() {
             return Err(ReadError::malformed(format!(
                 "the header claims {} numbers of shape {:?}, {bytes} bytes, but {} bytes follow it",
-                numbers.element,
-                numbers.shape,
+                format.element,
+                format.shape,
                 source.len()
             )));
         }
-        let Some((&count, shape)) = numbers.shape.split_first() else {
+        let Some((&count, shape)) = format.shape.split_first() else {
             return Err(ReadError::unsupported(
                 "is a single number, not one row per sample",
             ));
@@ -82,8 +82,8 @@ impl Rows {
             )));
         }
         // Without rows there are no bytes that bound the sample shape: its size is checked by itself.
-        let row_bytes = sample_bytes(numbers.element, shape)?;
-        let store = if numbers.fortran_order && shape.iter().any(|&axis| axis > 1) {
+        let row_bytes = sample_bytes(format.element, shape)?;
+        let store = if format.fortran_order && shape.iter().any(|&axis| axis > 1) {
             Store::ByColumn(source)
         } else {
             Store::ByRow(vec![Segment {
@@ -94,8 +94,8 @@ impl Rows {
             }])
         };
         Ok(Rows {
-            element: numbers.element,
-            big_endian: numbers.big_endian,
+            element: format.element,
+            big_endian: format.big_endian,
             shape: shape.to_vec(),
             row_bytes,
             count,
@@ -319,8 +319,8 @@ fn c_index(mut j: usize, shape: &[usize]) -> usize {
 mod tests {
     use super::*;
 
-    fn numbers(shape: &[usize], fortran_order: bool) -> Numbers {
-        Numbers {
+    fn format(shape: &[usize], fortran_order: bool) -> NumberFormat {
+        NumberFormat {
             element: Element::U8,
             big_endian: false,
             fortran_order,
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn rows_are_read_by_range() {
         let source = Source::from_bytes((0..24).collect());
-        let rows = Rows::new(numbers(&[4, 2, 3], false), source).unwrap();
+        let rows = Rows::new(format(&[4, 2, 3], false), source).unwrap();
         assert_eq!((rows.len(), rows.sample_shape()), (4, &[2, 3][..]));
         assert_eq!(all(&rows, 1..2), [6., 7., 8., 9., 10., 11.]);
         assert_eq!(all(&rows, 0..4).len(), 24);
@@ -353,7 +353,7 @@ mod tests {
             0, 6, 12, 18, 3, 9, 15, 21, 1, 7, 13, 19, 4, 10, 16, 22, 2, 8, 14, 20, 5, 11, 17, 23,
         ];
         let source = Source::from_bytes(stored.to_vec());
-        let rows = Rows::new(numbers(&[4, 2, 3], true), source).unwrap();
+        let rows = Rows::new(format(&[4, 2, 3], true), source).unwrap();
         let expected: Vec<f32> = (0..24u8).map(f32::from).collect();
         assert_eq!(all(&rows, 0..4), expected);
         assert_eq!(all(&rows, 2..3), expected[12..18]);
@@ -385,11 +385,11 @@ mod tests {
             &[0, usize::MAX],
         ] {
             assert!(
-                Rows::new(numbers(shape, false), source()).is_err(),
+                Rows::new(format(shape, false), source()).is_err(),
                 "{shape:?}"
             );
         }
-        let empty = |shape: &[usize]| Rows::new(numbers(shape, false), Source::from_bytes(vec![]));
+        let empty = |shape: &[usize]| Rows::new(format(shape, false), Source::from_bytes(vec![]));
         assert!(empty(&[0, 3]).unwrap().is_empty());
         assert!(
             empty(&[usize::MAX, 0]).is_err(),
@@ -403,13 +403,13 @@ mod tests {
         let bytes: Vec<u8> = (0..40_000u64)
             .flat_map(|v| (v << 40).to_le_bytes())
             .collect();
-        let numbers = Numbers {
+        let format = NumberFormat {
             element: Element::U64,
             big_endian: false,
             fortran_order: false,
             shape: vec![20_000, 2],
         };
-        let rows = Rows::new(numbers, Source::from_bytes(bytes)).unwrap();
+        let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
         let mut next = 0;
         rows.for_each_row::<ReadError>(|row, values| {
             assert_eq!(row, next);

@@ -47,8 +47,8 @@ fn with_layout(layout: Layout) -> Preprocessing {
 
 fn write_u8(path: &Path, shape: &[usize], values: &[u8]) {
     let mut writer = NpzWriter::create(path, Compression::Stored).unwrap();
-    let column = writer.array::<u8>("x", shape).unwrap();
-    writer.append(&column, values).unwrap();
+    let array = writer.array::<u8>("x", shape).unwrap();
+    writer.append(&array, values).unwrap();
     writer.finish().unwrap();
 }
 
@@ -297,11 +297,11 @@ fn what_is_restored_is_read_as_before() {
         let mut samples = vec![0.0; 2 * loader.sample_len()];
         loader.read_stored(0..2, &mut samples).unwrap();
         let mut writer = NpzWriter::create(&copy, Compression::Stored).unwrap();
-        let column = writer.array::<f32>("x", loader.stored_shape()).unwrap();
+        let array = writer.array::<f32>("x", loader.stored_shape()).unwrap();
         let mut restored = vec![0.0; loader.sample_len()];
         for sample in samples.chunks(loader.sample_len()) {
             loader.restore(sample, &mut restored);
-            writer.append(&column, &restored).unwrap();
+            writer.append(&array, &restored).unwrap();
         }
         writer.finish().unwrap();
         loader.normalise(&mut samples);
@@ -338,9 +338,9 @@ fn numbers_that_are_not_finite_name_their_row() {
     let path = folder.path().join("x.npz");
     let write = |value: f32| {
         let mut writer = NpzWriter::create(&path, Compression::Stored).unwrap();
-        let column = writer.array::<f32>("x", &[2]).unwrap();
+        let array = writer.array::<f32>("x", &[2]).unwrap();
         writer
-            .append(&column, &[1.0, 2.0, 3.0, 4.0, 5.0, value])
+            .append(&array, &[1.0, 2.0, 3.0, 4.0, 5.0, value])
             .unwrap();
         writer.finish().unwrap();
     };

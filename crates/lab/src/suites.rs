@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npcov::Ruler;
 use npcov::data::Loader;
-use npcov::data::npz::{Column, Compression, NpzWriter};
+use npcov::data::npz::{ArrayHandle, Compression, NpzWriter};
 use npcov::{CoverageReport, CoverageState, Values};
 
 use crate::error::LabError;
@@ -13,8 +13,8 @@ use crate::error::LabError;
 pub(crate) struct SuiteFile<'d> {
     data: &'d Loader,
     writer: NpzWriter,
-    x: Column<f32>,
-    y: Column<i64>,
+    x: ArrayHandle<f32>,
+    y: ArrayHandle<i64>,
     inputs: usize,
 }
 

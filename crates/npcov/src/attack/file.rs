@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use npcov_data::Loader;
-use npcov_data::npz::{Column, Compression, NpzWriter};
+use npcov_data::npz::{ArrayHandle, Compression, NpzWriter};
 
 use super::Adversaries;
 use crate::error::Error;
@@ -18,12 +18,12 @@ use crate::error::Error;
 pub struct AttackFile<'d> {
     data: &'d Loader,
     writer: NpzWriter,
-    x: Column<f32>,
-    y: Column<i64>,
-    prediction: Column<i64>,
-    success: Column<bool>,
-    index: Column<i64>,
-    distance: Column<f32>,
+    x: ArrayHandle<f32>,
+    y: ArrayHandle<i64>,
+    prediction: ArrayHandle<i64>,
+    success: ArrayHandle<bool>,
+    index: ArrayHandle<i64>,
+    distance: ArrayHandle<f32>,
 }
 
 impl<'d> AttackFile<'d> {

@@ -5,7 +5,7 @@ use crate::element::Element;
 /// A type of numbers that [`NpzWriter`](crate::npz::NpzWriter) and
 /// [`SafetensorsWriter`](crate::safetensors::SafetensorsWriter) write and
 /// [`SafetensorsReader`](crate::safetensors::SafetensorsReader) reads.
-pub trait Value: sealed::Sealed + Copy + Default {
+pub trait Scalar: sealed::Sealed + Copy + Default {
     /// The element type in the file.
     const ELEMENT: Element;
 }
@@ -20,9 +20,9 @@ mod sealed {
     }
 }
 
-macro_rules! value {
+macro_rules! scalar {
     ($type:ty, $element:ident, $to_bytes:expr, $from_bytes:expr) => {
-        impl Value for $type {
+        impl Scalar for $type {
             const ELEMENT: Element = Element::$element;
         }
         impl sealed::Sealed for $type {
@@ -45,14 +45,14 @@ macro_rules! value {
     };
 }
 
-value!(bool, Bool, |v| [u8::from(v)], |[byte]: [u8; 1]| byte != 0);
-value!(u8, U8, u8::to_le_bytes, u8::from_le_bytes);
-value!(u16, U16, u16::to_le_bytes, u16::from_le_bytes);
-value!(u32, U32, u32::to_le_bytes, u32::from_le_bytes);
-value!(u64, U64, u64::to_le_bytes, u64::from_le_bytes);
-value!(i64, I64, i64::to_le_bytes, i64::from_le_bytes);
-value!(f32, F32, f32::to_le_bytes, f32::from_le_bytes);
-value!(f64, F64, f64::to_le_bytes, f64::from_le_bytes);
+scalar!(bool, Bool, |v| [u8::from(v)], |[byte]: [u8; 1]| byte != 0);
+scalar!(u8, U8, u8::to_le_bytes, u8::from_le_bytes);
+scalar!(u16, U16, u16::to_le_bytes, u16::from_le_bytes);
+scalar!(u32, U32, u32::to_le_bytes, u32::from_le_bytes);
+scalar!(u64, U64, u64::to_le_bytes, u64::from_le_bytes);
+scalar!(i64, I64, i64::to_le_bytes, i64::from_le_bytes);
+scalar!(f32, F32, f32::to_le_bytes, f32::from_le_bytes);
+scalar!(f64, F64, f64::to_le_bytes, f64::from_le_bytes);
 
 #[cfg(test)]
 mod tests {
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    fn check<T: Value + PartialEq + Debug>(values: [T; 2], expected: &[u8]) {
+    fn check<T: Scalar + PartialEq + Debug>(values: [T; 2], expected: &[u8]) {
         assert_eq!(size_of::<T>(), T::ELEMENT.size());
         let mut bytes = vec![9];
         T::encode(&values, &mut bytes);

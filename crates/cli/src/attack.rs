@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use npcov::data::{Dataset, Loader};
+use npcov::data::{self, Loader};
 use npcov::program::Selector;
 use npcov::{AttackFile, AttackMethod, AttackSettings, CarliniWagner, Diversity, Network, Pgd};
 
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
     let method = method(args.method, &args.choices)?;
     let network = Network::open(model, &config.network(&args.model))?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
@@ -57,7 +57,7 @@ fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
         return Ok((0..inputs).collect());
     };
     let Some(labels) = data.labels() else {
-        let name = data.dataset().name();
+        let name = data.name();
         bail!("`{name}` has no labels, which `--per-class` counts; give `--limit` instead");
     };
     let mut seen = BTreeMap::new();

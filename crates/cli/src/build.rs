@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov::data::{Dataset, Loader};
+use npcov::data::{self, Loader};
 use npcov::{Network, NetworkOptions, Source};
 
 use crate::args::{BuildArgs, Format};
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     let settings = config.paths.build(args)?;
     let network = Network::open(&model, &options)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     for warning in loader.warnings() {

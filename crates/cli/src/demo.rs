@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{DataError, Dataset, Loader, Preprocessing};
+use npcov::data::{self, DataError, Loader, Preprocessing};
 use npcov::{
     AUTO_QUANTILE, AnpcUpper, BuildSettings, CoverageState, ExplainSettings, Explained, Explainer,
     GraphInspection, InputRecord, Method, Network, NetworkOptions, Ruler, Source, SuiteReport,
@@ -108,7 +108,7 @@ fn build(
         divide: Some(255.0),
         ..Preprocessing::default()
     };
-    let dataset = Dataset::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
+    let dataset = data::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     let source = Source {
@@ -149,8 +149,8 @@ fn wrong(ruler: &Ruler, data: &Loader, threads: usize) -> anyhow::Result<Vec<usi
     Ok((0..predictions.len()).filter(differs).collect())
 }
 
-fn labels(data: &Loader) -> anyhow::Result<&[i64]> {
-    let name = data.dataset().name();
+fn labels<'d>(data: &'d Loader) -> anyhow::Result<&'d [i64]> {
+    let name = data.name();
     data.labels()
         .ok_or_else(|| anyhow!("`{name}` has no labels"))
 }
@@ -215,7 +215,12 @@ impl Suites {
     }
 
     /// Writes them as npz files of 8-bit images, and opens these.
-    fn write(&self, folder: &Folder, ruler: &Ruler, test: &Loader) -> anyhow::Result<Vec<Loader>> {
+    fn write(
+        &self,
+        folder: &Folder,
+        ruler: &Ruler,
+        test: &Loader,
+    ) -> anyhow::Result<Vec<Loader<'static>>> {
         let labels = labels(test)?;
         let mut loaders = Vec::new();
         for (name, rows) in &self.0 {
@@ -268,7 +273,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 /// An input that is classified wrongly.
 struct Mistake<'a> {
     suite: &'a str,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     index: usize,
     label: usize,
     record: InputRecord,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::decision::Choices;
 use npcov::{
     ExplainSettings, Explainer, Kind, Network, NetworkOptions, PathBatch, PathExtractor, Ruler,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         ..config.network(&args.model)
     };
     let network = Network::open(&model, &options)?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     let explainer = Explainer::new(&network, &settings)?;
@@ -133,7 +133,7 @@ struct Job<'a> {
     threads: usize,
     printer: &'a Printer,
     data: &'a str,
-    loader: &'a Loader,
+    loader: &'a Loader<'a>,
     ruler: Option<&'a Ruler>,
 }
 

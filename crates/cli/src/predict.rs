@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov::data::{Dataset, Loader};
+use npcov::data::{self, Loader};
 use npcov::{Network, TraceFile};
 
 use crate::args::{Format, PredictArgs};
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
     let network = Network::open(model, &config.network(&args.model))?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;

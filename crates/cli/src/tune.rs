@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::data::{Dataset, Loader, write_whole};
+use npcov::data::{self, Loader, write_whole};
 use npcov::{Network, NetworkOptions, PathParameters, TuneSettings};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         ..config.network(&args.model)
     };
     let network = Network::open(&model, &options)?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;

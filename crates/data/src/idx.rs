@@ -4,16 +4,58 @@
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::arrays::Arrays;
 use crate::element::Element;
-use crate::error::ReadError;
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
+use crate::labels;
 use crate::rows::{NumberFormat, Rows};
+use crate::samples::Samples;
 use crate::source::{Source, decode_error};
 
 /// First bytes of a gzip file.
-pub(crate) const GZIP: &[u8] = &[0x1f, 0x8b];
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// A file with one array of images, and perhaps one with their labels next to it.
+pub(crate) struct Idx;
+
+impl Format for Idx {
+    fn name(&self) -> &str {
+        "IDX"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        let start = location.start();
+        start.first_chunk().is_some_and(starts_like) || start.starts_with(GZIP)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let rows = open(location.source()?).map_err(|error| error.in_file(location.file()))?;
+        let samples = Arrays::of_rows("x", rows)?.named(location.spec());
+        let found = label_candidates(location.path())
+            .into_iter()
+            .find(|candidate| candidate.is_file());
+        let samples = match found {
+            None => samples,
+            Some(path) => samples.with_labels(read_labels(&path)?)?,
+        };
+        Ok(Arc::new(samples))
+    }
+}
+
+fn read_labels(path: &Path) -> Result<Vec<i64>, DataError> {
+    let file = path.display().to_string();
+    let rows = Source::open(path)
+        .map_err(ReadError::from)
+        .and_then(|source| open(&source))
+        .map_err(|error| error.in_file(&file))?;
+    labels::read(&rows, &file)
+}
 
 /// The array in an IDX file, plain or gzip-compressed.
 pub fn open(source: &Source) -> Result<Rows, ReadError> {
@@ -41,7 +83,7 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
 }
 
 /// Whether a file that starts like this can be IDX.
-pub(crate) fn starts_like(bytes: &[u8; 4]) -> bool {
+fn starts_like(bytes: &[u8; 4]) -> bool {
     bytes[0] == 0 && bytes[1] == 0 && element(bytes[2]).is_some() && bytes[3] > 0
 }
 
@@ -99,7 +141,7 @@ fn truncated() -> ReadError {
 
 /// Where the labels of an image file are looked for: `train-images-idx3-ubyte` and `train-images.idx3-ubyte` have theirs
 /// in `train-labels-idx1-ubyte` and `train-labels.idx1-ubyte`; either may be compressed.
-pub(crate) fn label_candidates(images: &Path) -> Vec<PathBuf> {
+fn label_candidates(images: &Path) -> Vec<PathBuf> {
     let Some(name) = images.file_name().and_then(|name| name.to_str()) else {
         return Vec::new();
     };

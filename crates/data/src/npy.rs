@@ -9,17 +9,41 @@
 //! ```
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
+use crate::arrays::Arrays;
 use crate::element::Element;
-use crate::error::ReadError;
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
 use crate::rows::{NumberFormat, Rows};
+use crate::samples::Samples;
 use crate::source::{Source, decode_error};
 
 /// The first bytes of every npy file.
-pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The longest header that is read; numpy itself refuses headers of more than 10,000 bytes.
 const LONGEST_HEADER: usize = 1 << 16;
+
+/// A file with one array.
+pub(crate) struct Npy;
+
+impl Format for Npy {
+    fn name(&self) -> &str {
+        "npy"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        location.start().starts_with(MAGIC)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let rows = open(location.source()?).map_err(|error| error.in_file(location.file()))?;
+        let samples = Arrays::of_rows("x", rows)?.named(location.spec());
+        Ok(Arc::new(samples))
+    }
+}
 
 /// What an npy header says: element type, byte order, axis order and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]

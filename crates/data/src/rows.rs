@@ -38,12 +38,15 @@ struct Segment {
 
 /// How the numbers of one array lie in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NumberFormat {
-    pub(crate) element: Element,
-    pub(crate) big_endian: bool,
-    pub(crate) fortran_order: bool,
+pub struct NumberFormat {
+    /// The type of the numbers.
+    pub element: Element,
+    /// Whether the most significant byte of a number comes first.
+    pub big_endian: bool,
+    /// Whether the first axis runs fastest, not the last one.
+    pub fortran_order: bool,
     /// All axes; the first one counts the samples.
-    pub(crate) shape: Vec<usize>,
+    pub shape: Vec<usize>,
 }
 
 impl NumberFormat {
@@ -61,7 +64,7 @@ impl NumberFormat {
 
 impl Rows {
     /// An array that fills `source` exactly.
-    pub(crate) fn new(format: NumberFormat, source: Source) -> Result<Rows, ReadError> {
+    pub fn new(format: NumberFormat, source: Source) -> Result<Rows, ReadError> {
         let bytes = format.byte_len()?;
         if bytes != source.len() {
             return Err(ReadError::malformed(format!(
@@ -76,11 +79,6 @@ impl Rows {
                 "is a single number, not one row per sample",
             ));
         };
-        if shape.contains(&0) {
-            return Err(ReadError::unsupported(format!(
-                "samples of shape {shape:?} hold no numbers"
-            )));
-        }
         // Without rows there are no bytes that bound the sample shape: its size is checked by itself.
         let row_bytes = sample_bytes(format.element, shape)?;
         let store = if format.fortran_order && shape.iter().any(|&axis| axis > 1) {
@@ -162,11 +160,6 @@ impl Rows {
         self.row_bytes / self.element.size()
     }
 
-    /// Bytes in one row.
-    pub(crate) fn row_bytes(&self) -> usize {
-        self.row_bytes
-    }
-
     /// Whether the numbers have their most significant byte first; of single bytes, never.
     pub(crate) fn is_big_endian(&self) -> bool {
         self.big_endian && self.element.size() > 1
@@ -205,20 +198,9 @@ impl Rows {
                 out.len()
             )));
         }
-        if out.is_empty() {
-            return Ok(());
-        }
-        // A megabyte at a time, or one row: the raw bytes never double the memory of a large batch.
-        let step = ((1 << 20) / self.row_bytes).max(1);
-        let mut start = range.start;
-        for block in out.chunks_mut(step * sample) {
-            let end = start + block.len() / sample;
-            scratch.resize((end - start) * self.row_bytes, 0);
-            self.read(start..end, scratch)?;
-            self.element.to_f32(self.big_endian, scratch, block);
-            start = end;
-        }
-        Ok(())
+        let read = |rows: Range<usize>, bytes: &mut [u8]| self.read(rows, bytes);
+        self.element
+            .read_f32(self.big_endian, range, scratch, out, read)
     }
 
     /// Passes the numbers of every row, in order and without loss, to `visit`, which may stop with an error.
@@ -295,7 +277,13 @@ fn read_segments(
     Ok(())
 }
 
-fn sample_bytes(element: Element, shape: &[usize]) -> Result<usize, ReadError> {
+/// The bytes that one sample takes: some, and no more than a machine could hold.
+pub(crate) fn sample_bytes(element: Element, shape: &[usize]) -> Result<usize, ReadError> {
+    if shape.contains(&0) {
+        return Err(ReadError::unsupported(format!(
+            "samples of shape {shape:?} hold no numbers"
+        )));
+    }
     shape
         .iter()
         .try_fold(element.size(), |product, &axis| product.checked_mul(axis))

@@ -251,7 +251,7 @@ pub fn rq2(
     })?;
     work.remove(&work.file(EXPLAINED))?;
     Ok(Rq2 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         available: data.len(),
         inputs: head.inputs,
         counted: head.counted,
@@ -351,7 +351,7 @@ impl Rq2 {
             }
             groups.push(rows);
         }
-        let bytes = data.dataset().element() == Element::U8;
+        let bytes = data.input().element() == Element::U8;
         Ok(Sheet::new(shape, &groups, bytes))
     }
 }

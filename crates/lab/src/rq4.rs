@@ -249,7 +249,7 @@ pub fn rq4(
         });
     }
     Ok(Rq4 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         graph: ruler.graph().record().id.clone(),
         pgd_steps: settings.pgd_steps,
         cw: (settings.cw_rounds, settings.cw_steps),
@@ -264,7 +264,7 @@ fn seeds(ruler: &Ruler, data: &Loader, size: usize, seed: u64) -> Result<Vec<usi
     let labels = labels(ruler.network(), data)?;
     if size > data.len() {
         return Err(LabError::TooFew {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             kind: "inputs",
             found: data.len(),
             wanted: size,

@@ -95,7 +95,7 @@ pub fn rq5(
     }
     if data.len() < settings.inputs || settings.inputs == 0 {
         return Err(LabError::TooFew {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             kind: "inputs",
             found: data.len(),
             wanted: settings.inputs.max(1),
@@ -152,7 +152,7 @@ pub fn rq5(
         }
     });
     Ok(Rq5 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         graph: ruler.graph().record().id.clone(),
         inputs: settings.inputs,
         rounds: settings.rounds,

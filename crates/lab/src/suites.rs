@@ -11,7 +11,7 @@ use crate::error::LabError;
 
 /// A dataset that is being written: inputs as they are stored in another one, and labels.
 pub(crate) struct SuiteFile<'d> {
-    data: &'d Loader,
+    data: &'d Loader<'d>,
     writer: NpzWriter,
     x: ArrayHandle<f32>,
     y: ArrayHandle<i64>,
@@ -19,7 +19,7 @@ pub(crate) struct SuiteFile<'d> {
 }
 
 impl<'d> SuiteFile<'d> {
-    pub(crate) fn create(path: &Path, data: &'d Loader) -> Result<SuiteFile<'d>, LabError> {
+    pub(crate) fn create(path: &Path, data: &'d Loader<'d>) -> Result<SuiteFile<'d>, LabError> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         Ok(SuiteFile {
             x: writer.array("x", data.stored_shape())?,
@@ -61,7 +61,7 @@ impl<'d> SuiteFile<'d> {
 }
 
 /// A file, opened like the data that a graph was learnt from.
-pub(crate) fn open(ruler: &Ruler, path: &Path) -> Result<Loader, LabError> {
+pub(crate) fn open(ruler: &Ruler, path: &Path) -> Result<Loader<'static>, LabError> {
     let text = path.to_str().ok_or_else(|| LabError::Folder {
         folder: path.display().to_string(),
         reason: "its name is no UTF-8".to_owned(),

@@ -251,7 +251,7 @@ pub fn build(
         &shards,
         threads,
     )?;
-    let names = data.dataset().class_names().unwrap_or_default();
+    let names = data.class_names().unwrap_or_default();
     let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
         name: names.get(i).cloned(),
         planned: class.planned,
@@ -262,7 +262,7 @@ pub fn build(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         id: String::new(),
         extraction,
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         training,
         classes: graph.classes().iter().enumerate().map(class).collect(),
         restarts: settings.restarts,
@@ -314,7 +314,7 @@ impl BuildSettings {
             })
         };
         if range.is_empty() {
-            return Err(Error::NoInputs(data.dataset().name().to_owned()));
+            return Err(Error::NoInputs(data.name().to_owned()));
         }
         for beta in self.beta.list(network.classes()) {
             if !(0.0..1.0).contains(&beta) {
@@ -364,7 +364,7 @@ impl BuildSettings {
             AnpcUpper::Auto(_) => {}
         }
         if self.choices.members == Members::Correct && data.labels().is_none() {
-            return Err(Error::NoLabels(data.dataset().name().to_owned()));
+            return Err(Error::NoLabels(data.name().to_owned()));
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub struct SuiteSource<'a> {
     /// Its name.
     pub name: String,
     /// Its data.
-    pub data: &'a Loader,
+    pub data: &'a Loader<'a>,
     /// The part that is measured.
     pub range: Range<usize>,
 }
@@ -117,7 +117,7 @@ pub fn cover(
                 name: suite.name.clone(),
                 ..measured
             },
-            None => return Err(Error::NoInputs(suite.data.dataset().name().to_owned())),
+            None => return Err(Error::NoInputs(suite.data.name().to_owned())),
         })?;
     }
     state.write_by_way_of(parts.folder(), output)?;
@@ -253,14 +253,14 @@ fn complete(
 /// A ruler with a dataset, ready to measure parts of it in memory.
 pub struct Gauge<'r> {
     ruler: &'r Ruler,
-    data: &'r Loader,
+    data: &'r Loader<'r>,
     sha256: String,
     probe: Probe,
 }
 
 impl Ruler {
     /// Prepares to measure parts of a dataset in memory.
-    pub fn gauge<'r>(&'r self, data: &'r Loader) -> Result<Gauge<'r>, Error> {
+    pub fn gauge<'r>(&'r self, data: &'r Loader<'r>) -> Result<Gauge<'r>, Error> {
         Ok(Gauge {
             ruler: self,
             sha256: DataRecord::new(data, 0, 0)?.sha256,
@@ -280,7 +280,7 @@ impl Gauge<'_> {
         threads: usize,
     ) -> Result<CoverageState, Error> {
         if range.is_empty() || range.end > self.data.len() {
-            return Err(Error::NoInputs(self.data.dataset().name().to_owned()));
+            return Err(Error::NoInputs(self.data.name().to_owned()));
         }
         let mut collecting = Collecting {
             gauge: self,

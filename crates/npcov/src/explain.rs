@@ -161,7 +161,7 @@ pub struct ExplainSettings {
 /// A network that explains its logits.
 ///
 /// ```
-/// use npcov::data::{Dataset, Loader, Preprocessing};
+/// use npcov::data::{self, Loader, Preprocessing};
 /// use npcov::{ExplainSettings, Explainer, Network, NetworkOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
@@ -169,7 +169,7 @@ pub struct ExplainSettings {
 /// let options = NetworkOptions::default();
 /// let network = Network::open(model, &options)?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let explainer = Explainer::new(&network, &ExplainSettings::default())?;
 /// let explained = explainer.one(&loader, 0, 3)?.explanation;
@@ -242,7 +242,7 @@ impl Explainer {
 
     /// Explains one input; `top` is the number of neurons that are named in each layer.
     pub fn one(&self, data: &Loader, index: usize, top: usize) -> Result<Explained, Error> {
-        let name = data.dataset().name();
+        let name = data.name();
         if index >= data.len() {
             return Err(Error::Index {
                 data: name.to_owned(),
@@ -259,10 +259,7 @@ impl Explainer {
         let row = self.row(&result, index)?;
         let class_logit = |class: usize| ClassLogit {
             class,
-            name: data
-                .dataset()
-                .class_names()
-                .and_then(|n| n.get(class).cloned()),
+            name: data.class_names().and_then(|n| n.get(class).cloned()),
             logit: self
                 .signature()
                 .logit(row.logits, class)
@@ -326,7 +323,7 @@ impl Explainer {
         })?;
         let layers = layers.iter().zip(self.signature().layers()).enumerate();
         Ok(Explanations {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             inputs: range.len(),
             class: self.class,
             seed_is_one,
@@ -402,7 +399,7 @@ impl Explained {
         let mut stored = vec![0.0; data.sample_len()];
         let index = self.explanation.index;
         data.read_stored(index..index + 1, &mut stored)?;
-        let bytes = data.dataset().element() == Element::U8;
+        let bytes = data.input().element() == Element::U8;
         Ok(Heatmap::new(shape, &stored, bytes, relevance))
     }
 }

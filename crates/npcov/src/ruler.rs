@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use npcov_criteria::Spec;
-use npcov_data::{DataError, Dataset, Digest, Loader, Preprocessing};
+use npcov_data::{DataError, Digest, Loader, Preprocessing};
 use npcov_paths::{Choices, Meter, Observation};
 
 use crate::artefact::record::{
@@ -221,11 +221,11 @@ impl Ruler {
     }
 
     /// A dataset, preprocessed as the graph's own was.
-    pub fn loader(&self, spec: &str) -> Result<Loader, Error> {
+    pub fn loader(&self, spec: &str) -> Result<Loader<'static>, Error> {
         let record = &self.file.record().extraction.preprocessing;
         let preprocessing = record.preprocessing().map_err(DataError::Preprocessing)?;
         Ok(Loader::new(
-            Dataset::open(spec)?,
+            npcov_data::open(spec)?,
             self.network.sample_shape(),
             &preprocessing,
         )?)

@@ -1,7 +1,7 @@
 //! Models whose file fixes how many inputs they take at once.
 
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType, ValueId};
 use npcov::{Error, Network, NetworkOptions};
@@ -37,7 +37,7 @@ fn logits(network: &Network) -> Vec<f32> {
     let x = writer.array::<f32>("x", &[WIDTH]).unwrap();
     writer.append(&x, &rows().concat()).unwrap();
     writer.finish().unwrap();
-    let data = Dataset::open(path.to_str().unwrap()).unwrap();
+    let data = data::open(path.to_str().unwrap()).unwrap();
     let loader = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();
     let mut all = Vec::new();
     network

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use npcov::criteria::exact::fixed;
 use npcov::data::safetensors::SafetensorsReader;
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::decision::choices::Buckets;
 use npcov::decision::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
@@ -36,7 +36,7 @@ struct Case {
     model: PathBuf,
     options: NetworkOptions,
     network: Network,
-    loader: Loader,
+    loader: Loader<'static>,
     preprocessing: Preprocessing,
     method: Method,
 }
@@ -50,7 +50,7 @@ impl Case {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+        let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
         Case {
             folder: TempDir::new().unwrap(),
             loader: Loader::new(data, network.sample_shape(), &preprocessing).unwrap(),

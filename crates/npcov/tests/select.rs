@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::{
     BuildSettings, Error, Event, Method, Minimization, Network, NetworkOptions, Ruler,
     SelectSettings, Selection, Source, SuiteReport, SuiteSource,
@@ -48,7 +48,7 @@ impl Case {
             preprocessing: &preprocessing,
             method: &Method::default(),
         };
-        let dataset = Dataset::open(&data()).unwrap();
+        let dataset = data::open(&data()).unwrap();
         let loader = Loader::new(dataset, network.sample_shape(), &preprocessing).unwrap();
         npcov::build(
             &source,
@@ -126,7 +126,7 @@ impl Case {
 
     fn cover_selected(&self) -> SuiteReport {
         let selected = self.path("out.npz").display().to_string();
-        let inputs = Dataset::open(&selected).unwrap().len();
+        let inputs = data::open(&selected).unwrap().len();
         self.cover(&selected, inputs)
     }
 

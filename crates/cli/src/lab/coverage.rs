@@ -14,7 +14,7 @@ use crate::progress::Progress;
 /// What measures, and what is measured.
 struct Subject {
     ruler: Ruler,
-    data: Loader,
+    data: Loader<'static>,
 }
 
 impl Subject {

@@ -265,7 +265,7 @@ impl DataRecord {
     /// A range of a dataset.
     pub(crate) fn new(data: &Loader, start: usize, end: usize) -> Result<DataRecord, Error> {
         Ok(DataRecord {
-            sha256: data.dataset().digest()?.to_string(),
+            sha256: data.samples().digest()?.to_string(),
             start,
             end,
         })

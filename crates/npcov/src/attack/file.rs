@@ -16,7 +16,7 @@ use crate::error::Error;
 /// `distance` (f32, in pixels). Dropped before [`finish`](AttackFile::finish), it leaves nothing
 /// behind.
 pub struct AttackFile<'d> {
-    data: &'d Loader,
+    data: &'d Loader<'d>,
     writer: NpzWriter,
     x: ArrayHandle<f32>,
     y: ArrayHandle<i64>,
@@ -28,7 +28,7 @@ pub struct AttackFile<'d> {
 
 impl<'d> AttackFile<'d> {
     /// Prepares to write inputs of a dataset. An unwritable folder is reported here.
-    pub fn create(path: impl Into<PathBuf>, data: &'d Loader) -> Result<AttackFile<'d>, Error> {
+    pub fn create(path: impl Into<PathBuf>, data: &'d Loader<'d>) -> Result<AttackFile<'d>, Error> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         Ok(AttackFile {
             x: writer.array("x", data.stored_shape())?,

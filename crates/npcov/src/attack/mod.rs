@@ -234,14 +234,14 @@ pub struct DiversityReport {
 /// number of threads.
 ///
 /// ```
-/// use npcov::data::{Dataset, Loader, Preprocessing};
+/// use npcov::data::{self, Loader, Preprocessing};
 /// use npcov::{AttackMethod, AttackSettings, Error, Network, NetworkOptions, Pgd, attack};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let settings = AttackSettings::from(AttackMethod::Pgd(Pgd::fast(0.1)));
 /// let rows: Vec<usize> = (0..20).collect();
@@ -276,7 +276,7 @@ pub fn attack<E: From<Error>>(
 /// A network with all that an attack needs.
 struct Attacker<'a> {
     network: &'a Network,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     settings: &'a AttackSettings,
     labels: Option<Vec<usize>>,
     logits: crate::tracer::Tracer,
@@ -287,7 +287,7 @@ struct Attacker<'a> {
 impl<'a> Attacker<'a> {
     fn new(
         network: &'a Network,
-        data: &'a Loader,
+        data: &'a Loader<'a>,
         rows: &[usize],
         settings: &'a AttackSettings,
         threads: usize,
@@ -295,7 +295,7 @@ impl<'a> Attacker<'a> {
         settings.check()?;
         if let Some(&row) = rows.iter().find(|&&row| row >= data.len()) {
             return Err(Error::Index {
-                data: data.dataset().name().to_owned(),
+                data: data.name().to_owned(),
                 index: row,
                 inputs: data.len(),
             });
@@ -455,7 +455,7 @@ impl Tally {
             euclidean: self.moved.euclidean / self.successes as f64,
         });
         AttackReport {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             settings: settings.clone(),
             inputs,
             labelled: data.labels().is_some(),

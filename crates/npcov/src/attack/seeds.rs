@@ -13,7 +13,7 @@ use crate::tracer::Tracer;
 
 /// The inputs that adversaries are sought of, all at once.
 pub(super) struct Seeds<'a> {
-    pub(super) data: &'a Loader,
+    pub(super) data: &'a Loader<'a>,
     /// Their positions in the dataset.
     pub(super) rows: &'a [usize],
     /// Classes that they are to be misclassified from.
@@ -31,7 +31,7 @@ pub(super) type Further<'a> = dyn Fn(usize, usize, &mut [f32]) + Sync + 'a;
 impl<'a> Seeds<'a> {
     /// Reads rows of a dataset. Pixels outside of `range` are an error.
     pub(super) fn read(
-        data: &'a Loader,
+        data: &'a Loader<'a>,
         rows: &'a [usize],
         range: (f32, f32),
         threads: usize,
@@ -44,7 +44,7 @@ impl<'a> Seeds<'a> {
         let outside = |&p: &f32| !(range.0..=range.1).contains(&p);
         if let Some(place) = original.iter().position(outside) {
             return Err(Error::OutOfRange {
-                data: data.dataset().name().to_owned(),
+                data: data.name().to_owned(),
                 row: rows[place / data.sample_len()],
                 number: original[place],
                 low: range.0,

@@ -166,7 +166,7 @@ mod tests {
     use crate::method::Method;
     use crate::network::{Network, NetworkOptions};
     use crate::paths::PathBatch;
-    use npcov_data::{Dataset, Preprocessing};
+    use npcov_data::Preprocessing;
 
     /// Rows of a dataset in any order, against the extractor's own run over all of them.
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
         let options = NetworkOptions::default();
         let network = Network::open(format!("{fixtures}/lenet.onnx"), &options).unwrap();
-        let data = Dataset::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
+        let data = npcov_data::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
         let data = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();
         let (method, choices) = (Method::default(), Choices::default());
         let sample = [3, 4, 5, 60, 70, 71, 72, 99];

@@ -43,14 +43,14 @@ pub struct MaskingSettings {
 /// A sample of inputs that were explained, ready to be masked.
 ///
 /// ```
-/// use npcov::data::{Dataset, Loader, Preprocessing};
+/// use npcov::data::{self, Loader, Preprocessing};
 /// use npcov::{MaskingSettings, MaskingStudy, Method, Network, NetworkOptions, Neurons};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let settings = MaskingSettings {
 ///     method: Method::default(),
@@ -71,7 +71,7 @@ pub struct MaskingSettings {
 pub struct MaskingStudy<'a> {
     network: &'a Network,
     masked: MaskedNetwork,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     settings: &'a MaskingSettings,
     method: MethodInfo,
     /// Rows of the dataset.
@@ -105,13 +105,13 @@ impl<'a> MaskingStudy<'a> {
     /// something is masked.
     pub fn new(
         network: &'a Network,
-        data: &'a Loader,
+        data: &'a Loader<'a>,
         settings: &'a MaskingSettings,
         threads: usize,
         progress: &mut dyn FnMut(usize),
     ) -> Result<MaskingStudy<'a>, Error> {
         let choices = &settings.choices;
-        let name = || data.dataset().name().to_owned();
+        let name = || data.name().to_owned();
         let by_label =
             choices.population == Population::Correct || choices.members == Members::Correct;
         let labels = match by_label {
@@ -329,7 +329,7 @@ impl<'a> MaskingStudy<'a> {
         };
         let groups: Vec<u32> = inputs.iter().map(group).collect();
         if inputs.is_empty() {
-            return Err(Error::NoInputs(self.data.dataset().name().to_owned()));
+            return Err(Error::NoInputs(self.data.name().to_owned()));
         }
         // Each cluster as a class whose only cluster it is: merged without a search.
         let merged = TrainingPaths {

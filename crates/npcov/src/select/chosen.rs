@@ -1,9 +1,10 @@
 //! Inputs that were chosen, and the file they are written to.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Dataset, Element, Loader, Preprocessing};
+use npcov_data::{DataError, Element, Loader, Preprocessing};
 use serde::{Deserialize, Serialize};
 
 use super::pool::Pool;
@@ -60,12 +61,12 @@ pub(super) fn write(
     output: &Path,
 ) -> Result<(), Error> {
     let stored = as_stored(ruler, data)?;
-    let shape = stored.dataset().sample_shape().to_vec();
+    let shape = stored.input().shape().to_vec();
     let shape = match resized(ruler, data)? {
         Some((height, width)) => vec![height, width, shape.last().copied().unwrap_or(1)],
         None => shape,
     };
-    let bytes = stored.dataset().element() == Element::U8;
+    let bytes = stored.input().element() == Element::U8;
     let temporary = pool.parts.folder().join("chosen.tmp");
     let mut writer = NpzWriter::create(&temporary, Compression::Deflated)?;
     let (mut pixels, mut numbers) = (None, None);
@@ -105,9 +106,8 @@ pub(super) fn write(
 
 /// The dataset with its numbers as they are stored, in their own order: whoever reads them again
 /// preprocesses them as the pool itself is.
-fn as_stored(ruler: &Ruler, data: &Loader) -> Result<Loader, Error> {
-    let dataset = Dataset::open(data.dataset().name())?;
-    let mut shape = dataset.sample_shape().to_vec();
+fn as_stored<'d>(ruler: &Ruler, data: &Loader<'d>) -> Result<Loader<'d>, Error> {
+    let mut shape = data.input().shape().to_vec();
     let resize = resized(ruler, data)?;
     if let (Some((height, width)), [h, w, ..]) = (resize, &mut shape[..]) {
         (*h, *w) = (height, width);
@@ -116,7 +116,8 @@ fn as_stored(ruler: &Ruler, data: &Loader) -> Result<Loader, Error> {
         resize,
         ..Preprocessing::default()
     };
-    Ok(Loader::new(dataset, &shape, &nothing)?)
+    let (samples, input) = (Arc::clone(data.samples()), data.input().name());
+    Ok(Loader::of_input(samples, input, &shape, &nothing)?)
 }
 
 /// The size that inputs are stored in, where it is not their own: images in a folder may each have
@@ -124,6 +125,5 @@ fn as_stored(ruler: &Ruler, data: &Loader) -> Result<Loader, Error> {
 fn resized(ruler: &Ruler, data: &Loader) -> Result<Option<(usize, usize)>, Error> {
     let record = &ruler.graph().record().extraction.preprocessing;
     let preprocessing = record.preprocessing().map_err(DataError::Preprocessing)?;
-    let is_folder = Path::new(data.dataset().name()).is_dir();
-    Ok(preprocessing.resize.filter(|_| is_folder))
+    Ok(preprocessing.resize.filter(|_| data.are_images()))
 }

@@ -85,7 +85,7 @@ pub fn minimize(
     chosen::write(ruler, suite, &kept, start, &pool, output)?;
     let chosen = |ranked: &Ranked| Chosen::new(ranked, start, &pool, suite.labels());
     let minimization = Minimization {
-        data: suite.dataset().name().to_owned(),
+        data: suite.name().to_owned(),
         inputs: pool.lists.len(),
         file: output.display().to_string(),
         criteria: found,

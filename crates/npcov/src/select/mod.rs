@@ -130,7 +130,7 @@ pub fn select(
     let first = &order[..count];
     chosen::write(ruler, pool, first, range.start, &measured, output)?;
     let selection = Selection {
-        data: pool.dataset().name().to_owned(),
+        data: pool.name().to_owned(),
         inputs,
         strategy: settings.strategy.to_string(),
         file: output.display().to_string(),

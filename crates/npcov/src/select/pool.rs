@@ -82,7 +82,7 @@ impl Pool {
         on: &mut dyn FnMut(Event),
     ) -> Result<Pool, Error> {
         if range.is_empty() {
-            return Err(Error::NoInputs(data.dataset().name().to_owned()));
+            return Err(Error::NoInputs(data.name().to_owned()));
         }
         let plan = serde_json::json!({
             "measured": ruler.state().record(),

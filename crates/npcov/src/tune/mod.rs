@@ -155,14 +155,14 @@ pub enum Control {
 /// result does not depend on the number of threads.
 ///
 /// ```
-/// use npcov::data::{Dataset, Loader, Preprocessing};
+/// use npcov::data::{self, Loader, Preprocessing};
 /// use npcov::{Network, NetworkOptions, TuneSettings, tune};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let settings = TuneSettings { sample: Some(100), clusters: vec![1, 2], ..TuneSettings::default() };
 /// let tuning = tune(&network, &loader, &settings, 2, &mut |_inputs| {})?;
@@ -178,7 +178,7 @@ pub fn tune(
     progress: &mut dyn FnMut(usize),
 ) -> Result<Tuning, Error> {
     let settings = settings.checked()?;
-    let name = || data.dataset().name().to_owned();
+    let name = || data.name().to_owned();
     let masking = MaskingSettings {
         method: settings.method.clone(),
         choices: settings.choices.clone(),

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::artefact::record::{
     ClassRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord, ModelRecord,
-    PreprocessingRecord,
 };
 use crate::artefact::{GraphFile, MOST_CLUSTERS, PartsFolder, graph_file};
 use crate::error::Error;
@@ -197,7 +196,7 @@ pub fn build(
         network,
         method,
         ModelRecord::new(source.file, output, sha256, source.options),
-        PreprocessingRecord::from(source.preprocessing),
+        source.preprocessing.clone(),
         alpha,
     );
     let training = DataRecord::new(data, range.start, range.end)?;

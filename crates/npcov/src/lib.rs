@@ -66,8 +66,8 @@ mod watching;
 
 pub use artefact::{
     ClassRecord, CoverageState, CriterionRecord, DataRecord, ExtractionRecord, GraphFile,
-    GraphRecord, InputRecord, Kind, LayerRecord, ModelRecord, NO_LABEL, PreprocessingRecord,
-    SelectorRecord, StateRecord, Suite, SuiteRecord,
+    GraphRecord, InputRecord, Kind, LayerRecord, ModelRecord, NO_LABEL, SelectorRecord,
+    StateRecord, Suite, SuiteRecord,
 };
 pub use attack::{
     Adversaries, AttackFile, AttackMethod, AttackReport, AttackSettings, CarliniWagner, Diversity,

@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use npcov_criteria::Spec;
-use npcov_data::{DataError, Digest, Loader, Preprocessing};
+use npcov_data::{Digest, Loader, Preprocessing};
 use npcov_paths::{Choices, Meter, Observation};
 
-use crate::artefact::record::{
-    CriterionRecord, ExtractionRecord, PreprocessingRecord, StateRecord,
-};
+use crate::artefact::record::{CriterionRecord, ExtractionRecord, StateRecord};
 use crate::artefact::{CoverageState, GraphFile, differences};
 use crate::error::Error;
 use crate::measures::{Measure, Measures, failed};
@@ -146,7 +144,7 @@ impl Ruler {
     /// Fails with what differs unless the graph was learnt with this preprocessing.
     pub fn require_preprocessing(&self, given: &Preprocessing) -> Result<(), Error> {
         let own = &self.file.record().extraction.preprocessing;
-        let found = differences(&PreprocessingRecord::from(given), own);
+        let found = differences(given, own);
         match found.is_empty() {
             true => Ok(()),
             false => Err(Error::Mismatch {
@@ -222,12 +220,10 @@ impl Ruler {
 
     /// A dataset, preprocessed as the graph's own was.
     pub fn loader(&self, spec: &str) -> Result<Loader<'static>, Error> {
-        let record = &self.file.record().extraction.preprocessing;
-        let preprocessing = record.preprocessing().map_err(DataError::Preprocessing)?;
         Ok(Loader::new(
             npcov_data::open(spec)?,
             self.network.sample_shape(),
-            &preprocessing,
+            &self.file.record().extraction.preprocessing,
         )?)
     }
 

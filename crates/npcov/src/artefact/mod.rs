@@ -25,7 +25,7 @@ pub use graph_file::GraphFile;
 pub(crate) use parts::PartsFolder;
 pub use record::{
     ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord, LayerRecord,
-    ModelRecord, PreprocessingRecord, SelectorRecord, StateRecord, SuiteRecord,
+    ModelRecord, SelectorRecord, StateRecord, SuiteRecord,
 };
 pub use state_file::{CoverageState, InputRecord, NO_LABEL, Suite};
 

@@ -62,7 +62,7 @@ pub(super) fn write(
 ) -> Result<(), Error> {
     let stored = as_stored(ruler, data)?;
     let shape = stored.input().shape().to_vec();
-    let shape = match resized(ruler, data)? {
+    let shape = match resized(ruler, data) {
         Some((height, width)) => vec![height, width, shape.last().copied().unwrap_or(1)],
         None => shape,
     };
@@ -108,7 +108,7 @@ pub(super) fn write(
 /// preprocesses them as the pool itself is.
 fn as_stored<'d>(ruler: &Ruler, data: &Loader<'d>) -> Result<Loader<'d>, Error> {
     let mut shape = data.input().shape().to_vec();
-    let resize = resized(ruler, data)?;
+    let resize = resized(ruler, data);
     if let (Some((height, width)), [h, w, ..]) = (resize, &mut shape[..]) {
         (*h, *w) = (height, width);
     }
@@ -122,8 +122,7 @@ fn as_stored<'d>(ruler: &Ruler, data: &Loader<'d>) -> Result<Loader<'d>, Error> 
 
 /// The size that inputs are stored in, where it is not their own: images in a folder may each have
 /// another, and rows of an array cannot.
-fn resized(ruler: &Ruler, data: &Loader) -> Result<Option<(usize, usize)>, Error> {
-    let record = &ruler.graph().record().extraction.preprocessing;
-    let preprocessing = record.preprocessing().map_err(DataError::Preprocessing)?;
-    Ok(preprocessing.resize.filter(|_| data.are_images()))
+fn resized(ruler: &Ruler, data: &Loader) -> Option<(usize, usize)> {
+    let preprocessing = &ruler.graph().record().extraction.preprocessing;
+    preprocessing.resize.filter(|_| data.are_images())
 }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use npcov_data::safetensors::{SafetensorsReader, TensorSpec, Value};
+use npcov_data::safetensors::{SafetensorsReader, TensorSpec, Scalar};
 use npcov_data::{Element, Source};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn read<T: Value>(reader: &SafetensorsReader, tensor: &TensorSpec) {
+fn read<T: Scalar>(reader: &SafetensorsReader, tensor: &TensorSpec) {
     let all = reader
         .read::<T>(&tensor.name)
         .expect("an opened tensor is complete");

@@ -35,7 +35,7 @@ pub use error::ArtefactError;
 pub use graph_file::{GraphFile, append_rows, identify, read_rows, row_specs};
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
-    LayerRecord, ModelRecord, PreprocessingRecord, SelectorRecord, StateRecord, SuiteRecord,
+    LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord,
 };
 pub use state_file::{CoverageState, InputRecord, NO_LABEL, Suite};
 pub use store::ShardStore;

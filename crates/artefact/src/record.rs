@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{Spec, Subject, SubjectGraph, SubjectLayer, Yardstick};
-use npcov_data::{Layout, Loader, Preprocessing};
+use npcov_data::{Loader, Preprocessing};
 use npcov_engine::{Isa, Kernels, LANES};
 use npcov_paths::{AnpcLayer, Choices};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
@@ -114,64 +114,6 @@ fn relative(file: &Path, artefact: &Path) -> String {
     path.display().to_string()
 }
 
-/// What happens to data before it enters the model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PreprocessingRecord {
-    /// Divides every number, first of all.
-    pub divide: Option<f32>,
-    /// Subtracted next.
-    pub mean: Vec<f32>,
-    /// Divides last.
-    pub std: Vec<f32>,
-    /// Height and width that images are brought to.
-    pub resize: Option<(usize, usize)>,
-    /// How the data lies.
-    pub layout: Option<String>,
-}
-
-impl From<&Preprocessing> for PreprocessingRecord {
-    fn from(preprocessing: &Preprocessing) -> Self {
-        let Preprocessing {
-            divide,
-            mean,
-            std,
-            resize,
-            layout,
-        } = preprocessing.clone();
-        PreprocessingRecord {
-            divide,
-            mean,
-            std,
-            resize,
-            layout: layout.map(|layout| layout.to_string()),
-        }
-    }
-}
-
-impl PreprocessingRecord {
-    /// What it stands for.
-    pub fn preprocessing(&self) -> Result<Preprocessing, String> {
-        let layout: Option<Layout> = match &self.layout {
-            Some(text) => Some(text.parse()?),
-            None => None,
-        };
-        let PreprocessingRecord {
-            divide,
-            mean,
-            std,
-            resize,
-            ..
-        } = self.clone();
-        Ok(Preprocessing {
-            divide,
-            mean,
-            std,
-            resize,
-            layout,
-        })
-    }
-}
-
 /// A path layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRecord {
@@ -208,7 +150,7 @@ pub struct ExtractionRecord {
     /// The model.
     pub model: ModelRecord,
     /// What happens to data before it enters the model.
-    pub preprocessing: PreprocessingRecord,
+    pub preprocessing: Preprocessing,
     /// How relevances are computed.
     pub method: MethodInfo,
     /// The path layers.
@@ -236,7 +178,7 @@ impl ExtractionRecord {
         network: &Network,
         method: &Method,
         model: ModelRecord,
-        preprocessing: PreprocessingRecord,
+        preprocessing: Preprocessing,
         alpha: Vec<f64>,
     ) -> ExtractionRecord {
         ExtractionRecord {
@@ -268,7 +210,7 @@ impl DataRecord {
     /// A range of a dataset.
     pub fn new(data: &Loader, start: usize, end: usize) -> Result<DataRecord, ArtefactError> {
         Ok(DataRecord {
-            sha256: data.dataset().digest()?.to_string(),
+            sha256: data.samples().digest()?.to_string(),
             start,
             end,
         })

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use npcov_data::Loader;
-use npcov_data::npz::{Column, Compression, NpzWriter};
+use npcov_data::npz::{ArrayHandle, Compression, NpzWriter};
 
 use crate::Adversaries;
 use crate::error::AttackError;
@@ -16,21 +16,21 @@ use crate::error::AttackError;
 /// `distance` (f32, in pixels). Dropped before [`finish`](AttackFile::finish), it leaves nothing
 /// behind.
 pub struct AttackFile<'d> {
-    data: &'d Loader,
+    data: &'d Loader<'d>,
     writer: NpzWriter,
-    x: Column<f32>,
-    y: Column<i64>,
-    prediction: Column<i64>,
-    success: Column<bool>,
-    index: Column<i64>,
-    distance: Column<f32>,
+    x: ArrayHandle<f32>,
+    y: ArrayHandle<i64>,
+    prediction: ArrayHandle<i64>,
+    success: ArrayHandle<bool>,
+    index: ArrayHandle<i64>,
+    distance: ArrayHandle<f32>,
 }
 
 impl<'d> AttackFile<'d> {
     /// Prepares to write inputs of a dataset. An unwritable folder is reported here.
     pub fn create(
         path: impl Into<PathBuf>,
-        data: &'d Loader,
+        data: &'d Loader<'d>,
     ) -> Result<AttackFile<'d>, AttackError> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         Ok(AttackFile {

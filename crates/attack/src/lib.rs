@@ -231,7 +231,7 @@ pub struct DiversityReport {
 #[derive(Clone, Copy)]
 pub struct Attacked<'a> {
     /// The dataset.
-    pub data: &'a Loader,
+    pub data: &'a Loader<'a>,
     /// Positions in it.
     pub rows: &'a [usize],
     /// Number of threads.
@@ -246,14 +246,14 @@ pub struct Attacked<'a> {
 ///
 /// ```
 /// use npcov_attack::{AttackError, AttackMethod, AttackOptions, Attacked, Pgd, attack};
-/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_data::{Loader, Preprocessing, open};
 /// use npcov_run::{Network, NetworkOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = AttackOptions::from(AttackMethod::Pgd(Pgd::fast(0.1)));
 /// let rows: Vec<usize> = (0..20).collect();
@@ -288,7 +288,7 @@ pub fn attack<E: From<AttackError>>(
 /// A network with all that an attack needs.
 struct Attacker<'a> {
     network: &'a Network,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     options: &'a AttackOptions,
     labels: Option<Vec<usize>>,
     logits: Tracer,
@@ -310,7 +310,7 @@ impl<'a> Attacker<'a> {
         options.check()?;
         if let Some(&row) = rows.iter().find(|&&row| row >= data.len()) {
             return Err(RunError::Index {
-                data: data.dataset().name().to_owned(),
+                data: data.name().to_owned(),
                 index: row,
                 inputs: data.len(),
             });
@@ -470,7 +470,7 @@ impl Tally {
             euclidean: self.moved.euclidean / self.successes as f64,
         });
         AttackReport {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             settings: options.clone(),
             inputs,
             labelled: data.labels().is_some(),

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::{AttackMethod, Pgd};
     use npcov_data::npz::{Compression, NpzWriter};
-    use npcov_data::{Dataset, Loader, Preprocessing};
+    use npcov_data::{Loader, Preprocessing};
     use npcov_graph::op::Unary;
     use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
     use npcov_run::NetworkOptions;
@@ -353,7 +353,7 @@ mod tests {
             std: vec![0.5],
             ..Preprocessing::default()
         };
-        let dataset = Dataset::open(path.to_str().unwrap()).unwrap();
+        let dataset = npcov_data::open(path.to_str().unwrap()).unwrap();
         let loader = Loader::new(dataset, &[PIXELS], &preprocessing).unwrap();
         for (maps, low, high) in [
             (false, 0.1, 0.9),

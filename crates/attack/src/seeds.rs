@@ -14,7 +14,7 @@ use crate::error::AttackError;
 
 /// The inputs that adversaries are sought of, all at once.
 pub(crate) struct Seeds<'a> {
-    pub(crate) data: &'a Loader,
+    pub(crate) data: &'a Loader<'a>,
     /// Their positions in the dataset.
     pub(crate) rows: &'a [usize],
     /// Classes that they are to be misclassified from.
@@ -32,7 +32,7 @@ pub(crate) type Further<'a> = dyn Fn(usize, usize, &mut [f32]) + Sync + 'a;
 impl<'a> Seeds<'a> {
     /// Reads rows of a dataset. Pixels outside of `range` are an error.
     pub(crate) fn read(
-        data: &'a Loader,
+        data: &'a Loader<'a>,
         rows: &'a [usize],
         range: (f32, f32),
         threads: usize,
@@ -45,7 +45,7 @@ impl<'a> Seeds<'a> {
         let outside = |&p: &f32| !(range.0..=range.1).contains(&p);
         if let Some(place) = original.iter().position(outside) {
             return Err(AttackError::OutOfRange {
-                data: data.dataset().name().to_owned(),
+                data: data.name().to_owned(),
                 row: rows[place / data.sample_len()],
                 number: original[place],
                 low: range.0,

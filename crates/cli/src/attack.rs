@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use npcov::attack::{
     AttackFile, AttackMethod, AttackOptions, Attacked, CarliniWagner, Diversity, Pgd, attack,
 };
-use npcov::data::{Dataset, Loader};
+use npcov::data::{Loader, open};
 use npcov::program::Selector;
 use npcov::run::Network;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
     let method = method(args.method, &args.choices)?;
     let network = npcov::open_network(model, &config.network(&args.model))?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
@@ -59,7 +59,7 @@ fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
         return Ok((0..inputs).collect());
     };
     let Some(labels) = data.labels() else {
-        let name = data.dataset().name();
+        let name = data.name();
         bail!("`{name}` has no labels, which `--per-class` counts; give `--limit` instead");
     };
     let mut seen = BTreeMap::new();

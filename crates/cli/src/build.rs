@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use npcov::coverage::GraphInspection;
-use npcov::data::{Dataset, Loader};
+use npcov::data::{Loader, open};
 use npcov::run::{NetworkOptions, SampleRange};
 
 use crate::args::{BuildArgs, Format};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     options.method = config.method(&args.method)?;
     let network = Arc::new(npcov::open_network(&model, &network_options)?);
     let preprocessing = config.preprocessing(&args.data.preprocessing);
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     for warning in loader.warnings() {

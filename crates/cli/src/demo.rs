@@ -13,7 +13,7 @@ use npcov::coverage::{
     LearntGraph, SuiteReport, SuiteSource,
 };
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{DataError, Dataset, Loader, Preprocessing};
+use npcov::data::{DataError, Loader, Preprocessing, open};
 use npcov::run::{ExplainSettings, Explainer, NetworkOptions, SampleRange};
 use npcov_report::number;
 
@@ -116,7 +116,7 @@ fn build(
         divide: Some(255.0),
         ..Preprocessing::default()
     };
-    let dataset = Dataset::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
+    let dataset = data::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     let options = BuildOptions {
@@ -147,8 +147,8 @@ fn wrong(graph: &LearntGraph, data: &Loader, threads: usize) -> anyhow::Result<V
     Ok((0..predictions.len()).filter(differs).collect())
 }
 
-fn labels(data: &Loader) -> anyhow::Result<&[i64]> {
-    let name = data.dataset().name();
+fn labels<'d>(data: &'d Loader) -> anyhow::Result<&'d [i64]> {
+    let name = data.name();
     data.labels()
         .ok_or_else(|| anyhow!("`{name}` has no labels"))
 }
@@ -275,7 +275,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 /// An input that is classified wrongly.
 struct Mistake<'a> {
     suite: &'a str,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     index: usize,
     label: usize,
     record: InputRecord,

@@ -6,7 +6,7 @@ use anyhow::bail;
 use npcov::TraceFile;
 use npcov::artefact::Kind;
 use npcov::coverage::{CoverOptions, LearntGraph, PathExplanation, Placement};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, open};
 use npcov::paths::Choices;
 use npcov::run::{ExplainSettings, Explainer, NetworkOptions, PathExtractor, PathRows};
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         ..config.network(&args.model)
     };
     let network = npcov::open_network(&model, &options)?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = open(&data).map_err(npcov::Error::from)?;
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
     let explainer = Explainer::new(&network, &settings).map_err(npcov::Error::from)?;

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
 use npcov::coverage::{BuildOptions, PAPER_UPPER};
-use npcov::data::{Dataset, Element, Loader, Preprocessing, write_whole};
+use npcov::data::{Element, Loader, Preprocessing, open, write_whole};
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
     Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
@@ -37,9 +37,11 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let first_output = read.outputs().first().map(|output| output.name.clone());
     let network = Network::new(read, &options)?;
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = data::open(&data).map_err(npcov::Error::from)?;
+    let inputs = dataset.inputs();
+    let pixels = inputs.iter().any(|input| input.element() == Element::U8);
     // Means above 1 are those of pixels that nobody divides.
-    let undivided = dataset.element() == Element::U8 && preprocessing.divide.is_none();
+    let undivided = pixels && preprocessing.divide.is_none();
     let guessed = undivided && preprocessing.mean.iter().all(|mean| mean.abs() <= 1.0);
     if guessed {
         preprocessing.divide = Some(255.0);
@@ -80,7 +82,7 @@ struct Found<'a> {
     output: String,
     network: &'a Network,
     options: &'a NetworkOptions,
-    loader: &'a Loader,
+    loader: &'a Loader<'a>,
     preprocessing: &'a Preprocessing,
     /// Whether `divide` comes from the data's type alone.
     guessed: bool,
@@ -150,7 +152,7 @@ impl Found<'_> {
         let layers = network.layers().iter().enumerate();
         file.list(layers.map(|(i, layer)| format!("{i}  {}  {}", layer.name, layer.neurons)));
         let classes = network.classes();
-        match self.loader.dataset().class_names() {
+        match self.loader.class_names() {
             None => file.comment(&format!("Classes: 0 to {}", classes.saturating_sub(1))),
             Some(names) => {
                 file.comment(&format!("Classes ({classes}):"));
@@ -165,14 +167,14 @@ impl Found<'_> {
     }
 
     fn data(&self, file: &mut Settings) {
-        let dataset = self.loader.dataset();
+        let loader = self.loader;
         let preprocessing = self.preprocessing;
         file.blank();
         file.prose(&format!(
             "The training data: {} inputs of shape {:?}{}.",
-            dataset.len(),
-            dataset.sample_shape(),
-            if dataset.labels().is_some() {
+            loader.len(),
+            loader.input().shape(),
+            if loader.labels().is_some() {
                 ", with labels"
             } else {
                 ", without labels"
@@ -209,7 +211,7 @@ impl Found<'_> {
             &std,
             "one number, or one for each channel",
         );
-        let shape = dataset.sample_shape();
+        let shape = loader.input().shape();
         let (size, layout) = match *shape {
             [height, width] => ((height, width), "hw"),
             [height, width, 1 | 3 | 4] => ((height, width), "hwc"),

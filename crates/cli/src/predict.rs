@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use npcov::TraceFile;
-use npcov::data::{Dataset, Loader};
+use npcov::data::{Loader, open};
 
 use crate::args::{Format, PredictArgs};
 use crate::config::Config;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
     let network = npcov::open_network(model, &config.network(&args.model))?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::data::{Dataset, Loader, write_whole};
+use npcov::data::{Loader, open, write_whole};
 use npcov::masking::{PathParameters, TuneOptions};
 use npcov::run::NetworkOptions;
 use toml_edit::{DocumentMut, Item, Table, Value};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         ..config.network(&args.model)
     };
     let network = npcov::open_network(&model, &options)?;
-    let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
+    let dataset = open(&data).map_err(npcov::Error::from)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let loader =
         Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;

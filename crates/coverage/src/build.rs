@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use npcov_artefact::{
     AnpcBound, AnpcRecord, ArtefactError, ClassRecord, DataRecord, ExtractionRecord, GraphFile,
-    GraphRecord, MOST_CLUSTERS, ModelRecord, PreprocessingRecord, ShardStore, identify,
+    GraphRecord, MOST_CLUSTERS, ModelRecord, ShardStore, identify,
 };
 use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
 use npcov_data::Digest;
@@ -145,7 +145,7 @@ pub fn build(
         network,
         &options.method,
         model,
-        PreprocessingRecord::from(data.preprocessing()),
+        data.preprocessing().clone(),
         alpha.clone(),
     );
     let (choices, mut left_out) = (&options.choices, Vec::new());
@@ -212,7 +212,7 @@ pub fn build(
         training: &shards,
     };
     let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
-    let names = data.dataset().class_names().unwrap_or_default();
+    let names = data.class_names().unwrap_or_default();
     let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
         name: names.get(i).cloned(),
         planned: class.planned,
@@ -223,7 +223,7 @@ pub fn build(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         id: String::new(),
         extraction,
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         training,
         classes: graph.classes().iter().enumerate().map(class).collect(),
         restarts: options.restarts,
@@ -277,7 +277,7 @@ impl BuildOptions {
             })
         };
         if inputs.range.is_empty() {
-            return Err(RunError::NoInputs(data.dataset().name().to_owned()));
+            return Err(RunError::NoInputs(data.name().to_owned()));
         }
         for beta in self.beta.list(network.classes()) {
             if !(0.0..1.0).contains(&beta) {
@@ -327,7 +327,7 @@ impl BuildOptions {
             AnpcUpper::Auto(_) => {}
         }
         if self.choices.members == Members::Correct && data.labels().is_none() {
-            return Err(RunError::NoLabels(data.dataset().name().to_owned()));
+            return Err(RunError::NoLabels(data.name().to_owned()));
         }
         Ok(())
     }

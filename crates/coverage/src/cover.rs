@@ -22,7 +22,7 @@ pub struct SuiteSource<'a> {
     /// Its name.
     pub name: String,
     /// Its data.
-    pub data: &'a Loader,
+    pub data: &'a Loader<'a>,
     /// The part that is measured.
     pub range: Range<usize>,
 }
@@ -108,7 +108,7 @@ pub fn cover(
                 ..measured
             },
             None => {
-                let name = suite.data.dataset().name().to_owned();
+                let name = suite.data.name().to_owned();
                 return Err(RunError::NoInputs(name).into());
             }
         })?;

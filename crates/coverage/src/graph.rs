@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use npcov_artefact::ArtefactError;
-use npcov_artefact::{ExtractionRecord, GraphFile, PreprocessingRecord, differences};
-use npcov_data::{DataError, Dataset, Digest, Loader, Preprocessing};
+use npcov_artefact::{ExtractionRecord, GraphFile, differences};
+use npcov_data::{Digest, Loader, Preprocessing, Samples};
 use npcov_graph::Model;
 use npcov_run::{Method, Network, PathExtractor};
 
@@ -113,16 +113,13 @@ impl LearntGraph {
     }
 
     /// What happens to samples on their way into the model.
-    pub fn preprocessing(&self) -> Result<Preprocessing, CoverageError> {
-        let record = &self.file.record().extraction.preprocessing;
-        let preprocessing = record.preprocessing();
-        Ok(preprocessing.map_err(DataError::Preprocessing)?)
+    pub fn preprocessing(&self) -> &Preprocessing {
+        &self.file.record().extraction.preprocessing
     }
 
     /// Fails with what differs unless the graph was learnt with this preprocessing.
     pub fn require_preprocessing(&self, given: &Preprocessing) -> Result<(), CoverageError> {
-        let own = &self.file.record().extraction.preprocessing;
-        let found = differences(&PreprocessingRecord::from(given), own);
+        let found = differences(given, self.preprocessing());
         match found.is_empty() {
             true => Ok(()),
             false => Err(CoverageError::Artefact(ArtefactError::Mismatch {
@@ -132,10 +129,10 @@ impl LearntGraph {
         }
     }
 
-    /// A dataset, preprocessed as the graph's own was.
-    pub fn loader(&self, spec: &str) -> Result<Loader, CoverageError> {
-        let (dataset, shape) = (Dataset::open(spec)?, self.network.sample_shape());
-        Ok(Loader::new(dataset, shape, &self.preprocessing()?)?)
+    /// Samples, preprocessed as the graph's own were.
+    pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, CoverageError> {
+        let shape = self.network.sample_shape();
+        Ok(Loader::new(samples, shape, self.preprocessing())?)
     }
 
     /// Extracts paths as the graph's own were.

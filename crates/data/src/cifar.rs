@@ -4,13 +4,48 @@
 //! file, and the range of their labels.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::arrays::Arrays;
 use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
 use crate::rows::Rows;
+use crate::samples::Samples;
 use crate::source::Source;
 
 const IMAGE: [usize; 3] = [3, 32, 32];
 const IMAGE_BYTES: usize = 3 * 32 * 32;
+
+/// A file of records, or a folder of such files under their official names.
+pub(crate) struct Cifar;
+
+impl Format for Cifar {
+    fn name(&self) -> &str {
+        "CIFAR binary (`.bin`)"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        let path = location.path();
+        if location.is_folder() {
+            // No other folders have parts.
+            let some = |found: Folder| found != Folder::default();
+            return location.part().is_some() || Folder::find(path).is_ok_and(some);
+        }
+        path.extension().is_some_and(|extension| extension == "bin")
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        let files = if location.is_folder() {
+            Folder::files(location)?
+        } else {
+            location.refuse_part()?;
+            vec![location.path().to_owned()]
+        };
+        let (rows, labels) = open(&files)?;
+        let samples = Arrays::of_rows("x", rows)?.named(location.spec());
+        Ok(Arc::new(samples.with_labels(labels)?))
+    }
+}
 
 /// One of the two forms of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +92,7 @@ impl Form {
 }
 
 /// The images and labels of CIFAR files, in the order given. All must have the same form.
-pub(crate) fn open(files: &[PathBuf]) -> Result<(Rows, Vec<i64>), DataError> {
+fn open(files: &[PathBuf]) -> Result<(Rows, Vec<i64>), DataError> {
     let mut form = None;
     let mut labels = Vec::new();
     let mut sources = Vec::new();
@@ -102,14 +137,14 @@ fn read(source: &Source) -> Result<(Form, Vec<i64>), ReadError> {
 
 /// Files of a folder that hold CIFAR sets under their official names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Folder {
-    pub(crate) train: Vec<PathBuf>,
-    pub(crate) test: Vec<PathBuf>,
+struct Folder {
+    train: Vec<PathBuf>,
+    test: Vec<PathBuf>,
 }
 
 impl Folder {
     /// Looks for `data_batch_*.bin` or `train.bin`, and `test_batch.bin` or `test.bin`.
-    pub(crate) fn find(folder: &Path) -> std::io::Result<Folder> {
+    fn find(folder: &Path) -> std::io::Result<Folder> {
         let mut found = Folder::default();
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
@@ -132,6 +167,31 @@ impl Folder {
             .sort_by_key(|path| (path.as_os_str().len(), path.clone()));
         found.test.sort();
         Ok(found)
+    }
+
+    /// The files of the set that is named, or of the only one.
+    fn files(location: &Location<'_>) -> Result<Vec<PathBuf>, DataError> {
+        let file = location.file();
+        let found = Folder::find(location.path());
+        let found = found.map_err(|error| ReadError::Io(error).in_file(&file))?;
+        match (
+            location.part(),
+            found.train.is_empty(),
+            found.test.is_empty(),
+        ) {
+            (Some("train") | None, false, true) | (Some("train"), false, false) => Ok(found.train),
+            (Some("test") | None, true, false) | (Some("test"), false, false) => Ok(found.test),
+            (None, ..) => Err(DataError::Spec {
+                reason: format!(
+                    "the folder holds CIFAR training and test files; name `{file}:train` or `{file}:test`"
+                ),
+                spec: file,
+            }),
+            (Some(part), ..) => Err(DataError::Spec {
+                spec: format!("{file}:{part}"),
+                reason: format!("the folder holds no CIFAR files called `{part}`"),
+            }),
+        }
     }
 }
 

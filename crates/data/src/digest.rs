@@ -1,15 +1,15 @@
 //! Digests: which dataset, which file something was computed from, whatever it was called.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::dataset::{Dataset, Samples};
 use crate::error::DataError;
-use crate::folder::ImageFolder;
-use crate::rows::Rows;
+use crate::samples::{SampleInput, Samples};
 
 /// Bytes of samples that are read at a time, or one sample.
 const STEP: usize = 1 << 20;
@@ -83,8 +83,26 @@ impl FromStr for Digest {
     }
 }
 
+/// A digest that is computed once, when it is first asked for: that reads a whole dataset.
+#[derive(Debug, Default)]
+pub(crate) struct OnceDigest(Mutex<Option<Digest>>);
+
+impl OnceDigest {
+    pub(crate) fn get_or_compute(
+        &self,
+        compute: impl FnOnce() -> Result<Digest, DataError>,
+    ) -> Result<Digest, DataError> {
+        // Threads that come while one computes wait for it. A panic leaves nothing behind.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some(digest) => Ok(digest),
+            None => Ok(*known.insert(compute()?)),
+        }
+    }
+}
+
 /// Takes in parts that may each have any length, so that none can pass for the end of the one before it.
-struct Contents(Sha256);
+pub(crate) struct Contents(Sha256);
 
 impl Contents {
     fn number(&mut self, number: usize) {
@@ -95,65 +113,103 @@ impl Contents {
         self.number(text.len());
         self.0.update(text);
     }
-}
 
-impl Dataset {
-    /// The digest of what the dataset holds: element type, sample shape, number of samples, the samples as they are
-    /// stored (of an image folder: the files of the images) and the labels. Where it lies and what it, its arrays or its
-    /// classes are called does not matter, nor does how an npz file is compressed or which axis order an array has.
-    ///
-    /// Reads all samples once; no more than a few of them are in memory at a time.
-    pub fn digest(&self) -> Result<Digest, DataError> {
-        let mut contents = Contents(Sha256::new());
-        contents.text(&self.element().to_string());
-        contents.number(self.sample_shape().len());
-        for &axis in self.sample_shape() {
-            contents.number(axis);
-        }
-        contents.number(self.len());
-        match self.samples() {
-            Samples::Rows(rows) => self.take_rows(rows, &mut contents)?,
-            Samples::Images(images) => take_images(images, &mut contents)?,
-        }
-        match self.labels() {
-            None => contents.text("no labels"),
-            Some(labels) => {
-                contents.text("labels");
-                for label in labels {
-                    contents.0.update(label.to_le_bytes());
-                }
-            }
-        }
-        Ok(Digest(contents.0.finalize().into()))
-    }
-
-    fn take_rows(&self, rows: &Rows, contents: &mut Contents) -> Result<(), DataError> {
+    /// The numbers of an array, as they are stored: the bytes of rows are what `read` gives.
+    pub(crate) fn rows(
+        &mut self,
+        input: &SampleInput,
+        len: usize,
+        big_endian: bool,
+        mut read: impl FnMut(Range<usize>, &mut [u8]) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
         // The same bytes are other numbers in the other order.
-        contents.text(match rows.is_big_endian() {
+        self.text(match big_endian {
             true => "big-endian",
             false => "little-endian",
         });
-        let step = (STEP / rows.row_bytes()).max(1);
+        let row_bytes = input.sample_bytes();
+        let step = (STEP / row_bytes).max(1);
         let mut bytes = Vec::new();
-        for start in (0..rows.len()).step_by(step) {
-            let end = rows.len().min(start.saturating_add(step));
-            bytes.resize((end - start) * rows.row_bytes(), 0);
-            rows.read(start..end, &mut bytes)
-                .map_err(|error| error.in_file(self.name()))?;
-            contents.0.update(&bytes);
+        for start in (0..len).step_by(step) {
+            let end = len.min(start.saturating_add(step));
+            bytes.resize((end - start) * row_bytes, 0);
+            read(start..end, &mut bytes)?;
+            self.0.update(&bytes);
+        }
+        Ok(())
+    }
+
+    /// The files of `len` images.
+    pub(crate) fn image_files(
+        &mut self,
+        len: usize,
+        file: impl Fn(usize) -> Result<Vec<u8>, DataError>,
+    ) -> Result<(), DataError> {
+        self.text("images");
+        for row in 0..len {
+            let bytes = file(row)?;
+            self.number(bytes.len());
+            self.0.update(&bytes);
         }
         Ok(())
     }
 }
 
-fn take_images(images: &ImageFolder, contents: &mut Contents) -> Result<(), DataError> {
-    contents.text("images");
-    for row in 0..images.len() {
-        let bytes = images.file(row)?;
-        contents.number(bytes.len());
-        contents.0.update(&bytes);
+/// The digest of samples by what their trait gives.
+pub(crate) fn of_samples<S: Samples + ?Sized>(samples: &S) -> Result<Digest, DataError> {
+    of_inputs(samples, |contents, index| {
+        let Some(images) = samples.images(index) else {
+            let input = &samples.inputs()[index];
+            let read = |rows: Range<usize>, out: &mut [u8]| samples.read(index, rows, out);
+            return contents.rows(input, samples.len(), false, read);
+        };
+        contents.text("pixels");
+        for row in 0..samples.len() {
+            let image = images.image(row)?;
+            contents.number(image.height());
+            contents.number(image.width());
+            contents.number(image.channels());
+            contents.0.update(image.pixels());
+        }
+        Ok(())
+    })
+}
+
+/// The digest of samples; `take` takes in the numbers of an input.
+pub(crate) fn of_inputs<S: Samples + ?Sized>(
+    samples: &S,
+    take: impl Fn(&mut Contents, usize) -> Result<(), DataError>,
+) -> Result<Digest, DataError> {
+    let mut contents = Contents(Sha256::new());
+    let inputs = samples.inputs();
+    // A single input is the model's, whatever its name; several are told apart by theirs.
+    let several = inputs.len() != 1;
+    if several {
+        contents.text("inputs");
+        contents.number(inputs.len());
     }
-    Ok(())
+    for (index, input) in inputs.iter().enumerate() {
+        if several {
+            contents.text(input.name());
+        }
+        contents.text(&input.element().to_string());
+        contents.number(input.shape().len());
+        for &axis in input.shape() {
+            contents.number(axis);
+        }
+        contents.number(samples.len());
+        take(&mut contents, index)?;
+    }
+    match samples.labels() {
+        None => contents.text("no labels"),
+        Some(labels) => {
+            contents.text("labels");
+            for label in labels {
+                contents.0.update(label.to_le_bytes());
+            }
+        }
+    }
+    Ok(Digest(contents.0.finalize().into()))
 }
 
 #[cfg(test)]
@@ -169,7 +225,7 @@ mod tests {
 
     fn digest(spec: impl AsRef<Path>) -> Digest {
         let spec = spec.as_ref().to_str().unwrap();
-        Dataset::open(spec).unwrap().digest().unwrap()
+        crate::open(spec).unwrap().digest().unwrap()
     }
 
     #[test]
@@ -208,11 +264,11 @@ mod tests {
     }
 
     /// Writes arrays `x` and, where there are labels, `y`.
-    fn write<T: crate::Value>(path: &Path, row: &[usize], x: &[T], y: Option<&[i64]>) {
+    fn write<T: crate::Scalar>(path: &Path, row: &[usize], x: &[T], y: Option<&[i64]>) {
         write_as(Compression::Stored, path, row, x, y);
     }
 
-    fn write_as<T: crate::Value>(
+    fn write_as<T: crate::Scalar>(
         compression: Compression,
         path: &Path,
         row: &[usize],
@@ -220,13 +276,36 @@ mod tests {
         y: Option<&[i64]>,
     ) {
         let mut writer = NpzWriter::create(path, compression).unwrap();
-        let column = writer.array::<T>("x", row).unwrap();
-        writer.append(&column, x).unwrap();
+        let array = writer.array::<T>("x", row).unwrap();
+        writer.append(&array, x).unwrap();
         if let Some(y) = y {
-            let column = writer.array::<i64>("y", &[]).unwrap();
-            writer.append(&column, y).unwrap();
+            let array = writer.array::<i64>("y", &[]).unwrap();
+            writer.append(&array, y).unwrap();
         }
         writer.finish().unwrap();
+    }
+
+    /// Digests name data in artefacts: they stay what they are. Computed from the definition by Python's hashlib.
+    #[test]
+    fn digests_of_samples_are_those_of_the_definition() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npz");
+        write::<u8>(&path, &[2], &[1, 2, 3, 4], Some(&[0, -1]));
+        let expected = "f41b70392290e52b7fff9e7984c48e7170497d2e818191edddcc8dbb2eef63b6";
+        assert_eq!(digest(&path).to_string(), expected);
+        let path = folder.path().join("x.npy");
+        let data = [0, 1, 0, 2, 0, 3, 0, 4];
+        fs::write(&path, npy(">i2", "False", data)).unwrap();
+        let expected = "fb0f026e630d03f34ca1c974877c19d6cb8874ef27b640fe9a707179ab3d1d2a";
+        assert_eq!(digest(&path).to_string(), expected);
+    }
+
+    /// An npy file of two rows of two numbers.
+    fn npy(descr: &str, fortran: &str, data: [u8; 8]) -> Vec<u8> {
+        let literal =
+            format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': (2, 2), }}\n");
+        let len = (literal.len() as u16).to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &len[..], literal.as_bytes(), &data].concat()
     }
 
     #[test]
@@ -289,12 +368,8 @@ mod tests {
     fn axis_order_does_not_count_and_byte_order_does() {
         let folder = tempfile::tempdir().unwrap();
         let npy = |descr: &str, fortran: &str, data: [u8; 8]| {
-            let literal =
-                format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': (2, 2), }}\n");
-            let len = (literal.len() as u16).to_le_bytes();
             let path = folder.path().join("x.npy");
-            let bytes = [b"\x93NUMPY\x01\x00", &len[..], literal.as_bytes(), &data].concat();
-            fs::write(&path, bytes).unwrap();
+            fs::write(&path, npy(descr, fortran, data)).unwrap();
             digest(&path)
         };
         let rows = [1, 0, 2, 0, 3, 0, 4, 0];
@@ -329,9 +404,12 @@ mod tests {
         for (i, digest) in digests.iter().enumerate().skip(2) {
             assert!(!digests[..i].contains(digest), "case {i}");
         }
-        let dataset = Dataset::open(folder.path().join("e").to_str().unwrap()).unwrap();
+        let spec = folder.path().join("e").to_str().unwrap().to_owned();
+        let (samples, remembered) = (crate::open(&spec).unwrap(), crate::open(&spec).unwrap());
+        let before = remembered.digest().unwrap();
         fs::remove_file(folder.path().join("e/2.png")).unwrap();
-        let error = dataset.digest().unwrap_err().to_string();
+        let error = samples.digest().unwrap_err().to_string();
         assert!(error.contains("2.png"), "{error}");
+        assert_eq!(remembered.digest().unwrap(), before);
     }
 }

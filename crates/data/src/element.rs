@@ -1,6 +1,10 @@
 //! Element types of stored numbers, and their conversion to `f32`.
 
 use std::fmt;
+use std::ops::Range;
+
+/// Bytes of rows that are read at a time, or one row: raw bytes never double the memory of a large batch.
+const BLOCK: usize = 1 << 20;
 
 /// The type of the numbers in a dataset, as they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +107,33 @@ impl Element {
             Element::F32 => convert!(f32, big_endian, bytes, out, |v| v),
             Element::F64 => convert!(f64, big_endian, bytes, out, |v| v as f32),
         }
+    }
+
+    /// Reads rows block by block by `read`, which gives their bytes, and converts them. `out` holds exactly the rows;
+    /// `scratch` is reused between calls.
+    pub(crate) fn read_f32<E>(
+        self,
+        big_endian: bool,
+        rows: Range<usize>,
+        scratch: &mut Vec<u8>,
+        out: &mut [f32],
+        mut read: impl FnMut(Range<usize>, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let row_len = out.len().checked_div(rows.len()).unwrap_or(0);
+        if row_len == 0 {
+            return Ok(());
+        }
+        let row_bytes = row_len * self.size();
+        let step = (BLOCK / row_bytes).max(1);
+        let mut start = rows.start;
+        for block in out.chunks_mut(step * row_len) {
+            let end = start + block.len() / row_len;
+            scratch.resize((end - start) * row_bytes, 0);
+            read(start..end, scratch)?;
+            self.to_f32(big_endian, scratch, block);
+            start = end;
+        }
+        Ok(())
     }
 
     /// Converts without loss, as many numbers as both `bytes` and `out` hold.

@@ -52,14 +52,13 @@ pub enum DataError {
         /// What is wrong with it.
         source: ReadError,
     },
-    /// A file is none of the formats this crate reads.
-    #[error(
-        "`{file}` is not a dataset: it is neither npy, npz, IDX, CIFAR binary (`.bin`) nor a folder with one folder of \
-         PNG or JPEG images per class"
-    )]
+    /// A file or folder is none of the known formats.
+    #[error("`{file}` is not a dataset: it is neither {known}")]
     UnknownFormat {
         /// The path as it was given.
         file: String,
+        /// The known formats, ready to print.
+        known: String,
     },
     /// An npz file lacks an array that was asked for, or the `x` that is looked for by default.
     #[error(
@@ -85,6 +84,22 @@ pub enum DataError {
     #[error("labels in `{file}`: {reason}")]
     Labels {
         /// The file, and the array inside it where there are several.
+        file: String,
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// Names of classes or samples do not fit the samples.
+    #[error("names in `{file}`: {reason}")]
+    Names {
+        /// The dataset.
+        file: String,
+        /// What is wrong with them.
+        reason: String,
+    },
+    /// The inputs of a dataset do not fit together, or not what was asked for.
+    #[error("`{file}`: {reason}")]
+    Inputs {
+        /// The dataset.
         file: String,
         /// What is wrong with them.
         reason: String,

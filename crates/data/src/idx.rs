@@ -4,24 +4,66 @@
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::bufread::MultiGzDecoder;
 
+use crate::arrays::Arrays;
 use crate::element::Element;
-use crate::error::ReadError;
-use crate::rows::{Numbers, Rows};
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
+use crate::labels;
+use crate::rows::{NumberFormat, Rows};
+use crate::samples::Samples;
 use crate::source::{Source, decode_error};
 
 /// First bytes of a gzip file.
-pub(crate) const GZIP: &[u8] = &[0x1f, 0x8b];
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// A file with one array of images, and perhaps one with their labels next to it.
+pub(crate) struct Idx;
+
+impl Format for Idx {
+    fn name(&self) -> &str {
+        "IDX"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        let start = location.start();
+        start.first_chunk().is_some_and(starts_like) || start.starts_with(GZIP)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let rows = open(location.source()?).map_err(|error| error.in_file(location.file()))?;
+        let samples = Arrays::of_rows("x", rows)?.named(location.spec());
+        let found = label_candidates(location.path())
+            .into_iter()
+            .find(|candidate| candidate.is_file());
+        let samples = match found {
+            None => samples,
+            Some(path) => samples.with_labels(read_labels(&path)?)?,
+        };
+        Ok(Arc::new(samples))
+    }
+}
+
+fn read_labels(path: &Path) -> Result<Vec<i64>, DataError> {
+    let file = path.display().to_string();
+    let rows = Source::open(path)
+        .map_err(ReadError::from)
+        .and_then(|source| open(&source))
+        .map_err(|error| error.in_file(&file))?;
+    labels::read(&rows, &file)
+}
 
 /// The array in an IDX file, plain or gzip-compressed.
 pub fn open(source: &Source) -> Result<Rows, ReadError> {
     let mut start = [0; 2];
     if source.read_at(0, &mut start).is_ok() && start == GZIP {
         let mut reader = MultiGzDecoder::new(BufReader::with_capacity(1 << 16, source.reader()));
-        let (numbers, _) = header(&mut reader)?;
-        let len = numbers.byte_len()?;
+        let (format, _) = header(&mut reader)?;
+        let len = format.byte_len()?;
         source.check_deflate_claim(len)?;
         let data = Source::spool(&mut reader, len)?;
         if reader.read(&mut [0]).map_err(decode_error)? != 0 {
@@ -29,24 +71,24 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
                 "decodes to more than the {len} bytes that its IDX header claims"
             )));
         }
-        return Rows::new(numbers, data);
+        return Rows::new(format, data);
     }
-    let (numbers, offset) = header(&mut source.reader())?;
+    let (format, offset) = header(&mut source.reader())?;
     let data = source
         .len()
         .checked_sub(offset)
         .and_then(|len| source.part(offset, len))
         .ok_or_else(truncated)?;
-    Rows::new(numbers, data)
+    Rows::new(format, data)
 }
 
 /// Whether a file that starts like this can be IDX.
-pub(crate) fn starts_like(bytes: &[u8; 4]) -> bool {
+fn starts_like(bytes: &[u8; 4]) -> bool {
     bytes[0] == 0 && bytes[1] == 0 && element(bytes[2]).is_some() && bytes[3] > 0
 }
 
 /// Takes exactly the header, and returns its length with what it says.
-fn header(reader: &mut impl Read) -> Result<(Numbers, u64), ReadError> {
+fn header(reader: &mut impl Read) -> Result<(NumberFormat, u64), ReadError> {
     let mut exactly = |out: &mut [u8; 4]| {
         reader.read_exact(out).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => truncated(),
@@ -72,13 +114,13 @@ fn header(reader: &mut impl Read) -> Result<(Numbers, u64), ReadError> {
         let axis = u32::from_be_bytes(axis);
         shape.push(usize::try_from(axis).unwrap_or(usize::MAX));
     }
-    let numbers = Numbers {
+    let format = NumberFormat {
         element,
         big_endian: true,
         fortran_order: false,
         shape,
     };
-    Ok((numbers, 4 + 4 * u64::from(axes)))
+    Ok((format, 4 + 4 * u64::from(axes)))
 }
 
 fn element(code: u8) -> Option<Element> {
@@ -99,7 +141,7 @@ fn truncated() -> ReadError {
 
 /// Where the labels of an image file are looked for: `train-images-idx3-ubyte` and `train-images.idx3-ubyte` have theirs
 /// in `train-labels-idx1-ubyte` and `train-labels.idx1-ubyte`; either may be compressed.
-pub(crate) fn label_candidates(images: &Path) -> Vec<PathBuf> {
+fn label_candidates(images: &Path) -> Vec<PathBuf> {
     let Some(name) = images.file_name().and_then(|name| name.to_str()) else {
         return Vec::new();
     };

@@ -16,17 +16,59 @@ use crate::error::ReadError;
 /// machine survives.
 pub(crate) const LONGEST: usize = 256 << 20;
 
-/// Decoded pixels: rows of pixels of channels.
+/// A decoded image: rows of pixels of channels, 8 bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Image {
-    pub(crate) height: usize,
-    pub(crate) width: usize,
-    /// 1 (grey) or 3 (RGB).
-    pub(crate) channels: usize,
-    pub(crate) pixels: Vec<u8>,
+pub struct Image {
+    height: usize,
+    width: usize,
+    channels: usize,
+    pixels: Vec<u8>,
 }
 
 impl Image {
+    /// An image of these pixels; an error where they are fewer or more than `height` x `width` x `channels`, or none.
+    pub fn new(
+        height: usize,
+        width: usize,
+        channels: usize,
+        pixels: Vec<u8>,
+    ) -> Result<Image, ReadError> {
+        let len = height
+            .checked_mul(width)
+            .and_then(|count| count.checked_mul(channels));
+        if len != Some(pixels.len()) || pixels.is_empty() {
+            return Err(ReadError::malformed(
+                "decodes to fewer or more pixels than it claims",
+            ));
+        }
+        Ok(Image {
+            height,
+            width,
+            channels,
+            pixels,
+        })
+    }
+
+    /// Rows of pixels.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Pixels in a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Numbers of a pixel: 1 is grey, 3 is RGB.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// All numbers: those of a pixel side by side, then the next pixel of the row.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
     /// Decodes a PNG or JPEG file, which is told by its first bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Image, ReadError> {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
@@ -100,7 +142,7 @@ fn decode_png(bytes: &[u8]) -> Result<Image, ReadError> {
         let pixel = |pixel: &[u8]| pixel.iter().take(channels).copied().collect::<Vec<u8>>();
         pixels = pixels.chunks_exact(channels + 1).flat_map(pixel).collect();
     }
-    image(height, width, channels, pixels)
+    Image::new(height, width, channels, pixels)
 }
 
 fn decode_jpeg(bytes: &[u8]) -> Result<Image, ReadError> {
@@ -131,27 +173,7 @@ fn decode_jpeg(bytes: &[u8]) -> Result<Image, ReadError> {
     };
     decoder.set_options(options.jpeg_set_out_colorspace(colours));
     let pixels = decoder.decode().map_err(damaged)?;
-    image(height, width, channels, pixels)
-}
-
-/// Holds the decoders to what they promise, so that nothing behind this depends on it.
-fn image(
-    height: usize,
-    width: usize,
-    channels: usize,
-    pixels: Vec<u8>,
-) -> Result<Image, ReadError> {
-    if pixels.len() != height * width * channels {
-        return Err(ReadError::malformed(
-            "decodes to fewer or more pixels than it claims",
-        ));
-    }
-    Ok(Image {
-        height,
-        width,
-        channels,
-        pixels,
-    })
+    Image::new(height, width, channels, pixels)
 }
 
 #[cfg(test)]

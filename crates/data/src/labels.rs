@@ -92,16 +92,16 @@ mod tests {
     use super::*;
     use crate::Source;
     use crate::element::Element;
-    use crate::rows::Numbers;
+    use crate::rows::NumberFormat;
 
     fn labels(element: Element, shape: &[usize], bytes: Vec<u8>) -> Result<Vec<i64>, String> {
-        let numbers = Numbers {
+        let format = NumberFormat {
             element,
             big_endian: false,
             fortran_order: false,
             shape: shape.to_vec(),
         };
-        let rows = Rows::new(numbers, Source::from_bytes(bytes)).unwrap();
+        let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
         read(&rows, "y.npy").map_err(|error| error.to_string())
     }
 

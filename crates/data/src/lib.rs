@@ -1,15 +1,42 @@
-//! Datasets, preprocessing and batching.
+//! Data for models: samples from anywhere, as a model wants them.
 //!
-//! A [`Dataset`] is an opened and checked file or folder: npy, npz, MNIST's IDX, CIFAR's binary files, image folders. A
-//! [`Loader`] binds it to the shape a model wants and hands out samples as `f32`, range by range, to as many threads as
-//! ask. This crate is told the shape; it never knows the model.
+//! [`Samples`] is any data that a model can be asked about: its numbers, labels, names of classes and of samples. Here are
+//! arrays, in memory or in files ([`Arrays`]), and folders of images; others can implement the trait. [`open`] finds out
+//! what a file or folder is: npy, npz, MNIST's IDX, CIFAR's binary files, image folders. A [`Loader`] binds samples to the
+//! shape a model wants and hands them out as `f32`, range by range, to as many threads as ask. This crate is told the
+//! shape; it never knows the model.
+//!
+//! Arrays in memory are borrowed or owned:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use npcov_data::{Arrays, Loader, Preprocessing};
+//!
+//! // Two 2x2 RGB images: N, H, W, C.
+//! let pixels: Vec<u8> = [255, 0, 51].repeat(8);
+//! let images = Arrays::new("x", &[2, 2, 2, 3], &pixels[..])?
+//!     .with_labels(vec![1, 0])?
+//!     .with_class_names(["cat", "dog"])?;
+//!
+//! // The model wants C, H, W, scaled to 0..1.
+//! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+//! let loader = Loader::new(Arc::new(images), &[3, 2, 2], &scale)?;
+//! let mut sample = [0.0; 12];
+//! loader.read(1..2, &mut sample)?;
+//! assert_eq!(sample, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.2, 0.2, 0.2, 0.2]);
+//! assert_eq!(loader.labels(), Some(&[1, 0][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A file is opened, and then the same:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use npcov_data::npz::{Compression, NpzWriter};
-//! use npcov_data::{Dataset, Loader, Preprocessing};
+//! use npcov_data::{Loader, Preprocessing, open};
 //!
-//! // Two 2x2 RGB images, as numpy would write them: N, H, W, C.
 //! let folder = tempfile::tempdir()?;
 //! let path = folder.path().join("images.npz");
 //! let mut writer = NpzWriter::create(&path, Compression::Deflated)?;
@@ -18,23 +45,21 @@
 //! writer.append(&y, &[1, 0])?;
 //! writer.finish()?;
 //!
-//! let dataset = Dataset::open(path.to_str().unwrap())?;
-//! assert_eq!(dataset.sample_shape(), [2, 2, 3]);
-//! assert_eq!(dataset.labels(), Some(&[1, 0][..]));
-//!
-//! // The model wants C, H, W, scaled to 0..1.
-//! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-//! let loader = Loader::new(dataset, &[3, 2, 2], &scale)?;
-//! let mut sample = [0.0; 12];
-//! loader.read(1..2, &mut sample)?;
-//! assert_eq!(sample, [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.2, 0.2, 0.2, 0.2]);
+//! let images = open(path.to_str().unwrap())?;
+//! assert_eq!(images.inputs()[0].shape(), [2, 2, 3]);
+//! assert_eq!(images.labels(), Some(&[1, 0][..]));
+//! let loader = Loader::new(images, &[3, 2, 2], &Preprocessing::default())?;
+//! assert_eq!((loader.len(), loader.sample_len()), (2, 12));
 //! # Ok(())
 //! # }
 //! ```
 //!
+//! Each format stands in a file of its own and in one line of a list, [`formats::FORMATS`]; programs that use this crate
+//! can add theirs ([`formats::open_with`]).
+//!
 //! # Memory, and files that lie
 //!
-//! A dataset is never in memory as `f32`. Rows are read by position from the file ([`Source`], [`rows::Rows`]); what is
+//! A file is never in memory as `f32`. Rows are read by position from it ([`Source`], [`rows::Rows`]); what is
 //! compressed has no positions, so it is decoded once, into memory up to 16 MiB and into a temporary file in the system's
 //! folder for these beyond that; it vanishes with the process.
 //! Nothing is allocated on the word of a header: it must agree with the length of the file first, and a compressed array
@@ -43,16 +68,17 @@
 //!
 //! # Relation to the other crates
 //!
-//! Nothing of npcov stands left of this crate. `npcov` feeds what [`Loader::read`] returns into the engine; the command
-//! line turns its flags into a [`Preprocessing`] and writes results with [`npz::NpzWriter`] and
-//! [`safetensors::SafetensorsWriter`].
+//! Nothing of npcov stands left of this crate. `npcov` feeds what [`Loader::read`] returns into the engine, and names
+//! data in its artefacts by [`Samples::digest`]; the command line turns its flags into a [`Preprocessing`] and writes
+//! results with [`npz::NpzWriter`] and [`safetensors::SafetensorsWriter`].
 
+mod arrays;
 mod cifar;
-mod dataset;
 mod digest;
 mod element;
 mod error;
 mod folder;
+pub mod formats;
 pub mod idx;
 mod image;
 mod labels;
@@ -65,17 +91,21 @@ mod preprocess;
 mod resize;
 pub mod rows;
 pub mod safetensors;
+mod samples;
+mod scalar;
 mod source;
-mod value;
 mod whole_file;
 
-pub use dataset::Dataset;
+pub use arrays::Arrays;
 pub use digest::{Digest, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
+pub use formats::open;
+pub use image::Image;
 pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use preprocess::Preprocessing;
+pub use samples::{Images, SampleInput, Samples};
+pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
-pub use value::Value;
 pub use whole_file::{require_place, write_whole};

@@ -1,23 +1,26 @@
 //! Samples in the shape, order and scale the model wants, read range by range.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::dataset::{Dataset, Samples};
 use crate::element::Element;
 use crate::error::DataError;
-use crate::folder::ImageFolder;
+use crate::image::Image;
 use crate::layout::{self, Arrange, ImageShape, Layout};
 use crate::preprocess::{Normalise, Preprocessing};
 use crate::resize::Resize;
-use crate::rows::Rows;
+use crate::samples::{SampleInput, Samples, listing};
 
-/// A dataset bound to the sample shape a model wants.
+/// Samples bound to the shape a model wants.
 ///
 /// It can be shared by threads; each call of [`read`](Loader::read) is independent of the others.
-pub struct Loader {
-    dataset: Dataset,
+pub struct Loader<'a> {
+    samples: Arc<dyn Samples + 'a>,
+    /// The input that is read, and its number.
+    input: SampleInput,
+    index: usize,
     stored_shape: Vec<usize>,
     sample_len: usize,
     resize: Option<Resizing>,
@@ -43,54 +46,91 @@ struct Resizing {
     to: (usize, usize),
     planes: usize,
     channels: usize,
-    /// For arrays, whose samples all have one size; images of a folder may each have their own.
+    /// For arrays, whose samples all have one size; decoded images may each have their own.
     plan: Option<Resize>,
 }
 
-impl Loader {
-    /// Checks that the dataset fits `wanted`, the shape of one model input without the batch axis, and decides how to
-    /// rearrange it.
+impl<'a> Loader<'a> {
+    /// Checks that samples with one input fit `wanted`, the shape of one model input without the batch axis, and decides
+    /// how to rearrange them.
     ///
     /// The shapes may differ by axes of length 1, by flattening and by the place of the channel axis, as far as they tell
     /// what is meant; where they do not, the error names `--layout`, which is `preprocessing.layout`.
     pub fn new(
-        dataset: Dataset,
+        samples: Arc<dyn Samples + 'a>,
         wanted: &[usize],
         preprocessing: &Preprocessing,
-    ) -> Result<Loader, DataError> {
-        let stored = dataset.sample_shape();
+    ) -> Result<Loader<'a>, DataError> {
+        match samples.inputs() {
+            [_] => Loader::bind(samples, 0, wanted, preprocessing),
+            _ => Err(DataError::Inputs {
+                file: samples.name().to_owned(),
+                reason: format!("holds {}: one input was expected", listing(&*samples)),
+            }),
+        }
+    }
+
+    /// As [`new`](Loader::new), for one of several inputs.
+    pub fn of_input(
+        samples: Arc<dyn Samples + 'a>,
+        input: &str,
+        wanted: &[usize],
+        preprocessing: &Preprocessing,
+    ) -> Result<Loader<'a>, DataError> {
+        let mut names = samples.inputs().iter().map(SampleInput::name);
+        match names.position(|name| name == input) {
+            Some(index) => Loader::bind(samples, index, wanted, preprocessing),
+            None => Err(DataError::Inputs {
+                file: samples.name().to_owned(),
+                reason: format!("holds {}, but no input `{input}`", listing(&*samples)),
+            }),
+        }
+    }
+
+    fn bind(
+        samples: Arc<dyn Samples + 'a>,
+        index: usize,
+        wanted: &[usize],
+        preprocessing: &Preprocessing,
+    ) -> Result<Loader<'a>, DataError> {
+        let input = samples.inputs()[index].clone();
+        let stored = input.shape();
         let mismatch = |reason: String| DataError::Shape {
-            file: dataset.name().to_owned(),
+            file: samples.name().to_owned(),
             stored: stored.to_vec(),
             wanted: wanted.to_vec(),
             reason,
         };
+        let are_images = samples.images(index).is_some();
         // Decoded images lie as HWC whatever was asked for; only an array can be told otherwise.
-        let layout = match dataset.samples() {
-            Samples::Images(_) => Some(Layout::Hwc),
-            Samples::Rows(_) => preprocessing.layout,
+        let layout = match are_images {
+            true => Some(Layout::Hwc),
+            false => preprocessing.layout,
         };
         let (resize, shape, layout) = match preprocessing.resize {
             None => (None, stored.to_vec(), layout),
             Some(to) => {
-                let (resizing, shape, layout) = resizing(&dataset, to, layout)?;
+                let (resizing, shape, layout) =
+                    resizing(samples.name(), &input, are_images, to, layout)?;
                 (resizing, shape, Some(layout))
             }
         };
         let (arrange, channels) = layout::arrange(&shape, wanted, layout)
-            .map_err(|reason| mismatch(explain(reason, &dataset, &shape, preprocessing)))?;
+            .map_err(|reason| mismatch(explain(reason, are_images, &shape, preprocessing)))?;
         let normalise = Normalise::new(preprocessing, wanted, channels)?;
         let image = layout::image_shape(&shape, wanted, channels);
         let sample_len = wanted.iter().product();
         let mut warnings = Vec::new();
-        if dataset.element() == Element::U8 && preprocessing.divide.is_none() {
+        if input.element() == Element::U8 && preprocessing.divide.is_none() {
             warnings.push(
                 "pixel values 0..255 go into the model as they are; add `--divide 255` if it was trained on 0..1"
                     .to_owned(),
             );
         }
         Ok(Loader {
-            dataset,
+            samples,
+            input,
+            index,
             stored_shape: shape,
             sample_len,
             resize,
@@ -105,17 +145,32 @@ impl Loader {
 
     /// Number of samples.
     pub fn len(&self) -> usize {
-        self.dataset.len()
+        self.samples.len()
     }
 
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.dataset.is_empty()
+        self.samples.is_empty()
     }
 
-    /// One label per sample, where the dataset has labels.
+    /// What the samples are called as a whole, in messages and records.
+    pub fn name(&self) -> &str {
+        self.samples.name()
+    }
+
+    /// One label per sample, where there are labels.
     pub fn labels(&self) -> Option<&[i64]> {
-        self.dataset.labels()
+        self.samples.labels()
+    }
+
+    /// The names of the classes, by label.
+    pub fn class_names(&self) -> Option<&[String]> {
+        self.samples.class_names()
+    }
+
+    /// What a sample is called, where it has a name.
+    pub fn sample_name(&self, row: usize) -> Option<Cow<'_, str>> {
+        self.samples.sample_name(row)
     }
 
     /// What happens to samples on their way into the model.
@@ -133,14 +188,24 @@ impl Loader {
         self.image
     }
 
+    /// Whether the samples are decoded images, each of which may have a height and width of its own before it is resized.
+    pub fn are_images(&self) -> bool {
+        self.samples.images(self.index).is_some()
+    }
+
     /// What is probably not meant, though it can be done.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The dataset behind it.
-    pub fn dataset(&self) -> &Dataset {
-        &self.dataset
+    /// The samples behind it.
+    pub fn samples(&self) -> &Arc<dyn Samples + 'a> {
+        &self.samples
+    }
+
+    /// What the samples hold for the input that is read: shape and numbers as they are stored.
+    pub fn input(&self) -> &SampleInput {
+        &self.input
     }
 
     /// Reads the samples of `range`, one after the other, in C order of the wanted shape. `out` holds exactly those.
@@ -202,12 +267,7 @@ impl Loader {
             });
         }
         let mut buffers = self.lock().pop().unwrap_or_default();
-        let result = match self.dataset.samples() {
-            Samples::Rows(rows) => self.read_rows(rows, normalise, range, &mut buffers, out),
-            Samples::Images(folder) => {
-                self.read_images(folder, normalise, range, &mut buffers, out)
-            }
-        };
+        let result = self.read_blocks(normalise, range, &mut buffers, out);
         self.lock().push(buffers);
         result
     }
@@ -217,88 +277,87 @@ impl Loader {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_rows(
+    fn read_blocks(
         &self,
-        rows: &Rows,
         normalise: &Normalise,
         range: Range<usize>,
         buffers: &mut Buffers,
         out: &mut [f32],
     ) -> Result<(), DataError> {
-        let named = |error: crate::ReadError| error.in_file(self.dataset.name());
+        let samples = &*self.samples;
         if self.resize.is_none() && self.arrange == Arrange::AsIs {
-            rows.read_f32(range.clone(), &mut buffers.bytes, out)
-                .map_err(named)?;
-            return self.finish(normalise, range.start, rows.element(), out);
+            samples.read_f32(self.index, range.clone(), &mut buffers.bytes, out)?;
+            return self.finish(normalise, range.start, out);
         }
         // Several rows at a time: one read serves many rows, in Fortran order too.
-        let step = ((1 << 20) / rows.row_bytes().max(4 * self.sample_len)).max(1);
+        let step = ((1 << 20) / self.input.sample_bytes().max(4 * self.sample_len)).max(1);
         let mut start = range.start;
         for block in out.chunks_mut(step * self.sample_len) {
-            let count = block.len() / self.sample_len;
-            let here = start..start + count;
+            let rows = start..start + block.len() / self.sample_len;
             buffers.numbers.resize(block.len(), 0.0);
-            if let Some(resizing) = &self.resize {
-                buffers.bytes.resize(count * rows.row_bytes(), 0);
-                rows.read(here, &mut buffers.bytes).map_err(named)?;
-                buffers.resized.clear();
-                if let Some(plan) = &resizing.plan {
-                    let plane = rows.row_bytes() / resizing.planes;
-                    for pixels in buffers.bytes.chunks_exact(plane) {
-                        plan.apply(pixels, resizing.channels, &mut buffers.resized);
-                    }
+            match &self.resize {
+                Some(resizing) => {
+                    self.read_resized(resizing, rows.clone(), buffers)?;
+                    Element::U8.to_f32(false, &buffers.resized, &mut buffers.numbers);
                 }
-                Element::U8.to_f32(false, &buffers.resized, &mut buffers.numbers);
-            } else {
-                rows.read_f32(here, &mut buffers.bytes, &mut buffers.numbers)
-                    .map_err(named)?;
+                None => {
+                    let Buffers { bytes, numbers, .. } = buffers;
+                    samples.read_f32(self.index, rows.clone(), bytes, numbers)?;
+                }
             }
             let stored = buffers.numbers.chunks_exact(self.sample_len);
             for (from, to) in stored.zip(block.chunks_exact_mut(self.sample_len)) {
                 self.arrange.apply(from, to);
             }
-            self.finish(normalise, start, rows.element(), block)?;
-            start += count;
+            self.finish(normalise, start, block)?;
+            start = rows.end;
         }
         Ok(())
     }
 
-    fn read_images(
+    /// Reads 8-bit samples at the size that is asked for into `buffers.resized`.
+    fn read_resized(
         &self,
-        folder: &ImageFolder,
-        normalise: &Normalise,
-        range: Range<usize>,
+        resizing: &Resizing,
+        rows: Range<usize>,
         buffers: &mut Buffers,
-        out: &mut [f32],
     ) -> Result<(), DataError> {
-        for (row, sample) in range.zip(out.chunks_exact_mut(self.sample_len)) {
-            let image = folder.image(row)?;
-            let pixels = match &self.resize {
-                Some(resizing) => {
-                    buffers.resized.clear();
-                    let plan = Resize::new((image.height, image.width), resizing.to);
-                    plan.apply(&image.pixels, image.channels, &mut buffers.resized);
-                    &buffers.resized
-                }
-                None => &image.pixels,
-            };
-            let [height, width, _] = *folder.shape();
-            if self.resize.is_none() && (image.height, image.width) != (height, width) {
-                return Err(DataError::Row {
-                    file: folder.name(row),
-                    row,
-                    reason: format!(
-                        "the image is {}x{}, the first one of the folder {height}x{width}; add `--resize`",
-                        image.height, image.width
-                    ),
-                });
+        let Buffers { bytes, resized, .. } = buffers;
+        resized.clear();
+        if let Some(plan) = &resizing.plan {
+            bytes.resize(rows.len() * self.input.sample_bytes(), 0);
+            self.samples.read(self.index, rows, bytes)?;
+            let plane = self.input.sample_bytes() / resizing.planes;
+            for pixels in bytes.chunks_exact(plane) {
+                plan.apply(pixels, resizing.channels, resized);
             }
-            buffers.numbers.resize(self.sample_len, 0.0);
-            Element::U8.to_f32(false, pixels, &mut buffers.numbers);
-            self.arrange.apply(&buffers.numbers, sample);
-            self.finish(normalise, row, Element::U8, sample)?;
+            return Ok(());
+        }
+        for row in rows {
+            let image = self.image_of(row)?;
+            let plan = Resize::new((image.height(), image.width()), resizing.to);
+            plan.apply(image.pixels(), resizing.channels, resized);
         }
         Ok(())
+    }
+
+    /// Decodes an image, and holds it to what the samples say of all.
+    fn image_of(&self, row: usize) -> Result<Image, DataError> {
+        let wrong = |reason: String| DataError::Row {
+            file: self.name().to_owned(),
+            row,
+            reason,
+        };
+        let images = self.samples.images(self.index);
+        let images = images.ok_or_else(|| wrong("there is no image".to_owned()))?;
+        let image = images.image(row)?;
+        match (image.channels(), self.input.shape().last()) {
+            (found, Some(&channels)) if found == channels => Ok(image),
+            (found, _) => Err(wrong(format!(
+                "an image of {found} channels among samples of shape {:?}",
+                self.input.shape()
+            ))),
+        }
     }
 
     /// Normalises samples from `row` on, and holds them to be finite before and after.
@@ -306,7 +365,6 @@ impl Loader {
         &self,
         normalise: &Normalise,
         row: usize,
-        element: Element,
         samples: &mut [f32],
     ) -> Result<(), DataError> {
         let check = |samples: &[f32], reason: &str| {
@@ -323,7 +381,7 @@ impl Loader {
                 .unwrap_or(0);
             let value = samples.get(place).copied().unwrap_or(f32::NAN);
             Err(DataError::Row {
-                file: self.dataset.name().to_owned(),
+                file: self.name().to_owned(),
                 row: row + place / self.sample_len.max(1),
                 reason: format!(
                     "number {} {reason} `{value}`",
@@ -331,7 +389,7 @@ impl Loader {
                 ),
             })
         };
-        if element.is_float() {
+        if self.input.element().is_float() {
             check(samples, "is, as `f32`,")?;
         }
         normalise.apply(samples);
@@ -339,10 +397,11 @@ impl Loader {
     }
 }
 
-impl fmt::Debug for Loader {
+impl fmt::Debug for Loader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loader")
-            .field("dataset", &self.dataset)
+            .field("samples", &self.samples)
+            .field("input", &self.input)
             .field("sample_len", &self.sample_len)
             .field("arrange", &self.arrange)
             .field("normalise", &self.normalise)
@@ -350,10 +409,12 @@ impl fmt::Debug for Loader {
     }
 }
 
-/// How the samples of a dataset are resized, and their shape and layout after that. What has that size already is not
-/// resized, and need not be 8-bit images.
+/// How samples are resized, and their shape and layout after that. What has that size already is not resized, and need not
+/// be 8-bit images.
 fn resizing(
-    dataset: &Dataset,
+    name: &str,
+    input: &SampleInput,
+    are_images: bool,
     to: (usize, usize),
     layout: Option<Layout>,
 ) -> Result<(Option<Resizing>, Vec<usize>, Layout), DataError> {
@@ -364,24 +425,22 @@ fn resizing(
             to.0, to.1
         )));
     }
-    let stored = dataset.sample_shape();
+    let stored = input.shape();
     let axes = layout::image_axes(stored, layout);
-    if dataset.element() != Element::U8 {
+    if input.element() != Element::U8 {
         return match axes {
             Ok((height, width, _, layout)) if (height, width) == to => {
                 Ok((None, stored.to_vec(), layout))
             }
             _ => Err(DataError::Preprocessing(format!(
-                "`--resize` is for 8-bit images, `{}` holds {}",
-                dataset.name(),
-                dataset.element()
+                "`--resize` is for 8-bit images, `{name}` holds {}",
+                input.element()
             ))),
         };
     }
     let (height, width, channels, layout) = axes.map_err(|reason| {
         DataError::Preprocessing(format!(
-            "cannot resize samples of shape {stored:?} in `{}`: {reason}",
-            dataset.name()
+            "cannot resize samples of shape {stored:?} in `{name}`: {reason}"
         ))
     })?;
     let (planes, interleaved, shape) = match layout {
@@ -389,24 +448,20 @@ fn resizing(
         Layout::Hwc => (1, channels, vec![to.0, to.1, channels]),
         Layout::Hw | Layout::Flat => (1, 1, vec![to.0, to.1]),
     };
-    let plan = match dataset.samples() {
-        Samples::Rows(_) => Some(Resize::new((height, width), to)),
-        Samples::Images(_) => None,
-    };
     let resizing = Resizing {
         to,
         planes,
         channels: interleaved,
-        plan,
+        plan: (!are_images).then(|| Resize::new((height, width), to)),
     };
     Ok((Some(resizing), shape, layout))
 }
 
 /// Adds the option that helps to a mismatch of shapes.
-fn explain(reason: String, dataset: &Dataset, shape: &[usize], options: &Preprocessing) -> String {
+fn explain(reason: String, are_images: bool, shape: &[usize], options: &Preprocessing) -> String {
     if options.resize.is_some() {
         format!("{reason} (after `--resize` they have shape {shape:?})")
-    } else if matches!(dataset.samples(), Samples::Images(_)) {
+    } else if are_images {
         format!("{reason}; `--resize HxW` changes the size of images")
     } else {
         reason

@@ -9,22 +9,46 @@
 //! ```
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
+use crate::arrays::Arrays;
 use crate::element::Element;
-use crate::error::ReadError;
-use crate::rows::{Numbers, Rows};
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
+use crate::rows::{NumberFormat, Rows};
+use crate::samples::Samples;
 use crate::source::{Source, decode_error};
 
 /// The first bytes of every npy file.
-pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// The longest header that is read; numpy itself refuses headers of more than 10,000 bytes.
 const LONGEST_HEADER: usize = 1 << 16;
 
+/// A file with one array.
+pub(crate) struct Npy;
+
+impl Format for Npy {
+    fn name(&self) -> &str {
+        "npy"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        location.start().starts_with(MAGIC)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let rows = open(location.source()?).map_err(|error| error.in_file(location.file()))?;
+        let samples = Arrays::of_rows("x", rows)?.named(location.spec());
+        Ok(Arc::new(samples))
+    }
+}
+
 /// What an npy header says: element type, byte order, axis order and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    numbers: Numbers,
+    format: NumberFormat,
     /// Bytes from the start of the file to the first number.
     data_offset: usize,
 }
@@ -33,7 +57,7 @@ impl Header {
     /// The header of a little-endian array in C order.
     pub fn for_array(element: Element, shape: &[usize]) -> Header {
         let mut header = Header {
-            numbers: Numbers {
+            format: NumberFormat {
                 element,
                 big_endian: false,
                 fortran_order: false,
@@ -52,35 +76,35 @@ impl Header {
 
     /// The element type.
     pub fn element(&self) -> Element {
-        self.numbers.element
+        self.format.element
     }
 
     /// The shape, all axes.
     pub fn shape(&self) -> &[usize] {
-        &self.numbers.shape
+        &self.format.shape
     }
 
     /// The header as numpy writes it: version 1.0, padded to a multiple of 64 bytes. (Version 1.0 counts the header in
     /// 16 bits; numpy has at most 64 axes, so that is enough.)
     pub fn to_bytes(&self) -> Vec<u8> {
-        let order = match (self.numbers.element.size(), self.numbers.big_endian) {
+        let order = match (self.format.element.size(), self.format.big_endian) {
             (1, _) => '|',
             (_, true) => '>',
             (_, false) => '<',
         };
-        let axes: Vec<String> = self.numbers.shape.iter().map(usize::to_string).collect();
+        let axes: Vec<String> = self.format.shape.iter().map(usize::to_string).collect();
         let shape = match axes.as_slice() {
             [single] => format!("({single},)"),
             _ => format!("({})", axes.join(", ")),
         };
-        let fortran = if self.numbers.fortran_order {
+        let fortran = if self.format.fortran_order {
             "True"
         } else {
             "False"
         };
         let mut literal = format!(
             "{{'descr': '{order}{}', 'fortran_order': {fortran}, 'shape': {shape}, }}",
-            type_code(self.numbers.element)
+            type_code(self.format.element)
         );
         let unpadded = MAGIC.len() + 4 + literal.len() + 1;
         literal.extend(std::iter::repeat_n(
@@ -132,7 +156,7 @@ impl Header {
         let literal = std::str::from_utf8(&literal)
             .map_err(|_| ReadError::malformed("its npy header is not text"))?;
         Ok(Header {
-            numbers: Literal { rest: literal }.header()?,
+            format: Literal { rest: literal }.header()?,
             data_offset: prefix + length,
         })
     }
@@ -141,12 +165,12 @@ impl Header {
         self.data_offset
     }
 
-    pub(crate) fn into_numbers(self) -> Numbers {
-        self.numbers
+    pub(crate) fn into_format(self) -> NumberFormat {
+        self.format
     }
 
-    pub(crate) fn numbers(&self) -> &Numbers {
-        &self.numbers
+    pub(crate) fn format(&self) -> &NumberFormat {
+        &self.format
     }
 }
 
@@ -159,7 +183,7 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
         .checked_sub(offset)
         .and_then(|len| source.part(offset, len))
         .ok_or_else(truncated)?;
-    Rows::new(header.into_numbers(), data)
+    Rows::new(header.into_format(), data)
 }
 
 fn truncated() -> ReadError {
@@ -196,7 +220,7 @@ struct Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    fn header(mut self) -> Result<Numbers, ReadError> {
+    fn header(mut self) -> Result<NumberFormat, ReadError> {
         let mut descr = None;
         let mut fortran_order = None;
         let mut shape = None;
@@ -222,7 +246,7 @@ impl<'a> Literal<'a> {
             return Err(self.nonsense("text behind the `}`"));
         }
         match (descr, fortran_order, shape) {
-            (Some((element, big_endian)), Some(fortran_order), Some(shape)) => Ok(Numbers {
+            (Some((element, big_endian)), Some(fortran_order), Some(shape)) => Ok(NumberFormat {
                 element,
                 big_endian,
                 fortran_order,
@@ -385,7 +409,7 @@ mod tests {
             let header = Header::parse(&bytes).unwrap();
             assert_eq!(header.shape(), [2]);
             assert_eq!(header.element(), Element::F64);
-            assert!(header.numbers().big_endian && header.numbers().fortran_order);
+            assert!(header.format().big_endian && header.format().fortran_order);
         }
         let mut version_4 = MAGIC.to_vec();
         version_4.extend([4, 0, 0, 0]);
@@ -475,8 +499,8 @@ mod tests {
         let element = prop::sample::select(Element::ALL.to_vec());
         (element, shape, any::<bool>(), any::<bool>()).prop_map(|(element, shape, big, fortran)| {
             let mut header = Header::for_array(element, &shape);
-            header.numbers.big_endian = big && element.size() > 1;
-            header.numbers.fortran_order = fortran;
+            header.format.big_endian = big && element.size() > 1;
+            header.format.fortran_order = fortran;
             header.data_offset = header.to_bytes().len();
             header
         })
@@ -493,28 +517,28 @@ mod tests {
         /// Numbers written one by one in the order the header names come back in C order.
         #[test]
         fn arrays_survive_a_round_trip(header in any_header()) {
-            let numbers = header.numbers().clone();
-            let total: usize = numbers.shape.iter().product();
+            let format = header.format().clone();
+            let total: usize = format.shape.iter().product();
             // Strides in numbers, of the order the header names.
-            let mut strides = vec![0; numbers.shape.len()];
+            let mut strides = vec![0; format.shape.len()];
             let mut stride = 1;
             let mut axes: Vec<usize> = (0..strides.len()).collect();
-            if !numbers.fortran_order {
+            if !format.fortran_order {
                 axes.reverse();
             }
             for axis in axes {
                 strides[axis] = stride;
-                stride *= numbers.shape[axis];
+                stride *= format.shape[axis];
             }
-            let size = numbers.element.size();
+            let size = format.element.size();
             let mut data = vec![0; total * size];
             for c in 0..total {
                 let (mut rest, mut place) = (c, 0);
                 for axis in (0..strides.len()).rev() {
-                    place += rest % numbers.shape[axis] * strides[axis];
-                    rest /= numbers.shape[axis];
+                    place += rest % format.shape[axis] * strides[axis];
+                    rest /= format.shape[axis];
                 }
-                let bytes = encode(numbers.element, numbers.big_endian, (c % 100) as u8);
+                let bytes = encode(format.element, format.big_endian, (c % 100) as u8);
                 data[place * size..][..size].copy_from_slice(&bytes);
             }
             let mut bytes = header.to_bytes();
@@ -524,7 +548,7 @@ mod tests {
             rows.read_f32(0..rows.len(), &mut Vec::new(), &mut out).unwrap();
             for (c, &value) in out.iter().enumerate() {
                 let expected = (c % 100) as f32;
-                let expected = if numbers.element == Element::Bool { expected.min(1.0) } else { expected };
+                let expected = if format.element == Element::Bool { expected.min(1.0) } else { expected };
                 prop_assert_eq!(value, expected);
             }
         }

@@ -27,16 +27,20 @@
 //! ```
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use flate2::{Crc, bufread::DeflateDecoder};
 
-use crate::error::ReadError;
-use crate::npy;
+use crate::arrays::Arrays;
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
 use crate::rows::Rows;
+use crate::samples::Samples;
 use crate::source::{Source, decode_error};
+use crate::{labels, npy};
 
-pub use crate::npz_writer::{Column, Compression, NpzWriter};
-pub use crate::value::Value;
+pub use crate::npz_writer::{ArrayHandle, Compression, NpzWriter};
+pub use crate::scalar::Scalar;
 
 /// First bytes of a zip file with members; an empty archive starts with [`END_OF_DIRECTORY`].
 pub(crate) const LOCAL_HEADER: [u8; 4] = *b"PK\x03\x04";
@@ -52,6 +56,82 @@ pub(crate) const DEFLATED: u16 = 8;
 
 /// The longest directory that is read. An entry takes about 60 bytes, so this is far beyond any dataset.
 const LONGEST_DIRECTORY: u64 = 16 << 20;
+
+/// A file with several arrays: one with the samples, and perhaps one with their labels.
+pub(crate) struct Npz;
+
+impl Format for Npz {
+    fn name(&self) -> &str {
+        "npz"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        let start = location.start();
+        start.starts_with(&LOCAL_HEADER) || start.starts_with(&END_OF_DIRECTORY)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        let file = location.file();
+        let archive = Archive::open(location.source()?.clone());
+        let archive = archive.map_err(|error| error.in_file(&file))?;
+        let array = |name: &str| {
+            let rows = archive.array(name);
+            rows.map_err(|error| error.in_file(format!("{file}:{name}")))
+        };
+        let required = |name: &str| {
+            array(name)?.ok_or_else(|| DataError::NoArray {
+                file: file.clone(),
+                array: name.to_owned(),
+                found: listing(&archive),
+            })
+        };
+        let samples = |name: &str| -> Result<Arrays<'static>, DataError> {
+            Ok(Arrays::of_rows(name, required(name)?)?.named(location.spec()))
+        };
+        let labelled = |samples: Arrays<'static>, name: &str, rows: &Rows| {
+            samples.with_labels(labels::read(rows, &format!("{file}:{name}"))?)
+        };
+        let names: Option<Vec<&str>> = location.part().map(|part| part.split(',').collect());
+        let samples = match names.as_deref() {
+            None => match (samples("x")?, array("y")?) {
+                (samples, Some(rows)) => labelled(samples, "y", &rows)?,
+                (samples, None) => samples,
+            },
+            Some([x]) if !x.is_empty() => samples(x)?,
+            Some([x, y]) if !x.is_empty() && !y.is_empty() => {
+                labelled(samples(x)?, y, &required(y)?)?
+            }
+            Some(_) => {
+                return Err(DataError::Spec {
+                    spec: format!("{file}:{}", location.part().unwrap_or_default()),
+                    reason:
+                        "name the samples, or samples and labels, as in `file.npz:x_test,y_test`"
+                            .to_owned(),
+                });
+            }
+        };
+        Ok(Arc::new(samples))
+    }
+}
+
+/// The first names of an archive, for an error message.
+fn listing(archive: &Archive) -> String {
+    const SHOWN: usize = 12;
+    let mut names: Vec<String> = archive
+        .names()
+        .take(SHOWN)
+        .map(|name| format!("`{}`", name.escape_debug()))
+        .collect();
+    let more = archive.names().count() - names.len();
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    if names.is_empty() {
+        "no arrays".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
 
 /// An npz file whose directory was read and checked.
 #[derive(Debug)]
@@ -147,7 +227,7 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
         crc: Crc::new(),
     };
     let header = npy::Header::read(&mut reader)?;
-    let len = header.numbers().byte_len()?;
+    let len = header.format().byte_len()?;
     if len.checked_add(header.data_offset() as u64) != Some(member.unpacked) {
         return Err(ReadError::malformed(format!(
             "the npy header needs {len} bytes of data, the zip directory has {} bytes for both",
@@ -164,7 +244,7 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
     if reader.crc.sum() != member.crc {
         return Err(ReadError::malformed("its checksum does not match its data"));
     }
-    Rows::new(header.into_numbers(), data)
+    Rows::new(header.into_format(), data)
 }
 
 /// Computes the checksum of what passes through.

@@ -19,7 +19,7 @@ use crate::npz::{
     DEFLATED, DIRECTORY_ENTRY, END_OF_DIRECTORY, END_OF_DIRECTORY_64, LOCAL_HEADER, LOCATOR_64,
     STORED, ZIP64_FIELD,
 };
-use crate::value::Value;
+use crate::scalar::Scalar;
 use crate::whole_file::{folder_of, refuse_special, temporary_in};
 
 /// Zip version 4.5: the first one with 64-bit sizes.
@@ -38,7 +38,7 @@ pub enum Compression {
 
 /// One array of an [`NpzWriter`], by its type.
 #[derive(Debug)]
-pub struct Column<T> {
+pub struct ArrayHandle<T> {
     index: usize,
     value: PhantomData<T>,
 }
@@ -84,7 +84,11 @@ impl NpzWriter {
     }
 
     /// Adds an array with rows of the shape `row` (`[]`: one number per row).
-    pub fn array<T: Value>(&mut self, name: &str, row: &[usize]) -> Result<Column<T>, DataError> {
+    pub fn array<T: Scalar>(
+        &mut self,
+        name: &str,
+        row: &[usize],
+    ) -> Result<ArrayHandle<T>, DataError> {
         if name.is_empty() || name.len() > 1000 || name.contains(['/', '\\', '\0']) {
             return Err(self.wrong(format!("`{name}` cannot be the name of an array")));
         }
@@ -106,15 +110,19 @@ impl NpzWriter {
             values: 0,
             file: BufWriter::with_capacity(1 << 16, file),
         });
-        Ok(Column {
+        Ok(ArrayHandle {
             index: self.arrays.len() - 1,
             value: PhantomData,
         })
     }
 
     /// Appends numbers to an array: any count, as long as whole rows have been appended in the end.
-    pub fn append<T: Value>(&mut self, column: &Column<T>, values: &[T]) -> Result<(), DataError> {
-        let written = match self.arrays.get_mut(column.index) {
+    pub fn append<T: Scalar>(
+        &mut self,
+        array: &ArrayHandle<T>,
+        values: &[T],
+    ) -> Result<(), DataError> {
+        let written = match self.arrays.get_mut(array.index) {
             Some(array) if array.element == T::ELEMENT => {
                 array.values += values.len();
                 values.chunks(1 << 14).try_for_each(|chunk| {
@@ -123,7 +131,7 @@ impl NpzWriter {
                     array.file.write_all(&self.bytes)
                 })
             }
-            _ => return Err(self.wrong("a column of another writer was passed".to_owned())),
+            _ => return Err(self.wrong("an array of another writer was passed".to_owned())),
         };
         written.map_err(|error| self.failed(error))
     }
@@ -385,8 +393,8 @@ mod tests {
         let path = folder.path().join("out.npz");
         std::fs::write(&path, "old").unwrap();
         let mut writer = NpzWriter::create(&path, Compression::Stored).unwrap();
-        let column = writer.array::<u8>("x", &[2]).unwrap();
-        writer.append(&column, &[1, 2, 3]).unwrap();
+        let array = writer.array::<u8>("x", &[2]).unwrap();
+        writer.append(&array, &[1, 2, 3]).unwrap();
         let error = writer.finish().unwrap_err().to_string();
         assert!(
             error.contains("ends inside a row: 3 numbers, 2 per row"),
@@ -410,13 +418,13 @@ mod tests {
         );
         let mut writer =
             NpzWriter::create(folder.path().join("out.npz"), Compression::Stored).unwrap();
-        let column = writer.array::<u8>("x", &[]).unwrap();
+        let array = writer.array::<u8>("x", &[]).unwrap();
         assert!(writer.array::<f32>("x", &[]).is_err());
         assert!(writer.array::<f32>("../x", &[]).is_err());
         assert!(writer.array::<f32>("y", &[0]).is_err());
         let mut other =
             NpzWriter::create(folder.path().join("other.npz"), Compression::Stored).unwrap();
-        assert!(other.append(&column, &[1]).is_err());
+        assert!(other.append(&array, &[1]).is_err());
     }
 
     #[test]

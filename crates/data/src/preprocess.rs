@@ -1,10 +1,14 @@
 //! How stored numbers become the model's input: `(x / divide - mean) / std`, per channel.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::DataError;
 use crate::layout::{Channels, Layout};
 
 /// What to do with stored numbers before they enter the model. The default changes nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// Artefacts record it as JSON with these fields, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preprocessing {
     /// Divides every number, first of all: 255 brings pixels to 0..1.
     pub divide: Option<f32>,
@@ -223,6 +227,31 @@ mod tests {
         assert_eq!(
             apply(&two, &[2, 1, 1], Channels::First, &values),
             [0.0, 0.0, 2.0, 4.0]
+        );
+    }
+
+    /// What artefacts hold. The digest of a decision graph covers these bytes.
+    #[test]
+    fn records_are_json_of_the_fields() {
+        let all = Preprocessing {
+            resize: Some((32, 48)),
+            layout: Some(Layout::Chw),
+            ..options(Some(255.0), &[0.1], &[0.5, 0.25])
+        };
+        let (none, some) = (
+            r#"{"divide":null,"mean":[],"std":[],"resize":null,"layout":null}"#,
+            r#"{"divide":255.0,"mean":[0.1],"std":[0.5,0.25],"resize":[32,48],"layout":"chw"}"#,
+        );
+        for (value, json) in [(Preprocessing::default(), none), (all, some)] {
+            assert_eq!(serde_json::to_string(&value).unwrap(), json);
+            let again: Preprocessing = serde_json::from_str(json).unwrap();
+            assert_eq!(again, value);
+        }
+        let wrong = some.replace("chw", "whc");
+        let error = serde_json::from_str::<Preprocessing>(&wrong).unwrap_err();
+        assert!(
+            error.to_string().starts_with("`whc` is no layout"),
+            "{error}"
         );
     }
 

@@ -38,15 +38,18 @@ struct Segment {
 
 /// How the numbers of one array lie in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Numbers {
-    pub(crate) element: Element,
-    pub(crate) big_endian: bool,
-    pub(crate) fortran_order: bool,
+pub struct NumberFormat {
+    /// The type of the numbers.
+    pub element: Element,
+    /// Whether the most significant byte of a number comes first.
+    pub big_endian: bool,
+    /// Whether the first axis runs fastest, not the last one.
+    pub fortran_order: bool,
     /// All axes; the first one counts the samples.
-    pub(crate) shape: Vec<usize>,
+    pub shape: Vec<usize>,
 }
 
-impl Numbers {
+impl NumberFormat {
     /// The bytes the array takes, or an error where no file could hold it.
     pub(crate) fn byte_len(&self) -> Result<u64, ReadError> {
         self.shape
@@ -61,29 +64,24 @@ impl Numbers {
 
 impl Rows {
     /// An array that fills `source` exactly.
-    pub(crate) fn new(numbers: Numbers, source: Source) -> Result<Rows, ReadError> {
-        let bytes = numbers.byte_len()?;
+    pub fn new(format: NumberFormat, source: Source) -> Result<Rows, ReadError> {
+        let bytes = format.byte_len()?;
         if bytes != source.len() {
             return Err(ReadError::malformed(format!(
                 "the header claims {} numbers of shape {:?}, {bytes} bytes, but {} bytes follow it",
-                numbers.element,
-                numbers.shape,
+                format.element,
+                format.shape,
                 source.len()
             )));
         }
-        let Some((&count, shape)) = numbers.shape.split_first() else {
+        let Some((&count, shape)) = format.shape.split_first() else {
             return Err(ReadError::unsupported(
                 "is a single number, not one row per sample",
             ));
         };
-        if shape.contains(&0) {
-            return Err(ReadError::unsupported(format!(
-                "samples of shape {shape:?} hold no numbers"
-            )));
-        }
         // Without rows there are no bytes that bound the sample shape: its size is checked by itself.
-        let row_bytes = sample_bytes(numbers.element, shape)?;
-        let store = if numbers.fortran_order && shape.iter().any(|&axis| axis > 1) {
+        let row_bytes = sample_bytes(format.element, shape)?;
+        let store = if format.fortran_order && shape.iter().any(|&axis| axis > 1) {
             Store::ByColumn(source)
         } else {
             Store::ByRow(vec![Segment {
@@ -94,8 +92,8 @@ impl Rows {
             }])
         };
         Ok(Rows {
-            element: numbers.element,
-            big_endian: numbers.big_endian,
+            element: format.element,
+            big_endian: format.big_endian,
             shape: shape.to_vec(),
             row_bytes,
             count,
@@ -162,11 +160,6 @@ impl Rows {
         self.row_bytes / self.element.size()
     }
 
-    /// Bytes in one row.
-    pub(crate) fn row_bytes(&self) -> usize {
-        self.row_bytes
-    }
-
     /// Whether the numbers have their most significant byte first; of single bytes, never.
     pub(crate) fn is_big_endian(&self) -> bool {
         self.big_endian && self.element.size() > 1
@@ -205,20 +198,9 @@ impl Rows {
                 out.len()
             )));
         }
-        if out.is_empty() {
-            return Ok(());
-        }
-        // A megabyte at a time, or one row: the raw bytes never double the memory of a large batch.
-        let step = ((1 << 20) / self.row_bytes).max(1);
-        let mut start = range.start;
-        for block in out.chunks_mut(step * sample) {
-            let end = start + block.len() / sample;
-            scratch.resize((end - start) * self.row_bytes, 0);
-            self.read(start..end, scratch)?;
-            self.element.to_f32(self.big_endian, scratch, block);
-            start = end;
-        }
-        Ok(())
+        let read = |rows: Range<usize>, bytes: &mut [u8]| self.read(rows, bytes);
+        self.element
+            .read_f32(self.big_endian, range, scratch, out, read)
     }
 
     /// Passes the numbers of every row, in order and without loss, to `visit`, which may stop with an error.
@@ -295,7 +277,13 @@ fn read_segments(
     Ok(())
 }
 
-fn sample_bytes(element: Element, shape: &[usize]) -> Result<usize, ReadError> {
+/// The bytes that one sample takes: some, and no more than a machine could hold.
+pub(crate) fn sample_bytes(element: Element, shape: &[usize]) -> Result<usize, ReadError> {
+    if shape.contains(&0) {
+        return Err(ReadError::unsupported(format!(
+            "samples of shape {shape:?} hold no numbers"
+        )));
+    }
     shape
         .iter()
         .try_fold(element.size(), |product, &axis| product.checked_mul(axis))
@@ -319,8 +307,8 @@ fn c_index(mut j: usize, shape: &[usize]) -> usize {
 mod tests {
     use super::*;
 
-    fn numbers(shape: &[usize], fortran_order: bool) -> Numbers {
-        Numbers {
+    fn format(shape: &[usize], fortran_order: bool) -> NumberFormat {
+        NumberFormat {
             element: Element::U8,
             big_endian: false,
             fortran_order,
@@ -337,7 +325,7 @@ mod tests {
     #[test]
     fn rows_are_read_by_range() {
         let source = Source::from_bytes((0..24).collect());
-        let rows = Rows::new(numbers(&[4, 2, 3], false), source).unwrap();
+        let rows = Rows::new(format(&[4, 2, 3], false), source).unwrap();
         assert_eq!((rows.len(), rows.sample_shape()), (4, &[2, 3][..]));
         assert_eq!(all(&rows, 1..2), [6., 7., 8., 9., 10., 11.]);
         assert_eq!(all(&rows, 0..4).len(), 24);
@@ -353,7 +341,7 @@ mod tests {
             0, 6, 12, 18, 3, 9, 15, 21, 1, 7, 13, 19, 4, 10, 16, 22, 2, 8, 14, 20, 5, 11, 17, 23,
         ];
         let source = Source::from_bytes(stored.to_vec());
-        let rows = Rows::new(numbers(&[4, 2, 3], true), source).unwrap();
+        let rows = Rows::new(format(&[4, 2, 3], true), source).unwrap();
         let expected: Vec<f32> = (0..24u8).map(f32::from).collect();
         assert_eq!(all(&rows, 0..4), expected);
         assert_eq!(all(&rows, 2..3), expected[12..18]);
@@ -385,11 +373,11 @@ mod tests {
             &[0, usize::MAX],
         ] {
             assert!(
-                Rows::new(numbers(shape, false), source()).is_err(),
+                Rows::new(format(shape, false), source()).is_err(),
                 "{shape:?}"
             );
         }
-        let empty = |shape: &[usize]| Rows::new(numbers(shape, false), Source::from_bytes(vec![]));
+        let empty = |shape: &[usize]| Rows::new(format(shape, false), Source::from_bytes(vec![]));
         assert!(empty(&[0, 3]).unwrap().is_empty());
         assert!(
             empty(&[usize::MAX, 0]).is_err(),
@@ -403,13 +391,13 @@ mod tests {
         let bytes: Vec<u8> = (0..40_000u64)
             .flat_map(|v| (v << 40).to_le_bytes())
             .collect();
-        let numbers = Numbers {
+        let format = NumberFormat {
             element: Element::U64,
             big_endian: false,
             fortran_order: false,
             shape: vec![20_000, 2],
         };
-        let rows = Rows::new(numbers, Source::from_bytes(bytes)).unwrap();
+        let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
         let mut next = 0;
         rows.for_each_row::<ReadError>(|row, values| {
             assert_eq!(row, next);

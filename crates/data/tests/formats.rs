@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Dataset, Element, Layout, Loader, Preprocessing};
+use npcov_data::{DataError, Element, Layout, Loader, Preprocessing, open};
 
 fn fixture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -22,7 +22,7 @@ fn read_all(
     wanted: &[usize],
     preprocessing: &Preprocessing,
 ) -> Result<Vec<f32>, DataError> {
-    let loader = Loader::new(Dataset::open(spec)?, wanted, preprocessing)?;
+    let loader = Loader::new(open(spec)?, wanted, preprocessing)?;
     let mut out = vec![f32::NAN; loader.len() * loader.sample_len()];
     loader.read(0..loader.len(), &mut out)?;
     Ok(out)
@@ -47,8 +47,8 @@ fn with_layout(layout: Layout) -> Preprocessing {
 
 fn write_u8(path: &Path, shape: &[usize], values: &[u8]) {
     let mut writer = NpzWriter::create(path, Compression::Stored).unwrap();
-    let column = writer.array::<u8>("x", shape).unwrap();
-    writer.append(&column, values).unwrap();
+    let array = writer.array::<u8>("x", shape).unwrap();
+    writer.append(&array, values).unwrap();
     writer.finish().unwrap();
 }
 
@@ -73,25 +73,21 @@ fn what_numpy_writes_is_read() {
             assert_eq!(plain(&format!("{file}:{array}"), &[6]), expected, "{array}");
         }
         let labels = [3, 1, 4, 1, 5];
-        assert_eq!(Dataset::open(&file).unwrap().labels(), Some(&labels[..]));
-        assert_eq!(Dataset::open(&format!("{file}:x")).unwrap().labels(), None);
+        assert_eq!(open(&file).unwrap().labels(), Some(&labels[..]));
+        assert_eq!(open(&format!("{file}:x")).unwrap().labels(), None);
         for array in ["y", "column", "onehot"] {
-            let dataset = Dataset::open(&format!("{file}:u8,{array}")).unwrap();
+            let dataset = open(&format!("{file}:u8,{array}")).unwrap();
             assert_eq!(dataset.labels(), Some(&labels[..]), "{array}");
-            assert_eq!(dataset.element(), Element::U8);
+            assert_eq!(dataset.inputs()[0].element(), Element::U8);
         }
-        let object = Dataset::open(&format!("{file}:object"))
-            .unwrap_err()
-            .to_string();
+        let object = open(&format!("{file}:object")).unwrap_err().to_string();
         assert!(object.contains("pickled"), "{object}");
-        let absent = Dataset::open(&format!("{file}:z")).unwrap_err().to_string();
+        let absent = open(&format!("{file}:z")).unwrap_err().to_string();
         assert!(absent.contains("`x`, `y`, `u8`"), "{absent}");
         for bad in ["", "x,", ",y", "x,y,z"] {
-            assert!(Dataset::open(&format!("{file}:{bad}")).is_err(), "{bad}");
+            assert!(open(&format!("{file}:{bad}")).is_err(), "{bad}");
         }
-        let x_as_labels = Dataset::open(&format!("{file}:x,x"))
-            .unwrap_err()
-            .to_string();
+        let x_as_labels = open(&format!("{file}:x,x")).unwrap_err().to_string();
         assert!(x_as_labels.contains("one-hot"), "{x_as_labels}");
     }
 }
@@ -122,16 +118,13 @@ fn idx_files_find_their_labels() {
         put("train-images-idx3-ubyte.gz", &gzip(&images)),
         put("t10k-images.idx3-ubyte", &images),
     ] {
-        assert_eq!(
-            Dataset::open(text(&path)).unwrap().labels(),
-            Some(&[7, 9][..])
-        );
+        assert_eq!(open(text(&path)).unwrap().labels(), Some(&[7, 9][..]));
         assert_eq!(plain(text(&path), &[1, 1, 2]), [1.0, 2.0, 3.0, 4.0]);
     }
     let alone = put("other-images-idx3-ubyte", &images);
-    assert_eq!(Dataset::open(text(&alone)).unwrap().labels(), None);
+    assert_eq!(open(text(&alone)).unwrap().labels(), None);
     put("other-labels-idx1-ubyte", &[0, 0, 8, 1, 0, 0, 0, 1, 5]);
-    let error = Dataset::open(text(&alone)).unwrap_err().to_string();
+    let error = open(text(&alone)).unwrap_err().to_string();
     assert!(error.contains("1 labels for 2 samples"), "{error}");
 }
 
@@ -145,15 +138,15 @@ fn cifar_folders_are_named_by_set() {
     put("data_batch_1.bin", 3, 30);
     put("data_batch_2.bin", 4, 40);
     let root = text(folder.path());
-    assert_eq!(Dataset::open(root).unwrap().len(), 2);
+    assert_eq!(open(root).unwrap().len(), 2);
     put("test_batch.bin", 5, 50);
-    let both = Dataset::open(root).unwrap_err().to_string();
+    let both = open(root).unwrap_err().to_string();
     assert!(both.contains(":train") && both.contains(":test"), "{both}");
-    let train = Dataset::open(&format!("{root}:train")).unwrap();
+    let train = open(&format!("{root}:train")).unwrap();
     assert_eq!(train.labels(), Some(&[3, 4][..]));
     let test = format!("{root}:test");
     assert_eq!(plain(&test, &[3, 32, 32]), vec![50.0; 3072]);
-    assert!(Dataset::open(&format!("{root}:validation")).is_err());
+    assert!(open(&format!("{root}:validation")).is_err());
     let file = folder.path().join("test_batch.bin");
     assert_eq!(plain(text(&file), &[32, 32, 3]), vec![50.0; 3072]);
 }
@@ -165,10 +158,10 @@ fn image_folders_are_arranged_and_resized() {
     let root = folder.path();
     write_png(&root.join("cat/1.png"), Rgb, 2, 1, &[1, 2, 3, 4, 5, 6]);
     write_png(&root.join("dog/1.png"), Grayscale, 2, 1, &[7, 8]);
-    let dataset = Dataset::open(text(root)).unwrap();
+    let dataset = open(text(root)).unwrap();
     assert_eq!(dataset.class_names().unwrap(), ["cat", "dog"]);
     assert_eq!(dataset.labels(), Some(&[0, 1][..]));
-    assert_eq!(dataset.sample_shape(), [1, 2, 3]);
+    assert_eq!(dataset.inputs()[0].shape(), [1, 2, 3]);
     assert_eq!(
         plain(text(root), &[3, 1, 2]),
         [1.0, 4.0, 2.0, 5.0, 3.0, 6.0, 7.0, 8.0, 7.0, 8.0, 7.0, 8.0]
@@ -250,7 +243,7 @@ fn layout_mean_and_std_work_together() {
         [0.0, 0.0, 0.0, 3.0, 6.0, 1.0]
     );
     // As stored: in the model's order, nothing else.
-    let loader = Loader::new(Dataset::open(text(&path)).unwrap(), &[3, 2, 1], &options).unwrap();
+    let loader = Loader::new(open(text(&path)).unwrap(), &[3, 2, 1], &options).unwrap();
     let mut stored = [0.0; 6];
     loader.read_stored(0..1, &mut stored).unwrap();
     assert_eq!(stored, [10.0, 40.0, 20.0, 50.0, 30.0, 60.0]);
@@ -292,16 +285,16 @@ fn what_is_restored_is_read_as_before() {
             ..options.clone()
         };
         write_u8(&path, &stored, &pixels);
-        let dataset = Dataset::open(text(&path)).unwrap();
+        let dataset = open(text(&path)).unwrap();
         let loader = Loader::new(dataset, &wanted, &options).unwrap();
         let mut samples = vec![0.0; 2 * loader.sample_len()];
         loader.read_stored(0..2, &mut samples).unwrap();
         let mut writer = NpzWriter::create(&copy, Compression::Stored).unwrap();
-        let column = writer.array::<f32>("x", loader.stored_shape()).unwrap();
+        let array = writer.array::<f32>("x", loader.stored_shape()).unwrap();
         let mut restored = vec![0.0; loader.sample_len()];
         for sample in samples.chunks(loader.sample_len()) {
             loader.restore(sample, &mut restored);
-            writer.append(&column, &restored).unwrap();
+            writer.append(&array, &restored).unwrap();
         }
         writer.finish().unwrap();
         loader.normalise(&mut samples);
@@ -314,7 +307,7 @@ fn what_is_restored_is_read_as_before() {
 
 #[test]
 fn pixels_without_a_scale_get_a_warning() {
-    let pixels = || Dataset::open(&format!("{}:u8", fixture("stored.npz"))).unwrap();
+    let pixels = || open(&format!("{}:u8", fixture("stored.npz"))).unwrap();
     let loader = Loader::new(pixels(), &[2, 3], &Preprocessing::default()).unwrap();
     assert!(loader.warnings()[0].contains("--divide 255"));
     let scaled = Preprocessing {
@@ -327,7 +320,7 @@ fn pixels_without_a_scale_get_a_warning() {
             .warnings()
             .is_empty()
     );
-    let floats = Dataset::open(&fixture("x.npy")).unwrap();
+    let floats = open(&fixture("x.npy")).unwrap();
     let loader = Loader::new(floats, &[2, 3], &Preprocessing::default()).unwrap();
     assert!(loader.warnings().is_empty());
 }
@@ -338,9 +331,9 @@ fn numbers_that_are_not_finite_name_their_row() {
     let path = folder.path().join("x.npz");
     let write = |value: f32| {
         let mut writer = NpzWriter::create(&path, Compression::Stored).unwrap();
-        let column = writer.array::<f32>("x", &[2]).unwrap();
+        let array = writer.array::<f32>("x", &[2]).unwrap();
         writer
-            .append(&column, &[1.0, 2.0, 3.0, 4.0, 5.0, value])
+            .append(&array, &[1.0, 2.0, 3.0, 4.0, 5.0, value])
             .unwrap();
         writer.finish().unwrap();
     };
@@ -360,7 +353,7 @@ fn numbers_that_are_not_finite_name_their_row() {
 
 #[test]
 fn ranges_and_buffers_are_checked() {
-    let dataset = Dataset::open(&fixture("x.npy")).unwrap();
+    let dataset = open(&fixture("x.npy")).unwrap();
     let loader = Loader::new(dataset, &[6], &Preprocessing::default()).unwrap();
     let mut out = [0.0; 12];
     assert!(loader.read(3..5, &mut out).is_ok());
@@ -384,7 +377,7 @@ fn threads_read_the_same_as_one() {
     let path = folder.path().join("x.npz");
     let values: Vec<u8> = (0..200 * 12).map(|v| (v % 251) as u8).collect();
     write_u8(&path, &[2, 2, 3], &values);
-    let dataset = shared(Dataset::open(text(&path)).unwrap());
+    let dataset = shared(open(text(&path)).unwrap());
     let loader = shared(Loader::new(dataset, &[3, 2, 2], &Preprocessing::default()).unwrap());
     let whole = plain(text(&path), &[3, 2, 2]);
     let mut parts = vec![0.0; whole.len()];
@@ -410,14 +403,14 @@ fn what_is_no_dataset_says_so() {
         ("short", b"PK"),
         ("model.onnx", b"\x08\x07\x12\x07"),
     ] {
-        let error = Dataset::open(text(&put(name, bytes))).unwrap_err();
+        let error = open(text(&put(name, bytes))).unwrap_err();
         assert!(matches!(error, DataError::UnknownFormat { .. }), "{error}");
     }
-    let missing = Dataset::open(text(&folder.path().join("missing.npy"))).unwrap_err();
+    let missing = open(text(&folder.path().join("missing.npy"))).unwrap_err();
     assert!(missing.to_string().contains("missing.npy"), "{missing}");
     let named = put("with:colon.npy", &fs::read(fixture("x.npy")).unwrap());
-    assert_eq!(Dataset::open(text(&named)).unwrap().len(), 5);
-    let part_of_npy = Dataset::open(&format!("{}:x", fixture("x.npy"))).unwrap_err();
+    assert_eq!(open(text(&named)).unwrap().len(), 5);
+    let part_of_npy = open(&format!("{}:x", fixture("x.npy"))).unwrap_err();
     assert!(
         part_of_npy.to_string().contains("only npz"),
         "{part_of_npy}"

@@ -7,8 +7,8 @@ use crate::error::LabError;
 use crate::random::{Purpose, shuffle};
 
 /// The labels of a dataset, every one a class of the network.
-pub(crate) fn labels<'d>(network: &Network, data: &'d Loader) -> Result<&'d [i64], LabError> {
-    let name = || data.dataset().name().to_owned();
+pub(crate) fn labels<'d>(network: &Network, data: &'d Loader<'d>) -> Result<&'d [i64], LabError> {
+    let name = || data.name().to_owned();
     let labels = data.labels().ok_or_else(|| LabError::NoLabels(name()))?;
     let classes = network.classes();
     let wrong = |&label: &i64| usize::try_from(label).map_or(true, |class| class >= classes);

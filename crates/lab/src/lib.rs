@@ -7,7 +7,7 @@
 //! the paper's.
 //!
 //! ```
-//! use npcov::data::{Dataset, Loader, Preprocessing};
+//! use npcov::data::{Loader, Preprocessing, open};
 //! use npcov::run::{Network, NetworkOptions};
 //! use npcov_lab::{Rq1Settings, WorkFolder, rq1};
 //!
@@ -16,7 +16,7 @@
 //! # let folder = std::env::temp_dir().join(format!("npcov-lab-rq1-{}", std::process::id()));
 //! let network = Network::open(model, &NetworkOptions::default())?;
 //! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-//! let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+//! let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 //!
 //! let settings = Rq1Settings {
 //!     sample: Some(50),

@@ -282,12 +282,12 @@ pub fn rq1(
     }
     work.remove(&work.file(EXPLAINED))?;
     Ok(Rq1 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         available: data.len(),
         inputs: head.inputs,
         counted: head.counted,
         controls: head.controls,
-        similarity_data: test.dataset().name().to_owned(),
+        similarity_data: test.name().to_owned(),
         compared: similarity.1,
         method: head.method,
         choices: settings.choices.clone(),

@@ -250,7 +250,7 @@ pub fn rq2(
     })?;
     work.remove(&work.file(EXPLAINED))?;
     Ok(Rq2 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         available: data.len(),
         inputs: head.inputs,
         counted: head.counted,

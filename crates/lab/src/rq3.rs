@@ -207,7 +207,7 @@ pub fn rq3(
     };
     if pool.benign.len() < settings.size {
         return Err(LabError::TooFew {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             kind: "inputs that are classified as labelled",
             found: pool.benign.len(),
             wanted: settings.size,
@@ -239,7 +239,7 @@ pub fn rq3(
         summary(family, settings.counts(), &of(i), &scales)
     });
     Ok(Rq3 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         graph: measurement.graph().file().record().id.clone(),
         size: settings.size,
         percents: std::iter::once(0.0)

@@ -251,7 +251,7 @@ pub fn rq4(
         });
     }
     Ok(Rq4 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         graph: measurement.graph().file().record().id.clone(),
         pgd_steps: settings.pgd_steps,
         cw: (settings.cw_rounds, settings.cw_steps),
@@ -271,7 +271,7 @@ fn seeds(
     let labels = labels(measurement.graph().network(), data)?;
     if size > data.len() {
         return Err(LabError::TooFew {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             kind: "inputs",
             found: data.len(),
             wanted: size,

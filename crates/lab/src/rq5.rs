@@ -99,7 +99,7 @@ pub fn rq5(
     }
     if data.len() < settings.inputs || settings.inputs == 0 {
         return Err(LabError::TooFew {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             kind: "inputs",
             found: data.len(),
             wanted: settings.inputs.max(1),
@@ -165,7 +165,7 @@ pub fn rq5(
         }
     });
     Ok(Rq5 {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         graph: graph.file().record().id.clone(),
         inputs: settings.inputs,
         rounds: settings.rounds,

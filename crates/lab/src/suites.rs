@@ -5,22 +5,22 @@ use std::path::Path;
 use npcov::coverage::{Coverage, Measurement};
 use npcov::coverage::{Report, Values};
 use npcov::data::Loader;
-use npcov::data::npz::{Column, Compression, NpzWriter};
+use npcov::data::npz::{ArrayHandle, Compression, NpzWriter};
 use npcov::run::SampleRange;
 
 use crate::error::LabError;
 
 /// A dataset that is being written: inputs as they are stored in another one, and labels.
 pub(crate) struct SuiteFile<'d> {
-    data: &'d Loader,
+    data: &'d Loader<'d>,
     writer: NpzWriter,
-    x: Column<f32>,
-    y: Column<i64>,
+    x: ArrayHandle<f32>,
+    y: ArrayHandle<i64>,
     inputs: usize,
 }
 
 impl<'d> SuiteFile<'d> {
-    pub(crate) fn create(path: &Path, data: &'d Loader) -> Result<SuiteFile<'d>, LabError> {
+    pub(crate) fn create(path: &Path, data: &'d Loader<'d>) -> Result<SuiteFile<'d>, LabError> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         Ok(SuiteFile {
             x: writer.array("x", data.stored_shape())?,

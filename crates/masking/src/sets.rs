@@ -160,7 +160,7 @@ pub(super) fn width<'p>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov_data::{Dataset, Preprocessing};
+    use npcov_data::{Preprocessing, open};
     use npcov_run::Method;
     use npcov_run::PathRows;
     use npcov_run::{Network, NetworkOptions};
@@ -171,7 +171,7 @@ mod tests {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
         let options = NetworkOptions::default();
         let network = Network::open(format!("{fixtures}/lenet.onnx"), &options).unwrap();
-        let data = Dataset::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
+        let data = npcov_data::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
         let data = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();
         let (method, choices) = (Method::default(), Choices::default());
         let sample = [3, 4, 5, 60, 70, 71, 72, 99];

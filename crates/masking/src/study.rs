@@ -40,7 +40,7 @@ pub struct MaskingOptions {
 /// A sample of inputs that were explained, ready to be masked.
 ///
 /// ```
-/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_data::{Loader, Preprocessing, open};
 /// use npcov_masking::{MaskingOptions, MaskingStudy, Neurons};
 /// use npcov_run::{Method, Network, NetworkOptions};
 ///
@@ -48,7 +48,7 @@ pub struct MaskingOptions {
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = MaskingOptions {
 ///     method: Method::default(),
@@ -69,7 +69,7 @@ pub struct MaskingOptions {
 pub struct MaskingStudy<'a> {
     network: &'a Network,
     masked: MaskedNetwork,
-    data: &'a Loader,
+    data: &'a Loader<'a>,
     options: &'a MaskingOptions,
     method: MethodInfo,
     /// Rows of the dataset.
@@ -103,13 +103,13 @@ impl<'a> MaskingStudy<'a> {
     /// something is masked.
     pub fn new(
         network: &'a Network,
-        data: &'a Loader,
+        data: &'a Loader<'a>,
         options: &'a MaskingOptions,
         threads: usize,
         progress: &mut dyn Progress,
     ) -> Result<MaskingStudy<'a>, RunError> {
         let choices = &options.choices;
-        let name = || data.dataset().name().to_owned();
+        let name = || data.name().to_owned();
         let by_label =
             choices.population == Population::Correct || choices.members == Members::Correct;
         let labels = match by_label {
@@ -327,7 +327,7 @@ impl<'a> MaskingStudy<'a> {
         };
         let groups: Vec<u32> = inputs.iter().map(group).collect();
         if inputs.is_empty() {
-            return Err(RunError::NoInputs(self.data.dataset().name().to_owned()));
+            return Err(RunError::NoInputs(self.data.name().to_owned()));
         }
         // Each cluster as a class whose only cluster it is: merged without a search.
         let merged = TrainingPaths {

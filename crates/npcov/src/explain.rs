@@ -154,7 +154,7 @@ pub fn explain_one(
     index: usize,
     top: usize,
 ) -> Result<Explained, Error> {
-    let name = data.dataset().name();
+    let name = data.name();
     if index >= data.len() {
         return Err(RunError::Index {
             data: name.to_owned(),
@@ -254,7 +254,7 @@ pub fn explain_all<E: From<RunError>>(
         .zip(explainer.signature().layers())
         .enumerate();
     Ok(Explanations {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         inputs: range.len(),
         class: explainer.class(),
         seed_is_one,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use npcov_data::npz::{Column, Compression, NpzWriter};
+use npcov_data::npz::{ArrayHandle, Compression, NpzWriter};
 use npcov_paths::{Layout, bits};
 use npcov_program::{Output, Tap};
 
@@ -18,12 +18,12 @@ use crate::error::Error;
 /// `relevance.input` (f32, inputs x the shape of one input). Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
 pub struct TraceFile {
     writer: NpzWriter,
-    prediction: Column<i64>,
+    prediction: ArrayHandle<i64>,
     /// For each output of the tracer; `None` for taps, which are no part of the file.
-    outputs: Vec<Option<Column<f32>>>,
+    outputs: Vec<Option<ArrayHandle<f32>>>,
     classes: Vec<i64>,
     /// For each path layer, when there are paths.
-    paths: Vec<Column<bool>>,
+    paths: Vec<ArrayHandle<bool>>,
 }
 
 impl TraceFile {
@@ -61,12 +61,12 @@ impl TraceFile {
     /// Appends the paths of a batch.
     pub fn append_paths(&mut self, layout: &Layout, paths: &PathRows) -> Result<(), Error> {
         let mut set = Vec::new();
-        for (layer, column) in self.paths.iter().enumerate() {
+        for (layer, array) in self.paths.iter().enumerate() {
             for row in paths.paths.rows() {
                 let row = layout.layer(row, layer);
                 set.clear();
                 set.extend((0..layout.neurons(layer)).map(|neuron| bits::get(row, neuron)));
-                self.writer.append(column, &set)?;
+                self.writer.append(array, &set)?;
             }
         }
         Ok(())
@@ -77,9 +77,9 @@ impl TraceFile {
         self.classes.clear();
         self.classes.extend(classes.iter().map(|&c| c as i64));
         self.writer.append(&self.prediction, &self.classes)?;
-        for (column, values) in self.outputs.iter().zip(&batch.outputs) {
-            if let Some(column) = column {
-                self.writer.append(column, values)?;
+        for (array, values) in self.outputs.iter().zip(&batch.outputs) {
+            if let Some(array) = array {
+                self.writer.append(array, values)?;
             }
         }
         Ok(())

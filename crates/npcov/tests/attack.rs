@@ -8,7 +8,7 @@ use npcov::attack::{
     Diversity, Norm, Pgd, attack,
 };
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
 use npcov::run::{Event, Network, NetworkOptions, RunError, predict};
 use tempfile::TempDir;
@@ -26,9 +26,9 @@ fn scale(divide: f32) -> Preprocessing {
 }
 
 /// A fixture model with the images of the fixtures.
-fn fashion(model: &str) -> (Network, Loader) {
+fn fashion(model: &str) -> (Network, Loader<'static>) {
     let network = Network::open(fixture(model), &NetworkOptions::default()).unwrap();
-    let data = Dataset::open(&fixture("fashion-1000.npz")).unwrap();
+    let data = data::open(&fixture("fashion-1000.npz")).unwrap();
     let loader = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     (network, loader)
 }
@@ -50,7 +50,7 @@ const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
 /// Inputs of two pixels, with labels.
 struct Pairs {
     _folder: TempDir,
-    loader: Loader,
+    loader: Loader<'static>,
 }
 
 fn pairs(x: &[[f32; 2]], y: &[i64], preprocessing: &Preprocessing) -> Pairs {
@@ -64,7 +64,7 @@ fn pairs(x: &[[f32; 2]], y: &[i64], preprocessing: &Preprocessing) -> Pairs {
         writer.append(&labels, y).unwrap();
     }
     writer.finish().unwrap();
-    let dataset = Dataset::open(path.to_str().unwrap()).unwrap();
+    let dataset = data::open(path.to_str().unwrap()).unwrap();
     let loader = Loader::new(dataset, &[2], preprocessing).unwrap();
     Pairs {
         _folder: folder,
@@ -510,8 +510,8 @@ fn a_file_of_adversaries_is_a_dataset() {
     let mut file = AttackFile::create(&path, &data).unwrap();
     file.append(&found).unwrap();
     file.finish().unwrap();
-    let dataset = Dataset::open(path.to_str().unwrap()).unwrap();
-    assert_eq!(dataset.sample_shape(), data.dataset().sample_shape());
+    let dataset = data::open(path.to_str().unwrap()).unwrap();
+    assert_eq!(dataset.inputs()[0].shape(), data.input().shape());
     let loader = Loader::new(dataset, network.sample_shape(), &scale(255.0)).unwrap();
     let mut classes = Vec::new();
     let tracer = network.logits_tracer().unwrap();
@@ -527,7 +527,7 @@ fn a_file_of_adversaries_is_a_dataset() {
 fn a_single_logit_is_attacked_too() {
     let network =
         Network::open(fixture("binary-sigmoid.onnx"), &NetworkOptions::default()).unwrap();
-    let data = Dataset::open(&format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
+    let data = data::open(&format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
     let data = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     let (report, _) = run(&network, &data, 30, &pgd(Pgd::maximum(0.3)));
     assert_eq!((report.labelled, report.correct_before), (false, 30));

@@ -2,7 +2,7 @@
 
 use npcov::run::RunError;
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType, ValueId};
 use npcov::run::{Network, NetworkOptions};
@@ -38,7 +38,7 @@ fn logits(network: &Network) -> Vec<f32> {
     let x = writer.array::<f32>("x", &[WIDTH]).unwrap();
     writer.append(&x, &rows().concat()).unwrap();
     writer.finish().unwrap();
-    let data = Dataset::open(path.to_str().unwrap()).unwrap();
+    let data = data::open(path.to_str().unwrap()).unwrap();
     let loader = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();
     let mut all = Vec::new();
     network

@@ -16,7 +16,7 @@ use npcov::coverage::{
 };
 use npcov::criteria::exact::fixed;
 use npcov::data::safetensors::SafetensorsReader;
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, open};
 use npcov::paths::choices::Buckets;
 use npcov::paths::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
@@ -83,7 +83,7 @@ impl Case {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+        let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
         Case {
             folder: TempDir::new().unwrap(),
             loader: Loader::new(data, network.sample_shape(), &preprocessing).unwrap(),

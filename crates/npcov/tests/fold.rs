@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use npcov::program::BatchNorm;
 use npcov::run::{ExplainSettings, Explainer, Network, NetworkOptions};
 
@@ -14,7 +14,7 @@ fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
     };
     let network = Network::open(fixtures.join("resnet8.onnx"), &options).unwrap();
     let data = fixtures.join("fashion-1000.npz");
-    let dataset = Dataset::open(data.to_str().unwrap()).unwrap();
+    let dataset = data::open(data.to_str().unwrap()).unwrap();
     let scale = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

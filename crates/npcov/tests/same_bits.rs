@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use npcov::Error;
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, open};
 use npcov::run::{Network, NetworkOptions};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, attention, NHWC.
@@ -20,7 +20,7 @@ fn fixture(name: &str) -> PathBuf {
 fn traced(model: &str, range: std::ops::Range<usize>, threads: usize) -> Vec<Vec<u32>> {
     let options = NetworkOptions::default();
     let network = Network::open(fixture(&format!("{model}.onnx")), &options).unwrap();
-    let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+    let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

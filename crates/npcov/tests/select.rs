@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use npcov::Error;
 use npcov::coverage::{BuildOptions, CoverOptions, Coverage, LearntGraph, SuiteReport};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, open};
 use npcov::run::{Event, Network, NetworkOptions, Progress, SampleRange, TracedRows};
 use npcov::select::{Minimization, MinimizeOptions, SelectOptions, Selection};
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ impl Case {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let dataset = Dataset::open(&data()).unwrap();
+        let dataset = open(&data()).unwrap();
         let loader = Loader::new(dataset, network.sample_shape(), &preprocessing).unwrap();
         let options = BuildOptions::default();
         let output = case.path("graph.npcov");
@@ -118,7 +118,7 @@ impl Case {
 
     fn cover_selected(&self) -> SuiteReport {
         let selected = self.path("out.npz").display().to_string();
-        let inputs = Dataset::open(&selected).unwrap().len();
+        let inputs = data::open(&selected).unwrap().len();
         self.cover(&selected, inputs)
     }
 

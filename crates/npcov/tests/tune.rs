@@ -1,7 +1,7 @@
 //! Masking studies: networks with neurons switched off, and what is chosen by that.
 
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use npcov::graph::op::{Binary, Unary};
 use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
 use npcov::masking::{MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
@@ -18,9 +18,9 @@ fn fixture(name: &str) -> String {
 }
 
 /// A fixture model with the images of the fixtures.
-fn fashion(model: &str) -> (Network, Loader) {
+fn fashion(model: &str) -> (Network, Loader<'static>) {
     let network = Network::open(fixture(model), &NetworkOptions::default()).unwrap();
-    let data = Dataset::open(&fixture("fashion-1000.npz")).unwrap();
+    let data = data::open(&fixture("fashion-1000.npz")).unwrap();
     let scale = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()
@@ -114,7 +114,7 @@ impl Small {
 }
 
 /// Inputs of the small network, and labels when there are any.
-fn small_data(inputs: usize, labels: Option<&[i64]>) -> (Vec<f32>, Loader) {
+fn small_data(inputs: usize, labels: Option<&[i64]>) -> (Vec<f32>, Loader<'static>) {
     let x: Vec<f32> = (0..inputs * 4).map(|i| 2.0 * noise(7000 + i)).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.npz");
@@ -126,7 +126,7 @@ fn small_data(inputs: usize, labels: Option<&[i64]>) -> (Vec<f32>, Loader) {
         writer.append(&y, labels).unwrap();
     }
     writer.finish().unwrap();
-    let data = Dataset::open(path.to_str().unwrap()).unwrap();
+    let data = data::open(path.to_str().unwrap()).unwrap();
     (
         x,
         Loader::new(data, &[4], &Preprocessing::default()).unwrap(),

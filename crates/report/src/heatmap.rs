@@ -87,7 +87,7 @@ impl Heatmap {
         let mut stored = vec![0.0; data.sample_len()];
         let index = explained.explanation.index;
         data.read_stored(index..index + 1, &mut stored)?;
-        let bytes = data.dataset().element() == Element::U8;
+        let bytes = data.input().element() == Element::U8;
         Ok(Heatmap::new(shape, &stored, bytes, relevance))
     }
 

@@ -7,14 +7,14 @@
 //! [`Progress`] and stops when that says so.
 //!
 //! ```
-//! use npcov_data::{Dataset, Loader, Preprocessing};
+//! use npcov_data::{Loader, Preprocessing, open};
 //! use npcov_run::{Network, NetworkOptions, RunError, predict};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 //! # let (model, data) = (format!("{fixtures}/resnet8.onnx"), format!("{fixtures}/fashion-1000.npz"));
 //! let network = Network::open(model, &NetworkOptions::default())?;
 //! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-//! let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+//! let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 //!
 //! // Each batch carries the logits and one activation for every neuron of every path layer.
 //! let tracer = network.tracer(&[])?;

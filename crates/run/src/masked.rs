@@ -17,14 +17,14 @@ use crate::tracer::Tracer;
 /// masked in the same pass: a layer sees what masks leave of those before it.
 ///
 /// ```
-/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_data::{Loader, Preprocessing, open};
 /// use npcov_run::{MaskedNetwork, Network, NetworkOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let masked = MaskedNetwork::new(&network)?;
 /// let rows: Vec<usize> = (0..1000).step_by(50).collect();

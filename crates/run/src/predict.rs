@@ -96,7 +96,7 @@ impl Predictions {
     fn new(signature: &Signature, data: &Loader, inputs: usize) -> Predictions {
         let count = signature.classes();
         let labelled = data.labels().map(|_| 0);
-        let names = data.dataset().class_names().unwrap_or_default();
+        let names = data.class_names().unwrap_or_default();
         let class = |class| ClassResult {
             class,
             name: names.get(class).cloned(),
@@ -105,7 +105,7 @@ impl Predictions {
             correct: labelled,
         };
         Predictions {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             inputs,
             correct: labelled,
             accuracy: None,
@@ -144,7 +144,7 @@ pub fn labels(
     let labels = labels.map(|(row, &label)| match usize::try_from(label) {
         Ok(class) if class < classes => Ok(class),
         _ => Err(RunError::Label {
-            data: data.dataset().name().to_owned(),
+            data: data.name().to_owned(),
             row,
             label,
             classes,
@@ -157,8 +157,8 @@ pub fn labels(
 mod tests {
     use super::*;
     use crate::network::{Network, NetworkOptions};
+    use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
-    use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
     use npcov_graph::{DType, Graph, Model, Op, TensorType};
 
@@ -190,7 +190,7 @@ mod tests {
             writer.append(&labels, y)?;
         }
         writer.finish()?;
-        let dataset = Dataset::open(path.to_str().unwrap())?;
+        let dataset = npcov_data::open(path.to_str().unwrap())?;
         let loader = Loader::new(dataset, &[classes], &Preprocessing::default())?;
         let network = network(classes);
         let tracer = network.logits_tracer()?;

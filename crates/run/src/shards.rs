@@ -53,7 +53,7 @@ pub trait Sink<'a> {
 #[derive(Clone)]
 pub struct SampleRange<'a> {
     /// The dataset.
-    pub data: &'a Loader,
+    pub data: &'a Loader<'a>,
     /// Positions in it.
     pub range: Range<usize>,
     /// Number of threads.

@@ -348,8 +348,8 @@ fn in_order<E: From<RunError>>(
 mod tests {
     use std::sync::Mutex;
 
+    use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
-    use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
     use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
     use npcov_program::{Reduction, Side, trace};
@@ -391,7 +391,7 @@ mod tests {
             };
             let network = Network::new(model(), &options).unwrap();
             assert_eq!(network.batch(), batch);
-            let data = Dataset::open(path.to_str().unwrap()).unwrap();
+            let data = npcov_data::open(path.to_str().unwrap()).unwrap();
             let loader = Loader::new(data, network.sample_shape(), &Preprocessing::default());
             let loader = loader.unwrap();
             let side = |side| Tap {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Dataset, Element, Loader, Preprocessing};
+use npcov_data::{DataError, Element, Loader, Preprocessing};
 use serde::{Deserialize, Serialize};
 
 use crate::error::SelectError;
@@ -58,12 +58,12 @@ pub(crate) fn write(
     output: &Path,
 ) -> Result<(), SelectError> {
     let stored = as_stored(data)?;
-    let shape = stored.dataset().sample_shape().to_vec();
+    let shape = data.input().shape().to_vec();
     let shape = match resized(data) {
         Some((height, width)) => vec![height, width, shape.last().copied().unwrap_or(1)],
         None => shape,
     };
-    let bytes = stored.dataset().element() == Element::U8;
+    let bytes = stored.input().element() == Element::U8;
     let folder = pool.store.folder().or(output.parent());
     let temporary = folder.unwrap_or(Path::new("")).join("chosen.tmp");
     let mut writer = NpzWriter::create(&temporary, Compression::Deflated)?;
@@ -105,9 +105,8 @@ pub(crate) fn write(
 
 /// The dataset with its numbers as they are stored, in their own order: whoever reads them again
 /// preprocesses them as the pool itself is.
-fn as_stored(data: &Loader) -> Result<Loader, SelectError> {
-    let dataset = Dataset::open(data.dataset().name())?;
-    let mut shape = dataset.sample_shape().to_vec();
+fn as_stored<'a>(data: &Loader<'a>) -> Result<Loader<'a>, SelectError> {
+    let mut shape = data.input().shape().to_vec();
     let resize = resized(data);
     if let (Some((height, width)), [h, w, ..]) = (resize, &mut shape[..]) {
         (*h, *w) = (height, width);
@@ -116,12 +115,11 @@ fn as_stored(data: &Loader) -> Result<Loader, SelectError> {
         resize,
         ..Preprocessing::default()
     };
-    Ok(Loader::new(dataset, &shape, &nothing)?)
+    Ok(Loader::new(data.samples().clone(), &shape, &nothing)?)
 }
 
-/// The size that inputs are stored in, where it is not their own: images in a folder may each have
+/// The size that inputs are stored in, where it is not their own: decoded images may each have
 /// another, and rows of an array cannot.
-fn resized(data: &Loader) -> Option<(usize, usize)> {
-    let is_folder = Path::new(data.dataset().name()).is_dir();
-    data.preprocessing().resize.filter(|_| is_folder)
+fn resized(data: &Loader<'_>) -> Option<(usize, usize)> {
+    data.preprocessing().resize.filter(|_| data.are_images())
 }

@@ -143,7 +143,7 @@ pub fn select(
         chosen::write(data, first, range.start, &measured, output)?;
     }
     let selection = Selection {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         inputs,
         strategy: options.strategy.to_string(),
         file: output.map_or(String::new(), |file| file.display().to_string()),

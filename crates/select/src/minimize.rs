@@ -103,7 +103,7 @@ pub fn minimize(
     }
     let chosen = |ranked: &Ranked| Chosen::new(ranked, start, &pool, data.labels());
     let minimization = Minimization {
-        data: data.dataset().name().to_owned(),
+        data: data.name().to_owned(),
         inputs: pool.lists.len(),
         file: output.map_or(String::new(), |file| file.display().to_string()),
         criteria: found,

@@ -80,7 +80,7 @@ impl Pool {
             data, ref range, ..
         } = *pool;
         if range.is_empty() {
-            return Err(RunError::NoInputs(data.dataset().name().to_owned()).into());
+            return Err(RunError::NoInputs(data.name().to_owned()).into());
         }
         let plan = serde_json::json!({
             "measured": measurement.state().record(),

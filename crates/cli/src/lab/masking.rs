@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use npcov::data::{Dataset, Digest, Loader, Preprocessing};
+use npcov::data::{Digest, Loader, Preprocessing, open};
 use npcov::paths::Choices;
 use npcov::run::{Method, Network, NetworkOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings};
@@ -18,7 +18,7 @@ struct Subject {
     network: Network,
     /// The model's digest.
     digest: String,
-    data: Loader,
+    data: Loader<'static>,
     preprocessing: Preprocessing,
     method: Method,
     choices: Choices,
@@ -52,8 +52,12 @@ impl Subject {
     }
 }
 
-fn loader(spec: &str, network: &Network, preprocessing: &Preprocessing) -> anyhow::Result<Loader> {
-    let dataset = Dataset::open(spec).map_err(npcov::Error::from)?;
+fn loader(
+    spec: &str,
+    network: &Network,
+    preprocessing: &Preprocessing,
+) -> anyhow::Result<Loader<'static>> {
+    let dataset = data::open(spec).map_err(npcov::Error::from)?;
     let loader = Loader::new(dataset, network.sample_shape(), preprocessing);
     Ok(loader.map_err(npcov::Error::from)?)
 }
@@ -61,7 +65,7 @@ fn loader(spec: &str, network: &Network, preprocessing: &Preprocessing) -> anyho
 pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
     let subject = Subject::open(&args.study, config, printer)?;
-    let own = subject.data.dataset().name().to_owned();
+    let own = subject.data.name().to_owned();
     let test = args.test.as_ref().unwrap_or(&own);
     let test = loader(test, &subject.network, &subject.preprocessing)?;
     let usual = Rq1Settings::default();

@@ -60,7 +60,7 @@ impl<'a> Results<'a> {
     ) -> anyhow::Result<WorkFolder> {
         let mut digests = Vec::new();
         for loader in data {
-            let digest = loader.dataset().digest().map_err(npcov::Error::from)?;
+            let digest = loader.samples().digest().map_err(npcov::Error::from)?;
             digests.push(digest.to_string());
         }
         let plan = Plan {

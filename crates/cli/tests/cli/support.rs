@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use tempfile::TempDir;
 
 /// A temporary folder to run commands in, with all models and data of the fixtures in it.
@@ -68,8 +68,8 @@ impl Project {
     /// The rows of an array in an npz file of the project.
     pub(crate) fn rows(&self, name: &str, array: &str) -> Vec<Vec<f32>> {
         let spec = format!("{}:{array}", self.path(name).display());
-        let dataset = Dataset::open(&spec).unwrap();
-        let shape = dataset.sample_shape().to_vec();
+        let dataset = data::open(&spec).unwrap();
+        let shape = dataset.inputs()[0].shape().to_vec();
         let loader = Loader::new(dataset, &shape, &Preprocessing::default()).unwrap();
         let mut values = vec![0.0; loader.len() * loader.sample_len()];
         loader.read(0..loader.len(), &mut values).unwrap();

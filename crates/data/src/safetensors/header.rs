@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::element::Element;
 use crate::error::ReadError;
-use crate::value::Value;
+use crate::scalar::Scalar;
 
 /// Bytes in front of the header, which hold its length.
 pub(super) const PREFIX: usize = 8;
@@ -36,7 +36,7 @@ pub struct TensorSpec {
 
 impl TensorSpec {
     /// A tensor of numbers of type `T`.
-    pub fn of<T: Value>(name: impl Into<String>, shape: &[usize]) -> TensorSpec {
+    pub fn of<T: Scalar>(name: impl Into<String>, shape: &[usize]) -> TensorSpec {
         TensorSpec {
             name: name.into(),
             element: T::ELEMENT,

@@ -33,7 +33,7 @@ mod header;
 mod reader;
 mod writer;
 
-pub use crate::value::Value;
+pub use crate::scalar::Scalar;
 pub use header::TensorSpec;
 pub use reader::SafetensorsReader;
 pub use writer::SafetensorsWriter;

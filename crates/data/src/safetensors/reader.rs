@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::header::{Header, LONGEST_HEADER, PREFIX, Placed, TensorSpec};
 use crate::error::{DataError, ReadError};
+use crate::scalar::Scalar;
 use crate::source::Source;
-use crate::value::Value;
 use crate::whole_file::copy_whole;
 
 /// Bytes that are read at a time: a whole number of elements of every size, and little enough for the stack.
@@ -71,7 +71,7 @@ impl SafetensorsReader {
     }
 
     /// Reads a whole tensor, in C order.
-    pub fn read<T: Value>(&self, name: &str) -> Result<Vec<T>, DataError> {
+    pub fn read<T: Scalar>(&self, name: &str) -> Result<Vec<T>, DataError> {
         let tensor = self.typed::<T>(name)?;
         let mut out = Vec::new();
         // No file is smaller than its tensors, but memory may be.
@@ -83,7 +83,7 @@ impl SafetensorsReader {
     }
 
     /// Reads the rows of `range` into `out`, which holds exactly those. A tensor without axes is one row.
-    pub fn read_rows<T: Value>(
+    pub fn read_rows<T: Scalar>(
         &self,
         name: &str,
         range: Range<usize>,
@@ -109,7 +109,7 @@ impl SafetensorsReader {
     }
 
     /// Reads one row into `out`, which holds exactly that.
-    pub fn read_row_into<T: Value>(
+    pub fn read_row_into<T: Scalar>(
         &self,
         name: &str,
         row: usize,
@@ -119,7 +119,7 @@ impl SafetensorsReader {
     }
 
     /// Reads some of the numbers of one row into `out`, which holds exactly those.
-    pub fn read_row_part<T: Value>(
+    pub fn read_row_part<T: Scalar>(
         &self,
         name: &str,
         row: usize,
@@ -166,7 +166,7 @@ impl SafetensorsReader {
     }
 
     /// The tensor, if its numbers are of type `T`.
-    fn typed<T: Value>(&self, name: &str) -> Result<&Placed, DataError> {
+    fn typed<T: Scalar>(&self, name: &str) -> Result<&Placed, DataError> {
         let tensor = self
             .find(name)
             .ok_or_else(|| self.wrong(name, "the file does not hold it".to_owned()))?;
@@ -178,7 +178,7 @@ impl SafetensorsReader {
     }
 
     /// Reads the numbers from number `first` of the tensor on.
-    fn fill<T: Value>(
+    fn fill<T: Scalar>(
         &self,
         tensor: &Placed,
         first: usize,

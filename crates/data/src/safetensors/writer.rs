@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::header::{Header, Placed, TensorSpec};
 use crate::error::DataError;
-use crate::value::Value;
+use crate::scalar::Scalar;
 use crate::whole_file::{folder_of, refuse_special, temporary_in};
 
 /// Bytes of one tensor that are gathered for one write.
@@ -147,7 +147,7 @@ impl SafetensorsWriter {
     }
 
     /// Appends numbers to a tensor, in C order: any count, as long as the tensor is full in the end.
-    pub fn append<T: Value>(&mut self, name: &str, values: &[T]) -> Result<(), DataError> {
+    pub fn append<T: Scalar>(&mut self, name: &str, values: &[T]) -> Result<(), DataError> {
         let found = self
             .tensors
             .binary_search_by(|tensor| tensor.placed.spec.name.as_str().cmp(name));

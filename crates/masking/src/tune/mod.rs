@@ -153,7 +153,7 @@ pub enum Control {
 /// result does not depend on the number of threads.
 ///
 /// ```
-/// use npcov_data::{Dataset, Loader, Preprocessing};
+/// use npcov_data::{Loader, Preprocessing, open};
 /// use npcov_masking::{TuneOptions, tune};
 /// use npcov_run::{Network, NetworkOptions};
 ///
@@ -161,7 +161,7 @@ pub enum Control {
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &NetworkOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(Dataset::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = TuneOptions { sample: Some(100), clusters: vec![1, 2], ..TuneOptions::default() };
 /// let tuning = tune(&network, &loader, &options, 2, &mut ())?;
@@ -177,7 +177,7 @@ pub fn tune(
     progress: &mut dyn Progress,
 ) -> Result<Tuning, RunError> {
     let options = options.checked()?;
-    let name = || data.dataset().name().to_owned();
+    let name = || data.name().to_owned();
     let masking = MaskingOptions {
         method: options.method.clone(),
         choices: options.choices.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use npcov::data::{Dataset, Loader, Preprocessing};
+use npcov::data::{Loader, Preprocessing, self};
 use npcov::engine::{Executor, LANES};
 use npcov::graph::{Graph, Model, Specialisation};
 
@@ -20,8 +20,8 @@ pub(crate) fn graph(model: &str) -> Graph {
 }
 
 /// The data, in the shape of a graph's only input.
-pub(crate) fn loader(graph: &Graph) -> Loader {
-    let data = Dataset::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+pub(crate) fn loader(graph: &Graph) -> Loader<'static> {
+    let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

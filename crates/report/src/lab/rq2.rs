@@ -29,7 +29,7 @@ pub fn cluster_grid(found: &Rq2, data: &Loader) -> Result<Option<ImageGrid>, Pic
         }
         groups.push(rows);
     }
-    let bytes = data.dataset().element() == Element::U8;
+    let bytes = data.input().element() == Element::U8;
     Ok(ImageGrid::new(shape, &groups, bytes))
 }
 

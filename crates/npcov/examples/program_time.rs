@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use npcov::engine::{Executor, LANES};
-use npcov::program::{ExplainOptions, Lrp, Rules, Subject, explain, trace};
+use npcov::program::{ExplainOptions, Lrp, NetworkView, Rules, explain, trace};
 use npcov::{Network, NetworkOptions};
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let network = Network::open(model, &NetworkOptions::default())?;
     let program = match program.as_str() {
         "forward" => {
-            let subject = Subject {
+            let view = NetworkView {
                 layers: &[],
-                ..network.subject()
+                ..network.view()
             };
-            trace(&subject, &[])?
+            trace(&view, &[])?
         }
         rule => {
             let rules = Rules::uniform(rule.parse()?);
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 input: true,
                 ..ExplainOptions::default()
             };
-            explain(&network.subject(), &Lrp { rules }, &options)?
+            explain(&network.view(), &Lrp { rules }, &options)?
         }
     };
     let executor = Executor::new(&program.graph)?;

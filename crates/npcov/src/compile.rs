@@ -27,18 +27,18 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     fn program(&self, network: &Network) -> Result<Program, Error> {
-        let subject = network.subject();
+        let view = network.view();
         let needs_layers = matches!(self, ProgramKind::Explain(_) | ProgramKind::Mask);
-        if needs_layers && subject.layers.is_empty() {
+        if needs_layers && view.layers.is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(match self {
-            ProgramKind::Trace => trace(&subject, &[])?,
-            ProgramKind::Gradient(loss) => gradient(&subject, loss)?,
-            ProgramKind::Mask => mask(&subject)?,
+            ProgramKind::Trace => trace(&view, &[])?,
+            ProgramKind::Gradient(loss) => gradient(&view, loss)?,
+            ProgramKind::Mask => mask(&view)?,
             ProgramKind::Explain(settings) => {
-                let attribution = settings.method.attribution(subject.graph);
-                explain(&subject, attribution.as_ref(), &settings.options())?
+                let attribution = settings.method.attribution(view.graph);
+                explain(&view, attribution.as_ref(), &settings.options())?
             }
         })
     }

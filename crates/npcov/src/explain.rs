@@ -215,7 +215,7 @@ impl Explainer {
         }
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
-        let program = explain(&network.subject(), &*attribution, &settings.options())?;
+        let program = explain(&network.view(), &*attribution, &settings.options())?;
         let tracer = Tracer::showing(program, network, extras)?;
         Ok(Explainer {
             tracer,

@@ -45,7 +45,7 @@ impl MaskedNetwork {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(MaskedNetwork {
-            tracer: Tracer::new(mask(&network.subject())?, network)?,
+            tracer: Tracer::new(mask(&network.view())?, network)?,
             layout: Layout::new(
                 network
                     .layers()

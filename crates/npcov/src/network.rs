@@ -4,12 +4,12 @@ use std::path::Path;
 
 use npcov_engine::{EngineError, Executor, Kernels};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Graph, GraphError, Model, ShapeDisplay, Specialisation, ValueId,
-    fold_batch_norm,
+    Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
+    ValueId, fold_batch_norm,
 };
 use npcov_program::{
-    Attribution, BatchNorm, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap,
-    explain, path_layers, trace,
+    Attribution, BatchNorm, ExplainOptions, LayerOptions, NetworkView, PathLayer, ProgramError,
+    Tap, explain, path_layers, trace,
 };
 
 use crate::artefact::Kind;
@@ -51,9 +51,9 @@ pub struct Network {
 const REBATCH_TOLERANCE: f32 = 1e-5;
 
 /// Reads a model. An artefact in its place is named as what it is.
-pub fn read_model(path: impl AsRef<Path>) -> Result<Model, Error> {
+pub fn read_model(path: impl AsRef<Path>) -> Result<OnnxModel, Error> {
     let path = path.as_ref();
-    Model::read(path).map_err(|error| match (&error, Kind::of(path)) {
+    OnnxModel::read(path).map_err(|error| match (&error, Kind::of(path)) {
         (GraphError::NotOnnx { .. }, Some(kind)) => Error::Artefact {
             file: path.display().to_string(),
             reason: format!("it is {}, not an ONNX model", kind.words()),
@@ -73,7 +73,7 @@ impl Network {
     /// A model whose file fixes a batch size above 1 is used for one input at a time when that
     /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
     /// size that `options` ask for is tried out in the same way where the file fixes another one.
-    pub fn new(model: Model, options: &NetworkOptions) -> Result<Network, Error> {
+    pub fn new(model: OnnxModel, options: &NetworkOptions) -> Result<Network, Error> {
         let inputs = model.inputs();
         let [input] = &inputs[..] else {
             let names = inputs.iter().map(|i| format!("`{}`", i.name)).collect();
@@ -200,8 +200,8 @@ impl Network {
     }
 
     /// What programs are made from.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject {
+    pub fn view(&self) -> NetworkView<'_> {
+        NetworkView {
             graph: &self.graph,
             classifier: &self.classifier,
             layers: self.layers(),
@@ -211,16 +211,16 @@ impl Network {
 
     /// A program that gives logits, activations and the given taps, ready to run.
     pub fn tracer(&self, taps: &[Tap]) -> Result<Tracer, Error> {
-        Tracer::new(trace(&self.subject(), taps)?, self)
+        Tracer::new(trace(&self.view(), taps)?, self)
     }
 
     /// A program that gives the logits and nothing else, ready to run.
     pub fn logits_tracer(&self) -> Result<Tracer, Error> {
-        let subject = Subject {
+        let view = NetworkView {
             layers: &[],
-            ..self.subject()
+            ..self.view()
         };
-        Tracer::new(trace(&subject, &[])?, self)
+        Tracer::new(trace(&view, &[])?, self)
     }
 
     /// A program that gives logits and relevances, ready to run.
@@ -229,7 +229,7 @@ impl Network {
         attribution: &dyn Attribution,
         options: &ExplainOptions,
     ) -> Result<Tracer, Error> {
-        let program = explain(&self.subject(), attribution, options)?;
+        let program = explain(&self.view(), attribution, options)?;
         Tracer::new(program, self)
     }
 }
@@ -269,7 +269,7 @@ fn shapes(
 }
 
 /// The output that is asked for, or the first one.
-fn output(model: &Model, graph: &Graph, name: Option<&str>) -> Result<ValueId, Error> {
+fn output(model: &OnnxModel, graph: &Graph, name: Option<&str>) -> Result<ValueId, Error> {
     let declared = model.outputs();
     let position = match name {
         None => Some(0),

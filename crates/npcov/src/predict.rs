@@ -160,7 +160,7 @@ mod tests {
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Graph, Model, Op, TensorType};
+    use npcov_graph::{DType, Graph, OnnxModel, Op, TensorType};
 
     /// `ln(relu(x))`: the class is the position of the largest number; -inf where one is negative.
     fn network(classes: usize) -> Network {
@@ -170,7 +170,7 @@ mod tests {
             x = graph.push("f", Op::Unary(f), &[x]).unwrap();
         }
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
         Network::new(model, &NetworkOptions::default()).unwrap()
     }
 

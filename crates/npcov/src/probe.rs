@@ -24,7 +24,7 @@ pub(crate) enum Probe {
 impl Probe {
     /// Of the network alone, with the taps of these.
     pub(crate) fn trace(network: &Network, extras: &Extras) -> Result<Probe, Error> {
-        let program = trace(&network.subject(), &extras.all_taps())?;
+        let program = trace(&network.view(), &extras.all_taps())?;
         Tracer::showing(program, network, extras).map(Probe::Trace)
     }
 

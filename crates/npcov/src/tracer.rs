@@ -350,7 +350,7 @@ mod tests {
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_data::{Dataset, Preprocessing};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+    use npcov_graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
     use npcov_program::{Reduction, Side, trace};
 
     use super::*;
@@ -359,7 +359,7 @@ mod tests {
     const WIDTH: usize = 3;
 
     /// `relu(x) w`.
-    fn model() -> Model {
+    fn model() -> OnnxModel {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, WIDTH]));
         let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
@@ -367,7 +367,7 @@ mod tests {
         let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
         let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
         graph.set_outputs(vec![y]);
-        Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
+        OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
     }
 
     /// What is shown is what results would be: every input once, and no lane without an input. Each
@@ -404,7 +404,7 @@ mod tests {
                 watched: vec![before, after],
                 importance: None,
             };
-            let program = trace(&network.subject(), &extras.all_taps()).unwrap();
+            let program = trace(&network.view(), &extras.all_taps()).unwrap();
             let tracer = Tracer::showing(program, &network, &extras).unwrap();
             // What is kept as well is a result all the same.
             let outputs = [

@@ -2,7 +2,7 @@
 
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
 use npcov::{
     Adversaries, AttackFile, AttackMethod, AttackReport, AttackSettings, CarliniWagner, Diversity,
     Error, Network, NetworkOptions, Norm, Pgd, attack, predict,
@@ -37,7 +37,7 @@ fn linear(weights: [f32; 4]) -> Network {
     let weights = graph.add_constant("w", weights);
     let y = graph.push("y", Op::MatMul, &[x, weights]).unwrap();
     graph.set_outputs(vec![y]);
-    let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+    let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
     Network::new(model, &NetworkOptions::default()).unwrap()
 }
 

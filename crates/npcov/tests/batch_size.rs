@@ -3,14 +3,14 @@
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType, ValueId};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType, ValueId};
 use npcov::{Error, Network, NetworkOptions};
 
 const BATCH: usize = 4;
 const WIDTH: usize = 3;
 
 /// `relu(x) w`, for a batch of four; `middle` stands between the two.
-fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> Model {
+fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> OnnxModel {
     let mut graph = Graph::new();
     let x = graph.add_input("x", TensorType::new(DType::F32, [BATCH, WIDTH]));
     let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
@@ -19,7 +19,7 @@ fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> Model {
     let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
     let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
     graph.set_outputs(vec![y]);
-    Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
+    OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
 }
 
 /// Ten rows of numbers.

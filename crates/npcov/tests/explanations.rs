@@ -9,7 +9,7 @@ use npcov::graph::{
     Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId, fold_batch_norm,
 };
 use npcov::program::{
-    ExplainOptions, LayerOptions, Lrp, Rule, Rules, Subject, Target, explain, path_layers,
+    ExplainOptions, LayerOptions, Lrp, NetworkView, Rule, Rules, Target, explain, path_layers,
 };
 use npcov::{Error, Network, NetworkOptions};
 use support::{fixture, graph, images, loader, run};
@@ -85,7 +85,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 fn relevances(graph: &Graph, rule: Rule, count: usize, x: &[f32]) -> Vec<Vec<f32>> {
     let classifier = Classifier::find(graph, graph.outputs()[0]);
     let layers = path_layers(graph, &classifier, 1, &LayerOptions::default()).unwrap();
-    let subject = Subject {
+    let view = NetworkView {
         graph,
         classifier: &classifier,
         layers: &layers,
@@ -94,7 +94,7 @@ fn relevances(graph: &Graph, rule: Rule, count: usize, x: &[f32]) -> Vec<Vec<f32
     let lrp = Lrp {
         rules: Rules::uniform(rule),
     };
-    let program = explain(&subject, &lrp, &WITH_INPUT).unwrap();
+    let program = explain(&view, &lrp, &WITH_INPUT).unwrap();
     run(&program.graph, count, &[x])
 }
 

@@ -3,7 +3,7 @@
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Unary};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
 use npcov::{
     Error, ExplainSettings, Explainer, MaskedNetwork, MaskingSettings, MaskingStudy, Method,
     Network, NetworkOptions, Neurons, PathExtractor, TuneSettings, Tuning, tune,
@@ -83,7 +83,7 @@ impl Small {
             .push("bias", Op::Binary(Binary::Add), &[x, bias])
             .unwrap();
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
         Network::new(model, &NetworkOptions::default()).unwrap()
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use npcov::data::{Dataset, Digest, Loader, Preprocessing};
 use npcov::decision::Choices;
-use npcov::graph::Model;
+use npcov::graph::OnnxModel;
 use npcov::{Method, Network, NetworkOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings};
 
@@ -33,7 +33,7 @@ impl Subject {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };
-        let read = Model::read(&model).map_err(npcov::Error::from)?;
+        let read = OnnxModel::read(&model).map_err(npcov::Error::from)?;
         let digest = read.digest().map_err(npcov::Error::from)?;
         let network = Network::new(read, &options)?;
         let preprocessing = config.preprocessing(&args.data.preprocessing);

@@ -26,6 +26,9 @@
 //! What is *computed from* a model (traces, relevances) is made by `npcov-program` as a graph that
 //! contains the model's; `npcov-engine` runs either.
 
+// Whoever adds an operator is told of every place that has to decide about it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod activation;
 mod builder;
 mod classifier;

@@ -19,8 +19,8 @@ mod support;
 use npcov::graph::op::{Binary, PoolKind, ReduceKind, Unary};
 use npcov::graph::{Classifier, Data, Ending, Graph, Node, Op, Rewriter, Tensor, ValueId};
 use npcov::program::{
-    Attribution, ExplainOptions, LayerOptions, Lrp, NetworkView, PathLayer, RelevanceSeed, Rule,
-    Rules, explain, path_layers,
+    AlphaBeta, Attribution, ExplainOptions, LayerOptions, Lrp, NetworkView, PathLayer,
+    RelevanceSeed, Rule, Rules, explain, path_layers,
 };
 use support::{graph, images, run};
 
@@ -203,11 +203,11 @@ fn conserved(model: &str, beta: f32, epsilon: f32) -> [Worst; 2] {
         layers: &looked_at,
         batch: 1,
     };
-    let rule = Rule::AlphaBeta {
+    let rule = Rule::AlphaBeta(AlphaBeta {
         beta,
         epsilon,
         rare: true,
-    };
+    });
     let lrp = Lrp {
         rules: Rules::uniform(rule),
     };

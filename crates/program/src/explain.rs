@@ -119,7 +119,7 @@ fn importance(
     };
     let z_rule = Lrp {
         rules: Rules {
-            linear: Rule::Epsilon { epsilon: 0.0 },
+            linear: Rule::epsilon(0.0),
             overrides: Vec::new(),
             bias: Bias::Absorb,
         },
@@ -157,41 +157,33 @@ pub(crate) fn one_hot(
 ) -> Result<ValueId, OpError> {
     let shape = program.shape(logits).to_vec();
     let classes = shape.iter().product::<usize>() / batch.max(1);
-    let numbers = |kind: DType| {
-        let data = match kind {
-            DType::I64 => Data::I64((0..classes as i64).collect()),
-            _ => Data::F32((0..classes).map(|c| c as f32).collect()),
-        };
-        Tensor::new([1, classes], data).ok_or_else(|| OpError::invalid("no classes"))
-    };
-    let given = match target {
-        Target::Input => {
-            let ty = TensorType::new(DType::F32, [batch]);
-            Some(program.add_input("target", ty))
-        }
-        _ => None,
-    };
+    let floats = || Data::F32((0..classes).map(|c| c as f32).collect());
     let mut g = Append::new(program, "target");
-    let rows = g.reshape(logits, &[batch, classes])?;
-    let (class, kind) = match (target, given) {
-        (_, Some(given)) => (g.reshape(given, &[batch, 1])?, DType::F32),
-        (Target::Class(class), _) if class >= classes => {
-            let message = format!("class {class} of {classes}");
-            return Err(OpError::invalid(message));
-        }
-        (Target::Class(class), _) => (g.filled(&[batch, 1], class as f32)?, DType::F32),
-        _ => {
+    let (class, numbers) = match target {
+        Target::Predicted => {
+            let rows = g.reshape(logits, &[batch, classes])?;
             let arg = ArgMax {
                 axis: 1,
                 keep_dims: true,
                 select_last: false,
                 minimum: false,
             };
-            (g.op(Op::ArgMax(arg), &[rows])?, DType::I64)
+            let class = g.op(Op::ArgMax(arg), &[rows])?;
+            (class, Data::I64((0..classes as i64).collect()))
+        }
+        Target::Class(class) if class >= classes => {
+            let message = format!("class {class} of {classes}");
+            return Err(OpError::invalid(message));
+        }
+        Target::Class(class) => (g.filled(&[batch, 1], class as f32)?, floats()),
+        Target::Input => {
+            let ty = TensorType::new(DType::F32, [batch]);
+            let given = g.graph.add_input("target", ty);
+            (g.reshape(given, &[batch, 1])?, floats())
         }
     };
-    let numbers = numbers(kind)?;
-    let numbers = g.constant(numbers);
+    let numbers = Tensor::new([1, classes], numbers);
+    let numbers = g.constant(numbers.ok_or_else(|| OpError::invalid("no classes"))?);
     let is_class = g.binary(Binary::Equal, class, numbers)?;
     let (one, zero) = (g.scalar(1.0), g.scalar(0.0));
     let one_hot = g.choose(is_class, one, zero)?;

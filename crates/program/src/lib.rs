@@ -31,6 +31,9 @@
 //! Graphs come from `npcov-graph`; `npcov-engine` runs them; the crate `npcov` brings both
 //! together with data.
 
+// Whoever adds an operator is told of every place that has to decide about it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod append;
 mod attribution;
 mod backward;
@@ -61,5 +64,8 @@ pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
 pub use program::{NetworkView, Output, Program};
 pub use relevance::LinearRelevance;
-pub use rule::{BatchNorm, Bias, EPSILON, ParseRuleError, Place, Preset, Rule, Rules, Sums};
+pub use rule::{
+    AlphaBeta, BatchNorm, Bias, EPSILON, Epsilon, Gamma, Gradient, ParseRuleError, Place, Preset,
+    Rule, Rules, Sums, ZBox,
+};
 pub use trace::trace;

@@ -4,8 +4,8 @@ use npcov_engine::Executor;
 use npcov_graph::op::{Conv, Gemm, Pool, PoolKind, Reduce, ReduceKind, Unary, Window};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{
-    Attribution, ExplainOptions, LayerOptions, Lrp, NetworkView, RelevanceSeed, Rule, Rules,
-    explain, path_layers,
+    AlphaBeta, Attribution, ExplainOptions, LayerOptions, Lrp, NetworkView, RelevanceSeed, Rule,
+    Rules, explain, path_layers,
 };
 
 fn tensor(shape: &[usize], data: &[f32]) -> Tensor {
@@ -22,11 +22,11 @@ fn gemm() -> Op {
 }
 
 fn rule(beta: f32, epsilon: f32) -> Rule {
-    Rule::AlphaBeta {
+    Rule::AlphaBeta(AlphaBeta {
         beta,
         epsilon,
         rare: true,
-    }
+    })
 }
 
 fn run(graph: &Graph, inputs: &[&[f32]]) -> Vec<Vec<f32>> {

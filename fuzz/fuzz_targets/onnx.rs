@@ -7,14 +7,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use npcov_engine::Executor;
-use npcov_graph::{Classifier, Dim, Graph, Model, Specialisation};
+use npcov_graph::{Classifier, Dim, Graph, OnnxModel, Specialisation};
 use npcov_program::{
-    ExplainOptions, GradientTimesInput, LayerOptions, Loss, Lrp, Preset, Subject, Term, explain,
-    gradient, mask, path_layers,
+    ExplainOutputs, GradientTimesInput, LayerOptions, Loss, Lrp, NetworkView, Preset, Term,
+    explain, gradient, mask, path_layers,
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(model) = Model::from_bytes(bytes.to_vec()) else {
+    let Ok(model) = OnnxModel::from_bytes(bytes.to_vec()) else {
         return;
     };
     let mut options = Specialisation {
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(graph) = model.specialise(&options) {
         // What was accepted can be written, and read again.
         let bytes = graph.to_onnx().expect("names are made as they are needed");
-        let written = Model::from_bytes(bytes).expect("a written graph is a model");
+        let written = OnnxModel::from_bytes(bytes).expect("a written graph is a model");
         assert_eq!(written.outputs().len(), graph.outputs().len());
         if is_small(&graph) {
             run(&graph);
@@ -54,25 +54,25 @@ fn run_programs(graph: &Graph) {
     let classifier = Classifier::find(graph, output);
     let options = LayerOptions::default();
     let layers = path_layers(graph, &classifier, 1, &options).unwrap_or_default();
-    let subject = Subject {
+    let view = NetworkView {
         graph,
         classifier: &classifier,
         layers: &layers,
         batch: 1,
     };
-    let options = ExplainOptions {
+    let options = ExplainOutputs {
         activations: true,
         input: true,
-        ..ExplainOptions::default()
+        ..ExplainOutputs::default()
     };
     let mut programs = vec![
-        gradient(&subject, &Loss::from(Term::CrossEntropy)),
-        mask(&subject),
-        explain(&subject, &GradientTimesInput, &options),
+        gradient(&view, &Loss::from(Term::CrossEntropy)),
+        mask(&view),
+        explain(&view, &GradientTimesInput, &options),
     ];
     for preset in [Preset::Npc, Preset::EpsilonAlpha2Beta1Flat] {
         let rules = preset.rules();
-        programs.push(explain(&subject, &Lrp { rules }, &options));
+        programs.push(explain(&view, &Lrp { rules }, &options));
     }
     for program in programs.into_iter().flatten() {
         run(&program.graph);

@@ -7,7 +7,7 @@ use npcov_data::{Loader, Preprocessing};
 use npcov_engine::{Isa, Kernels, LANES};
 use npcov_paths::{AnpcLayer, Choices};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
-use npcov_run::{Method, MethodInfo, Network, NetworkOptions};
+use npcov_run::{Method, MethodInfo, Network, ModelOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArtefactError;
@@ -41,7 +41,7 @@ pub enum SelectorRecord {
 
 impl ModelRecord {
     /// Of a model of this digest, wherever it is.
-    pub fn new(sha256: String, options: &NetworkOptions) -> ModelRecord {
+    pub fn new(sha256: String, options: &ModelOptions) -> ModelRecord {
         let selector = |selector: &Selector| match selector {
             Selector::Index(index) => SelectorRecord::Index(*index),
             Selector::Name(name) => SelectorRecord::Name(name.clone()),
@@ -67,12 +67,12 @@ impl ModelRecord {
     }
 
     /// How the model is opened.
-    pub fn options(&self, batch_norm: BatchNorm, kernels: Kernels) -> NetworkOptions {
+    pub fn options(&self, batch_norm: BatchNorm, kernels: Kernels) -> ModelOptions {
         let selector = |record: &SelectorRecord| match record {
             SelectorRecord::Index(index) => Selector::Index(*index),
             SelectorRecord::Name(name) => Selector::Name(name.clone()),
         };
-        NetworkOptions {
+        ModelOptions {
             input_shape: self.input_shape.clone(),
             output: self.output.clone(),
             layers: LayerOptions {

@@ -182,6 +182,18 @@ pub struct Adversaries {
     pub distances: Vec<f64>,
 }
 
+impl Adversaries {
+    /// Adds those of further inputs.
+    pub fn append(&mut self, next: &Adversaries) {
+        self.rows.extend(&next.rows);
+        self.samples.extend(&next.samples);
+        self.labels.extend(&next.labels);
+        self.predictions.extend(&next.predictions);
+        self.success.extend(&next.success);
+        self.distances.extend(&next.distances);
+    }
+}
+
 /// How an attack went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttackReport {
@@ -247,11 +259,11 @@ pub struct Attacked<'a> {
 /// ```
 /// use npcov_attack::{AttackError, AttackMethod, AttackOptions, Attacked, Pgd, attack};
 /// use npcov_data::{Loader, Preprocessing, open};
-/// use npcov_run::{Network, NetworkOptions};
+/// use npcov_run::{Network, ModelOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
-/// let network = Network::open(model, &NetworkOptions::default())?;
+/// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
 /// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///

@@ -95,7 +95,7 @@ impl<'a> Objective<'a> {
 
     fn tracer(&self, terms: &[Term]) -> Result<Tracer, RunError> {
         let terms = terms.iter().map(|&term| (1.0, term)).collect();
-        let program = gradient(&self.network.subject(), &Loss { terms })?;
+        let program = gradient(&self.network.view(), &Loss { terms })?;
         Tracer::new(program, self.network)
     }
 
@@ -255,8 +255,8 @@ mod tests {
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_data::{Loader, Preprocessing};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
-    use npcov_run::NetworkOptions;
+    use npcov_graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
+    use npcov_run::ModelOptions;
 
     const INPUTS: usize = 3;
     const PIXELS: usize = 4;
@@ -293,8 +293,8 @@ mod tests {
         let w = weights(&mut graph, [HIDDEN, CLASSES], -1.0);
         x = graph.push("w", Op::MatMul, &[x, w]).unwrap();
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
-        Network::new(model, &NetworkOptions::default()).unwrap()
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, &ModelOptions::default()).unwrap()
     }
 
     /// `sum c max(1 - margin, 0) + lambda div`, as the definitions read. Pixels become the model's

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use npcov::coverage::GraphInspection;
 use npcov::data::{Loader, open};
-use npcov::run::{NetworkOptions, SampleRange};
+use npcov::run::{ModelOptions, SampleRange};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
-    let network_options = NetworkOptions {
+    let network_options = ModelOptions {
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };

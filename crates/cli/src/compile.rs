@@ -3,7 +3,7 @@
 use anyhow::bail;
 use npcov::ProgramKind;
 use npcov::program::Term;
-use npcov::run::NetworkOptions;
+use npcov::run::ModelOptions;
 
 use crate::args::{CompileArgs, Format, LossName, ProgramName};
 use crate::config::Config;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
             (ProgramKind::Gradient(term.into()), Default::default())
         }
     };
-    let options = NetworkOptions {
+    let options = ModelOptions {
         batch_norm,
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)

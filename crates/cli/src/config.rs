@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use npcov::coverage::Gate;
 use npcov::data::{Layout, Preprocessing};
 use npcov::program::{BatchNorm, LayerOptions};
-use npcov::run::{ExplainSettings, Method, NetworkOptions, RuleChoice};
+use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
 
 use crate::args::{CheckArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
@@ -95,14 +95,14 @@ impl Config {
     }
 
     /// What the model's file leaves open.
-    pub(crate) fn network(&self, args: &ModelArgs) -> NetworkOptions {
+    pub(crate) fn network(&self, args: &ModelArgs) -> ModelOptions {
         let shape = args.input_shape.as_ref().or(self.input_shape.as_ref());
         let select = match (&args.layers, &self.layers) {
             (Some(layers), _) => layers.clone(),
             (None, Some(layers)) => layers.iter().map(Into::into).collect(),
             (None, None) => Vec::new(),
         };
-        NetworkOptions {
+        ModelOptions {
             input_shape: shape.map(|shape| shape.0.clone()),
             output: args.output_name.clone().or(self.output_name.clone()),
             layers: LayerOptions {
@@ -110,7 +110,7 @@ impl Config {
                 units: args.units.or(self.units).unwrap_or(false),
             },
             kernels: args.kernels,
-            ..NetworkOptions::default()
+            ..ModelOptions::default()
         }
     }
 
@@ -121,12 +121,12 @@ impl Config {
     }
 
     /// What is explained, and how.
-    pub(crate) fn explain(&self, args: &RelevanceArgs) -> anyhow::Result<ExplainSettings> {
-        Ok(ExplainSettings {
+    pub(crate) fn explain(&self, args: &RelevanceArgs) -> anyhow::Result<ExplainOptions> {
+        Ok(ExplainOptions {
             method: self.method(&args.method)?,
             class: args.class,
             input: args.input_relevance,
-            ..ExplainSettings::default()
+            ..ExplainOptions::default()
         })
     }
 

@@ -14,7 +14,7 @@ use npcov::coverage::{
 };
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Loader, Preprocessing, open};
-use npcov::run::{ExplainSettings, Explainer, NetworkOptions, SampleRange};
+use npcov::run::{ExplainOptions, Explainer, ModelOptions, SampleRange};
 use npcov_report::number;
 
 use crate::args::DemoArgs;
@@ -75,10 +75,10 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     let loaders = suites.write(&folder, &graph, &test)?;
     let coverage = cover(&graph, &suites, &loaders, &folder, threads, printer)?;
     let mistake = Mistake::worst(coverage.state(), &loaders)?;
-    let settings = ExplainSettings {
+    let settings = ExplainOptions {
         method: graph.method().clone(),
         input: true,
-        ..ExplainSettings::default()
+        ..ExplainOptions::default()
     };
     let explainer = Explainer::new(graph.network(), &settings).map_err(npcov::Error::from)?;
     let explained = npcov::explain_one(&explainer, mistake.data, mistake.index, 1)?;
@@ -111,7 +111,7 @@ fn build(
     printer: &Printer,
 ) -> anyhow::Result<LearntGraph> {
     let model = folder.path("model.onnx");
-    let network = Arc::new(npcov::open_network(&model, &NetworkOptions::default())?);
+    let network = Arc::new(npcov::open_network(&model, &ModelOptions::default())?);
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

@@ -8,7 +8,7 @@ use npcov::artefact::Kind;
 use npcov::coverage::{CoverOptions, LearntGraph, PathExplanation, Placement};
 use npcov::data::{Loader, Preprocessing, open};
 use npcov::paths::Choices;
-use npcov::run::{ExplainSettings, Explainer, NetworkOptions, PathExtractor, PathRows};
+use npcov::run::{ExplainOptions, Explainer, ModelOptions, PathExtractor, PathRows};
 
 use crate::args::{ExplainArgs, Format};
 use crate::config::Config;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
             &preprocessing,
         );
     }
-    let options = NetworkOptions {
+    let options = ModelOptions {
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
@@ -83,7 +83,7 @@ fn by_graph(
     config: &Config,
     printer: &Printer,
     (graph, data): (&Path, &str),
-    settings: ExplainSettings,
+    settings: ExplainOptions,
     preprocessing: &Preprocessing,
 ) -> anyhow::Result<()> {
     if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
@@ -100,7 +100,7 @@ fn by_graph(
             .map_err(npcov::Error::from)?;
     }
     let loader = graph.loader(data).map_err(npcov::Error::from)?;
-    let settings = ExplainSettings {
+    let settings = ExplainOptions {
         method: graph.method().clone(),
         activations: true,
         ..settings

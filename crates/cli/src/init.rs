@@ -13,7 +13,7 @@ use npcov::paths::choices::{
 use npcov::paths::{Choices, Clusters, Preset};
 use npcov::program::Selector;
 use npcov::read_model;
-use npcov::run::{Network, NetworkOptions};
+use npcov::run::{Network, ModelOptions};
 
 use crate::args::InitArgs;
 use crate::config::Config;
@@ -81,7 +81,7 @@ struct Found<'a> {
     /// The output that holds the classification.
     output: String,
     network: &'a Network,
-    options: &'a NetworkOptions,
+    options: &'a ModelOptions,
     loader: &'a Loader<'a>,
     preprocessing: &'a Preprocessing,
     /// Whether `divide` comes from the data's type alone.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use npcov::data::{Loader, open, write_whole};
 use npcov::masking::{PathParameters, TuneOptions};
-use npcov::run::NetworkOptions;
+use npcov::run::ModelOptions;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::args::{Format, TuneArgs};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         seed: args.seed,
         restarts: config.paths.restarts(),
     };
-    let options = NetworkOptions {
+    let options = ModelOptions {
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };

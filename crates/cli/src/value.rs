@@ -435,6 +435,8 @@ impl Criteria {
 
 #[cfg(test)]
 mod tests {
+    use npcov::program::AlphaBeta;
+
     use super::*;
 
     #[test]
@@ -472,11 +474,11 @@ mod tests {
 
     #[test]
     fn rules_with_and_without_a_place() {
-        let rare_off = Rule::AlphaBeta {
+        let rare_off = Rule::AlphaBeta(AlphaBeta {
             beta: 0.5,
             epsilon: 1e-6,
             rare: false,
-        };
+        });
         for (text, place, rule) in [
             ("zplus", None, Rule::Z_PLUS),
             ("alpha-beta:0.5,rare=off", None, rare_off),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use npcov_artefact::ArtefactError;
 use npcov_artefact::{ExtractionRecord, GraphFile, differences};
 use npcov_data::{Digest, Loader, Preprocessing, Samples};
-use npcov_graph::Model;
+use npcov_graph::OnnxModel;
 use npcov_run::{Method, Network, PathExtractor};
 
 use crate::error::CoverageError;
@@ -36,7 +36,7 @@ impl LearntGraph {
                 model: path.display().to_string(),
             });
         }
-        let mut graph = LearntGraph::of(file, Model::read(&path)?, &path.display().to_string())?;
+        let mut graph = LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())?;
         if let Some(network) = Arc::get_mut(&mut graph.network) {
             network.set_file(path);
         }
@@ -45,7 +45,7 @@ impl LearntGraph {
 
     /// A decision graph with its model, which is called `name` in messages. Another model than the
     /// graph was learnt from is refused.
-    pub fn of(file: GraphFile, model: Model, name: &str) -> Result<LearntGraph, CoverageError> {
+    pub fn of(file: GraphFile, model: OnnxModel, name: &str) -> Result<LearntGraph, CoverageError> {
         let record = &file.record().extraction;
         let sha256 = Digest::from(model.digest()?).to_string();
         if sha256 != record.model.sha256 {

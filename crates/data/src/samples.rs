@@ -122,6 +122,66 @@ pub trait Samples: Send + Sync {
     }
 }
 
+/// Samples behind a pointer are the same samples.
+macro_rules! behind_a_pointer {
+    ($($pointer:ty),*) => {$(
+        impl<S: Samples + ?Sized> Samples for $pointer {
+            fn name(&self) -> &str {
+                (**self).name()
+            }
+
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+
+            fn inputs(&self) -> &[SampleInput] {
+                (**self).inputs()
+            }
+
+            fn read(
+                &self,
+                input: usize,
+                rows: Range<usize>,
+                out: &mut [u8],
+            ) -> Result<(), DataError> {
+                (**self).read(input, rows, out)
+            }
+
+            fn read_f32(
+                &self,
+                input: usize,
+                rows: Range<usize>,
+                scratch: &mut Vec<u8>,
+                out: &mut [f32],
+            ) -> Result<(), DataError> {
+                (**self).read_f32(input, rows, scratch, out)
+            }
+
+            fn images(&self, input: usize) -> Option<&dyn Images> {
+                (**self).images(input)
+            }
+
+            fn labels(&self) -> Option<&[i64]> {
+                (**self).labels()
+            }
+
+            fn class_names(&self) -> Option<&[String]> {
+                (**self).class_names()
+            }
+
+            fn sample_name(&self, row: usize) -> Option<Cow<'_, str>> {
+                (**self).sample_name(row)
+            }
+
+            fn digest(&self) -> Result<Digest, DataError> {
+                (**self).digest()
+            }
+        }
+    )*};
+}
+
+behind_a_pointer!(&S, std::sync::Arc<S>);
+
 /// Images that are decoded when they are asked for, each with its own height and width.
 pub trait Images: Send + Sync {
     /// The image of one sample. All have the same number of channels.
@@ -250,55 +310,6 @@ pub(crate) fn listing<S: Samples + ?Sized>(samples: &S) -> String {
     match names.as_slice() {
         [] => "no inputs".to_owned(),
         names => names.join(", "),
-    }
-}
-
-/// Whatever holds samples lends them too.
-impl<S: Samples + ?Sized> Samples for &S {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-
-    fn len(&self) -> usize {
-        (**self).len()
-    }
-
-    fn inputs(&self) -> &[SampleInput] {
-        (**self).inputs()
-    }
-
-    fn read(&self, input: usize, rows: Range<usize>, out: &mut [u8]) -> Result<(), DataError> {
-        (**self).read(input, rows, out)
-    }
-
-    fn read_f32(
-        &self,
-        input: usize,
-        rows: Range<usize>,
-        scratch: &mut Vec<u8>,
-        out: &mut [f32],
-    ) -> Result<(), DataError> {
-        (**self).read_f32(input, rows, scratch, out)
-    }
-
-    fn images(&self, input: usize) -> Option<&dyn Images> {
-        (**self).images(input)
-    }
-
-    fn labels(&self) -> Option<&[i64]> {
-        (**self).labels()
-    }
-
-    fn class_names(&self) -> Option<&[String]> {
-        (**self).class_names()
-    }
-
-    fn sample_name(&self, row: usize) -> Option<Cow<'_, str>> {
-        (**self).sample_name(row)
-    }
-
-    fn digest(&self) -> Result<Digest, DataError> {
-        (**self).digest()
     }
 }
 

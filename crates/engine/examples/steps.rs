@@ -9,8 +9,8 @@ use std::error::Error;
 use std::time::Instant;
 
 use npcov_engine::{Executor, Isa, LANES, Options};
-use npcov_graph::{Classifier, Model, Specialisation};
-use npcov_program::{ExplainOptions, LayerOptions, Lrp, Rules, Subject, explain, path_layers};
+use npcov_graph::{Classifier, OnnxModel, Specialisation};
+use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, Rules, explain, path_layers};
 
 const RUNS: usize = 30;
 
@@ -28,20 +28,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
         options.isa = isa.ok_or_else(|| format!("this CPU has no `{name}`"))?;
     }
-    let model = Model::read(model)?.specialise(&Specialisation::default())?;
+    let model = OnnxModel::read(model)?.specialise(&Specialisation::default())?;
     let classifier = Classifier::find(&model, model.outputs()[0]);
     let layers = path_layers(&model, &classifier, 1, &LayerOptions::default())?;
     let graph = match program.as_str() {
         "forward" => model,
         rule => {
             let rules = Rules::uniform(rule.parse()?);
-            let subject = Subject {
+            let view = NetworkView {
                 graph: &model,
                 classifier: &classifier,
                 layers: &layers,
                 batch: 1,
             };
-            explain(&subject, &Lrp { rules }, &ExplainOptions::default())?.graph
+            explain(&view, &Lrp { rules }, &ExplainOutputs::default())?.graph
         }
     };
     let executor = Executor::with_options(&graph, options)?;

@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::path::PathBuf;
 
 use npcov_engine::{Executor, LANES};
-use npcov_graph::{Classifier, Graph, Model, Specialisation};
-use npcov_program::{ExplainOptions, LayerOptions, Lrp, Subject, explain, path_layers};
+use npcov_graph::{Classifier, Graph, OnnxModel, Specialisation};
+use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, explain, path_layers};
 
 struct Counting;
 
@@ -48,7 +48,7 @@ static ALLOCATOR: Counting = Counting;
 fn graph(name: &str) -> Graph {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/{name}.onnx"));
-    let model = Model::read(path).unwrap();
+    let model = OnnxModel::read(path).unwrap();
     model.specialise(&Specialisation::default()).unwrap()
 }
 
@@ -82,18 +82,18 @@ fn running_an_explanation_allocates_nothing() {
         let graph = graph(name);
         let classifier = Classifier::find(&graph, graph.outputs()[0]);
         let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
-        let subject = Subject {
+        let view = NetworkView {
             graph: &graph,
             classifier: &classifier,
             layers: &layers,
             batch: 1,
         };
-        let options = ExplainOptions {
+        let options = ExplainOutputs {
             activations: true,
             input: true,
-            ..ExplainOptions::default()
+            ..ExplainOutputs::default()
         };
-        let program = explain(&subject, &Lrp::default(), &options).unwrap();
+        let program = explain(&view, &Lrp::default(), &options).unwrap();
         check(&program.graph, name);
     }
 }

@@ -44,7 +44,13 @@ pub(crate) fn recognise_activations(graph: &Graph) -> Result<Graph, OpError> {
 
 /// The activation that ends at `node`, and the value it is a function of.
 fn recognise(graph: &Graph, node: &Node) -> Option<(Unary, ValueId)> {
-    if !matches!(node.op, Op::Binary(_) | Op::Unary(Unary::Clip { .. })) {
+    // Arithmetic ends in a function of two values or in a limit; any other function of one would
+    // have to be the activation itself.
+    let ends = match Function::of(&node.op)? {
+        Function::Unary(f) => matches!(f, Unary::Clip { .. }),
+        Function::Binary(_) => true,
+    };
+    if !ends {
         return None;
     }
     // Go backwards, always from the value computed last, until a single one is left: then `node`
@@ -73,11 +79,52 @@ fn recognise(graph: &Graph, node: &Node) -> Option<(Unary, ValueId)> {
     }
 }
 
+/// A function of single elements that activations are written out with.
+enum Function {
+    Unary(Unary),
+    Binary(Binary),
+}
+
+impl Function {
+    fn of(op: &Op) -> Option<Function> {
+        match op {
+            Op::Unary(f) => Some(Function::Unary(*f)),
+            // An activation itself, with a slope for each channel.
+            Op::Binary(Binary::PRelu) => None,
+            Op::Binary(f) => Some(Function::Binary(*f)),
+            Op::Conv(_)
+            | Op::ConvTranspose(_)
+            | Op::Gemm(_)
+            | Op::MatMul
+            | Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Pool(_)
+            | Op::Reduce(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Pad(_)
+            | Op::Expand(_)
+            | Op::Tile(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::Resize(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => None,
+        }
+    }
+}
+
 /// The values an element-wise node depends on besides scalars; `None` for any other node.
 fn arguments(graph: &Graph, node: &Node) -> Option<Vec<ValueId>> {
-    if !matches!(node.op, Op::Unary(_) | Op::Binary(_)) {
-        return None;
-    }
+    Function::of(&node.op)?;
     let mut list = Vec::new();
     for &input in &node.inputs {
         match scalar(graph, input) {
@@ -110,11 +157,9 @@ fn identify(graph: &Graph, nodes: &[&Node], x: ValueId) -> Option<Unary> {
                 let id = *node.inputs.get(i)?;
                 scalar(graph, id).or_else(|| known.iter().find(|(v, _)| *v == id).map(|(_, y)| *y))
             };
-            let y = match node.op {
-                Op::Unary(f) => f.apply(argument(0)?),
-                Op::Binary(Binary::PRelu) => return None,
-                Op::Binary(f) => f.apply(argument(0)?, argument(1)?),
-                _ => return None,
+            let y = match Function::of(&node.op)? {
+                Function::Unary(f) => f.apply(argument(0)?),
+                Function::Binary(f) => f.apply(argument(0)?, argument(1)?),
             };
             known.push((node.output, y));
         }

@@ -1,7 +1,7 @@
 //! Where a classifier's logits are.
 
-use crate::graph::{Graph, ValueId};
-use crate::op::{Binary, Op, Reduce, ReduceKind, Unary};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::{Binary, Op, ReduceKind, Unary};
 
 /// What follows the logits in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,24 +30,11 @@ impl Classifier {
     /// written out as exponentials over their sum) or of a sigmoid of a single number.
     pub fn find(graph: &Graph, output: ValueId) -> Classifier {
         let end = behind_reshapes(graph, output);
-        let found = graph.producer(end).and_then(|node| match &node.op {
-            Op::Softmax(softmax) => Some((
-                node.inputs[0],
-                if softmax.log {
-                    Ending::LogSoftmax
-                } else {
-                    Ending::Softmax
-                },
-            )),
-            Op::Unary(Unary::Sigmoid) if graph.value(end).ty.numel() == batch(graph) => {
-                Some((node.inputs[0], Ending::Sigmoid))
-            }
-            Op::Binary(Binary::Div) => written_out_softmax(graph, node.inputs[0], node.inputs[1])
-                .map(|logits| (logits, Ending::Softmax)),
-            _ => None,
-        });
-        let (logits, ending) = found.unwrap_or((output, Ending::Logits));
-        Classifier { logits, ending }
+        let found = graph.producer(end).and_then(|node| ended(graph, node));
+        found.unwrap_or(Classifier {
+            logits: output,
+            ending: Ending::Logits,
+        })
     }
 
     /// Number of classes that are told apart, for a graph made for `batch` inputs.
@@ -58,6 +45,56 @@ impl Classifier {
             _ => outputs,
         }
     }
+}
+
+/// The logits in front of the node that makes probabilities of them, if it does.
+fn ended(graph: &Graph, node: &Node) -> Option<Classifier> {
+    let (logits, ending) = match &node.op {
+        Op::Softmax(softmax) => match softmax.log {
+            true => (node.inputs[0], Ending::LogSoftmax),
+            false => (node.inputs[0], Ending::Softmax),
+        },
+        Op::Unary(f) => {
+            let single = graph.value(node.output).ty.numel() == batch(graph);
+            if *f != Unary::Sigmoid || !single {
+                return None;
+            }
+            (node.inputs[0], Ending::Sigmoid)
+        }
+        Op::Binary(f) => {
+            if *f != Binary::Div {
+                return None;
+            }
+            let logits = written_out_softmax(graph, node.inputs[0], node.inputs[1])?;
+            (logits, Ending::Softmax)
+        }
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => return None,
+    };
+    Some(Classifier { logits, ending })
 }
 
 fn batch(graph: &Graph) -> usize {
@@ -102,12 +139,38 @@ fn reduced(graph: &Graph, mut value: ValueId, wanted: ReduceKind) -> Option<Valu
     };
     loop {
         let node = graph.producer(value)?;
-        value = match (&node.op, &node.inputs[..]) {
-            (Op::Reduce(Reduce { kind, .. }), &[x]) if *kind == wanted => return Some(x),
-            (Op::Reshape(_) | Op::Expand(_), &[x]) => x,
-            (Op::Binary(Binary::Max), &[x, low]) if is_lowest(low) => x,
-            (Op::Binary(Binary::Max), &[low, x]) if is_lowest(low) => x,
-            _ => return None,
+        value = match &node.op {
+            Op::Reduce(reduce) => return (reduce.kind == wanted).then_some(node.inputs[0]),
+            Op::Reshape(_) | Op::Expand(_) => node.inputs[0],
+            Op::Binary(f) => match (*f == Binary::Max, &node.inputs[..]) {
+                (true, &[x, low]) if is_lowest(low) => x,
+                (true, &[low, x]) if is_lowest(low) => x,
+                _ => return None,
+            },
+            Op::Conv(_)
+            | Op::ConvTranspose(_)
+            | Op::Gemm(_)
+            | Op::MatMul
+            | Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Unary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Pool(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Pad(_)
+            | Op::Tile(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::Resize(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => return None,
         };
     }
 }
@@ -115,7 +178,7 @@ fn reduced(graph: &Graph, mut value: ValueId, wanted: ReduceKind) -> Option<Valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::Softmax;
+    use crate::op::{Reduce, Softmax};
     use crate::tensor::{DType, Tensor, TensorType};
 
     fn input(graph: &mut Graph, shape: &[usize]) -> ValueId {

@@ -8,10 +8,10 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::error::GraphError;
-use crate::model::Model;
+use crate::model::OnnxModel;
 use crate::onnx::proto::{GraphProto, NodeProto, TensorProto};
 
-impl Model {
+impl OnnxModel {
     /// The SHA-256 digest of the model.
     ///
     /// Of a model in one file, it is that file's. Of a model with external data, it is the digest of
@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn digest(path: &Path) -> String {
-        hex(Model::read(path).unwrap().digest().unwrap())
+        hex(OnnxModel::read(path).unwrap().digest().unwrap())
     }
 
     /// A folder that is removed with its test.
@@ -130,7 +130,7 @@ mod tests {
         let expected = "d0e61c1e97dde5aa91228258265c4eea340e4779905fc47897bc460640f83ee9";
         assert_eq!(digest(&fixture("lenet.onnx")), expected);
         let bytes = std::fs::read(fixture("lenet.onnx")).unwrap();
-        let model = Model::from_bytes(bytes).unwrap();
+        let model = OnnxModel::from_bytes(bytes).unwrap();
         assert_eq!(hex(model.digest().unwrap()), expected);
     }
 
@@ -153,7 +153,7 @@ mod tests {
         std::fs::write(&weights, &bytes).unwrap();
         assert_ne!(digest(&model), expected);
         std::fs::remove_file(&weights).unwrap();
-        let error = Model::read(&model)
+        let error = OnnxModel::read(&model)
             .unwrap()
             .digest()
             .unwrap_err()
@@ -262,14 +262,14 @@ mod tests {
         ] {
             let path = folder.0.join("model");
             std::fs::write(&path, with(location)).unwrap();
-            let error = Model::read(&path)
+            let error = OnnxModel::read(&path)
                 .unwrap()
                 .digest()
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let error = Model::from_bytes(with("folder"))
+        let error = OnnxModel::from_bytes(with("folder"))
             .unwrap()
             .digest()
             .unwrap_err();

@@ -12,12 +12,7 @@ pub fn fold_batch_norm(graph: &Graph) -> Result<Graph, OpError> {
     let consumers = graph.consumers();
     let mut rewriter = Rewriter::new(graph);
     for node in graph.nodes() {
-        let folded = match &node.op {
-            Op::BatchNormalization(norm) => before(graph, &consumers, node)
-                .and_then(|layer| Some((layer, Folded::new(graph, layer, node, norm)?))),
-            _ => None,
-        };
-        match folded {
+        match normalised(graph, &consumers, node) {
             Some((layer, folded)) => {
                 let x = rewriter.get(layer.inputs[0])?;
                 let weight = rewriter.graph().add_constant("weight", folded.weight);
@@ -36,12 +31,101 @@ pub fn fold_batch_norm(graph: &Graph) -> Result<Graph, OpError> {
     rewriter.finish()
 }
 
+/// The layer in front of a batch normalisation, and what it becomes.
+fn normalised<'a>(
+    graph: &'a Graph,
+    consumers: &[Vec<usize>],
+    node: &Node,
+) -> Option<(&'a Node, Folded)> {
+    let Op::BatchNormalization(norm) = &node.op else {
+        return None;
+    };
+    let layer = before(graph, consumers, node)?;
+    Some((layer, Folded::new(graph, layer, node, norm)?))
+}
+
 /// The node in front of a normalisation, when only that one uses its result.
 fn before<'a>(graph: &'a Graph, consumers: &[Vec<usize>], node: &Node) -> Option<&'a Node> {
     let x = node.inputs[0];
     let layer = graph.producer(x)?;
     let private = consumers[x.index()].len() == 1 && !graph.outputs().contains(&x);
     private.then_some(layer)
+}
+
+/// A layer that normalisation can become part of.
+struct Layer {
+    /// The layer without factors of its own.
+    op: Op,
+    /// The factor of its weights.
+    alpha: f32,
+    /// The factor of its bias.
+    beta: f32,
+    units: usize,
+    /// How many weights of a unit stand together.
+    together: usize,
+}
+
+impl Layer {
+    fn new(op: &Op, weight: &[usize]) -> Option<Layer> {
+        match op {
+            Op::Conv(_) => {
+                let (&units, taps) = weight.split_first()?;
+                Some(Layer {
+                    op: op.clone(),
+                    alpha: 1.0,
+                    beta: 1.0,
+                    units,
+                    together: taps.iter().product(),
+                })
+            }
+            Op::Gemm(gemm) => {
+                let &[rows, columns] = weight else {
+                    return None;
+                };
+                let (units, together) = match gemm.trans_b {
+                    true => (rows, columns),
+                    false => (columns, 1),
+                };
+                Some(Layer {
+                    op: Op::Gemm(Gemm {
+                        alpha: 1.0,
+                        beta: 1.0,
+                        ..gemm.clone()
+                    }),
+                    alpha: gemm.alpha,
+                    beta: gemm.beta,
+                    units,
+                    together,
+                })
+            }
+            Op::ConvTranspose(_)
+            | Op::MatMul
+            | Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Pool(_)
+            | Op::Reduce(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Pad(_)
+            | Op::Expand(_)
+            | Op::Tile(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::Resize(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => None,
+        }
+    }
 }
 
 /// A layer that normalises its own result.
@@ -57,25 +141,13 @@ impl Folded {
         let numbers = |id: ValueId| Some(graph.constant(id)?.as_f32()?.to_vec());
         let weight = graph.constant(*layer.inputs.get(1)?)?;
         let w = weight.as_f32()?;
-        // The layer's own factors, and how many weights of a unit stand together.
-        let (op, alpha, beta, units, together) = match (&layer.op, weight.shape()) {
-            (Op::Conv(_), &[units, ..]) => {
-                (layer.op.clone(), 1.0, 1.0, units, w.len() / units.max(1))
-            }
-            (Op::Gemm(gemm), &[rows, columns]) => {
-                let op = Op::Gemm(Gemm {
-                    alpha: 1.0,
-                    beta: 1.0,
-                    ..gemm.clone()
-                });
-                let (units, together) = match gemm.trans_b {
-                    true => (rows, columns),
-                    false => (columns, 1),
-                };
-                (op, gemm.alpha, gemm.beta, units, together)
-            }
-            _ => return None,
-        };
+        let Layer {
+            op,
+            alpha,
+            beta,
+            units,
+            together,
+        } = Layer::new(&layer.op, weight.shape())?;
         let bias = match layer.inputs.get(2) {
             Some(&b) => numbers(b).filter(|b| b.len() == units)?,
             None => vec![0.0; units],

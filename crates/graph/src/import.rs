@@ -8,7 +8,7 @@ use crate::activation::recognise_activations;
 use crate::builder::{Builder, NodeContext, StoredTypes};
 use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
 use crate::graph::{Graph, ValueId};
-use crate::model::{Declaration, Dim, Model, standard_opset};
+use crate::model::{Declaration, Dim, OnnxModel, standard_opset};
 use crate::onnx::attributes::Attributes;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use crate::onnx::tensor::read_tensor;
@@ -34,7 +34,7 @@ pub struct Specialisation {
     pub constants: BTreeMap<String, Tensor>,
 }
 
-impl Model {
+impl OnnxModel {
     /// The graph for one batch size and input shape.
     ///
     /// Nodes that cannot be used are reported together, see [`GraphError::Nodes`].
@@ -193,7 +193,7 @@ impl Scope {
 }
 
 struct Importer<'m> {
-    model: &'m Model,
+    model: &'m OnnxModel,
     graph: Graph,
     stored: StoredTypes,
     /// Number of nodes from functions and branches.
@@ -649,7 +649,7 @@ mod tests {
             }],
             ..Default::default()
         };
-        Model::from_bytes(proto.encode_to_vec())?.specialise(&Specialisation::default())
+        OnnxModel::from_bytes(proto.encode_to_vec())?.specialise(&Specialisation::default())
     }
 
     fn ops(graph: &Graph) -> Vec<&Op> {

@@ -1,13 +1,13 @@
 //! ONNX models as typed, static-shape graphs.
 //!
-//! A [`Model`] is what the file says: shapes may be open, operators unknown. A [`Graph`] is what
+//! A [`OnnxModel`] is what the file says: shapes may be open, operators unknown. A [`Graph`] is what
 //! can be computed: for one batch size, with every shape known, everything that does not depend on
 //! the input folded into constants, and [canonical operators](op) that mean the same whatever
-//! opset or exporter they came from. [`Model::specialise`] leads from one to the other, and
+//! opset or exporter they came from. [`OnnxModel::specialise`] leads from one to the other, and
 //! [`Graph::to_onnx`] back to a file that any runtime loads.
 //!
 //! ```
-//! use npcov_graph::{DType, Graph, Model, Op, Specialisation, TensorType, op::Unary};
+//! use npcov_graph::{DType, Graph, OnnxModel, Op, Specialisation, TensorType, op::Unary};
 //!
 //! // A graph can be built by hand...
 //! let mut graph = Graph::new();
@@ -16,7 +16,7 @@
 //! graph.set_outputs(vec![y]);
 //!
 //! // ...written as ONNX, and read again.
-//! let model = Model::from_bytes(graph.to_onnx()?)?;
+//! let model = OnnxModel::from_bytes(graph.to_onnx()?)?;
 //! assert_eq!(model.inputs()[0].shape(), "1x3");
 //! let graph = model.specialise(&Specialisation::default())?;
 //! assert_eq!(graph.nodes()[0].op.name(), "Relu");
@@ -25,6 +25,9 @@
 //!
 //! What is *computed from* a model (traces, relevances) is made by `npcov-program` as a graph that
 //! contains the model's; `npcov-engine` runs either.
+
+// Whoever adds an operator is told of every place that has to decide about it.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod activation;
 mod builder;
@@ -45,7 +48,7 @@ pub use error::{GraphError, NodeError, NodeErrorKind, OpError};
 pub use fold::fold_batch_norm;
 pub use graph::{Graph, Node, Value, ValueId};
 pub use import::Specialisation;
-pub use model::{Declaration, Dim, Model};
+pub use model::{Declaration, Dim, OnnxModel};
 pub use onnx::export::EXPORT_OPSET;
 pub use op::Op;
 pub use rewrite::Rewriter;

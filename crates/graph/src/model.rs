@@ -68,18 +68,18 @@ impl Declaration {
 
 /// An ONNX model, decoded but not interpreted: shapes may be open, operators unknown.
 ///
-/// [`Model::specialise`] turns it into a [`Graph`](crate::Graph).
+/// [`OnnxModel::specialise`] turns it into a [`Graph`](crate::Graph).
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct OnnxModel {
     pub(crate) proto: ModelProto,
     pub(crate) external: ExternalData,
     /// The whole file. Its raw tensors are parts of it, so it is in memory anyway.
     pub(crate) file: Bytes,
 }
 
-impl Model {
+impl OnnxModel {
     /// Reads a model from a file. External data is looked for in the file's folder.
-    pub fn read(path: impl AsRef<Path>) -> Result<Model, GraphError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<OnnxModel, GraphError> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| GraphError::Io {
             path: path.to_owned(),
@@ -89,15 +89,15 @@ impl Model {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        Model::decode(bytes.into(), path, Some(folder))
+        OnnxModel::decode(bytes.into(), path, Some(folder))
     }
 
     /// Decodes a model from memory.
-    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Model, GraphError> {
-        Model::decode(bytes.into(), Path::new("model"), None)
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<OnnxModel, GraphError> {
+        OnnxModel::decode(bytes.into(), Path::new("model"), None)
     }
 
-    fn decode(bytes: Bytes, path: &Path, folder: Option<PathBuf>) -> Result<Model, GraphError> {
+    fn decode(bytes: Bytes, path: &Path, folder: Option<PathBuf>) -> Result<OnnxModel, GraphError> {
         let not_onnx = |reason: &str| GraphError::NotOnnx {
             path: path.to_owned(),
             reason: reason.to_owned(),
@@ -107,7 +107,7 @@ impl Model {
         if proto.graph.is_none() {
             return Err(not_onnx("it holds no graph"));
         }
-        let model = Model {
+        let model = OnnxModel {
             proto,
             external: ExternalData { folder },
             file: bytes,
@@ -180,7 +180,7 @@ impl Model {
         counts
     }
 
-    /// The operators among [`Model::operators`] that npcov does not know: neither of the standard
+    /// The operators among [`OnnxModel::operators`] that npcov does not know: neither of the standard
     /// set nor a function of the model. Functions and branches are looked into.
     pub fn unknown_operators(&self) -> BTreeSet<String> {
         let functions = &self.proto.functions;
@@ -318,7 +318,7 @@ mod tests {
             }],
             ..Default::default()
         };
-        let model = Model::from_bytes(model.encode_to_vec()).unwrap();
+        let model = OnnxModel::from_bytes(model.encode_to_vec()).unwrap();
         let unknown: Vec<String> = model.unknown_operators().into_iter().collect();
         assert_eq!(unknown, ["Mystery", "Riddle", "other.Block"]);
     }

@@ -10,19 +10,18 @@ impl Graph {
     pub fn lowered(&self, lower: impl Fn(&Node) -> bool) -> Result<Graph, OpError> {
         let mut rewriter = Rewriter::new(self);
         for node in self.nodes() {
-            match &node.op {
-                Op::Composite(composite) if lower(node) => {
-                    let inputs = node
-                        .inputs
-                        .iter()
-                        .map(|&i| rewriter.get(i))
-                        .collect::<Result<Vec<_>, _>>()?;
-                    let output = composite.lower(rewriter.graph(), &node.name, &inputs)?;
-                    rewriter.set(node.output, output);
-                }
-                _ => {
-                    rewriter.copy(node)?;
-                }
+            if let Op::Composite(composite) = &node.op
+                && lower(node)
+            {
+                let inputs = node
+                    .inputs
+                    .iter()
+                    .map(|&i| rewriter.get(i))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let output = composite.lower(rewriter.graph(), &node.name, &inputs)?;
+                rewriter.set(node.output, output);
+            } else {
+                rewriter.copy(node)?;
             }
         }
         rewriter.finish()

@@ -172,7 +172,7 @@ impl Tensor {
     pub fn as_f32(&self) -> Option<&[f32]> {
         match &self.data {
             Data::F32(v) => Some(v),
-            _ => None,
+            Data::I64(_) | Data::Bool(_) => None,
         }
     }
 
@@ -180,7 +180,7 @@ impl Tensor {
     pub fn as_i64(&self) -> Option<&[i64]> {
         match &self.data {
             Data::I64(v) => Some(v),
-            _ => None,
+            Data::F32(_) | Data::Bool(_) => None,
         }
     }
 

@@ -8,13 +8,13 @@
 //!
 //! ```
 //! use npcov::data::{Loader, Preprocessing, open};
-//! use npcov::run::{Network, NetworkOptions};
+//! use npcov::run::{Network, ModelOptions};
 //! use npcov_lab::{Rq1Settings, WorkFolder, rq1};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 //! # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 //! # let folder = std::env::temp_dir().join(format!("npcov-lab-rq1-{}", std::process::id()));
-//! let network = Network::open(model, &NetworkOptions::default())?;
+//! let network = Network::open(model, &ModelOptions::default())?;
 //! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
 //! let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 //!

@@ -163,13 +163,13 @@ mod tests {
     use npcov_data::{Preprocessing, open};
     use npcov_run::Method;
     use npcov_run::PathRows;
-    use npcov_run::{Network, NetworkOptions};
+    use npcov_run::{Network, ModelOptions};
 
     /// Rows of a dataset in any order, against the extractor's own run over all of them.
     #[test]
     fn one_pass_gives_paths_of_all_alphas_and_their_controls() {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
-        let options = NetworkOptions::default();
+        let options = ModelOptions::default();
         let network = Network::open(format!("{fixtures}/lenet.onnx"), &options).unwrap();
         let data = npcov_data::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
         let data = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use npcov::engine::{Executor, LANES};
-use npcov::program::{ExplainOptions, Rules, Lrp, Subject, explain, trace};
-use npcov::run::{Network, NetworkOptions};
+use npcov::program::{ExplainOutputs, Rules, Lrp, NetworkView, explain, trace};
+use npcov::run::{Network, ModelOptions};
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,22 +21,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (inputs, threads, repeats): (usize, usize, usize) =
         (inputs.parse()?, threads.parse()?, repeats.parse()?);
-    let network = Network::open(model, &NetworkOptions::default())?;
+    let network = Network::open(model, &ModelOptions::default())?;
     let program = match program.as_str() {
         "forward" => {
-            let subject = Subject {
+            let view = NetworkView {
                 layers: &[],
-                ..network.subject()
+                ..network.view()
             };
-            trace(&subject, &[])?
+            trace(&view, &[])?
         }
         rule => {
             let rules = Rules::uniform(rule.parse()?);
-            let options = ExplainOptions {
+            let options = ExplainOutputs {
                 input: true,
-                ..ExplainOptions::default()
+                ..ExplainOutputs::default()
             };
-            explain(&network.subject(), &Lrp { rules }, &options)?
+            explain(&network.view(), &Lrp { rules }, &options)?
         }
     };
     let executor = Executor::new(&program.graph)?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::inspect::{Extent, Port};
-use npcov_run::{ExplainSettings, Network};
+use npcov_run::{ExplainOptions, Network};
 
 /// What to make of a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub enum ProgramKind {
     /// Logits and activations.
     Trace,
     /// Logits and relevances.
-    Explain(ExplainSettings),
+    Explain(ExplainOptions),
     /// Logits with neurons multiplied by masks.
     Mask,
     /// Logits, a loss, and its gradient with respect to the input.
@@ -26,18 +26,18 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     fn program(&self, network: &Network) -> Result<Program, Error> {
-        let subject = network.subject();
+        let view = network.view();
         let needs_layers = matches!(self, ProgramKind::Explain(_) | ProgramKind::Mask);
-        if needs_layers && subject.layers.is_empty() {
+        if needs_layers && view.layers.is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(match self {
-            ProgramKind::Trace => trace(&subject, &[])?,
-            ProgramKind::Gradient(loss) => gradient(&subject, loss)?,
-            ProgramKind::Mask => mask(&subject)?,
+            ProgramKind::Trace => trace(&view, &[])?,
+            ProgramKind::Gradient(loss) => gradient(&view, loss)?,
+            ProgramKind::Mask => mask(&view)?,
             ProgramKind::Explain(settings) => {
-                let attribution = settings.method.attribution(subject.graph);
-                explain(&subject, attribution.as_ref(), &settings.options())?
+                let attribution = settings.method.attribution(view.graph);
+                explain(&view, attribution.as_ref(), &settings.options())?
             }
         })
     }

@@ -10,7 +10,7 @@ use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use npcov_run::{Network, NetworkOptions, RunError};
+use npcov_run::{Network, ModelOptions, RunError};
 
 /// The facts about a model.
 ///
@@ -132,7 +132,7 @@ pub struct Unsupported {
 /// cannot be read gives no inspection at all.
 pub fn inspect(
     path: impl AsRef<Path>,
-    options: &NetworkOptions,
+    options: &ModelOptions,
 ) -> Result<(Inspection, Option<RunError>), Error> {
     let path = path.as_ref();
     let model = crate::model::read_model(path)?;
@@ -166,7 +166,7 @@ pub fn inspect(
 }
 
 impl Inspection {
-    fn add(&mut self, network: &Network, options: &NetworkOptions) {
+    fn add(&mut self, network: &Network, options: &ModelOptions) {
         self.batch = Some(Batching {
             declared: network.declared_batch(),
             graph: network.batch(),

@@ -1,18 +1,233 @@
-//! A model.
+//! A model, and what can be asked of it.
 
+use std::num::NonZero;
 use std::path::Path;
+use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
-use npcov_coverage::LearntGraph;
-use npcov_graph::{GraphError, Model};
-use npcov_run::{Network, NetworkOptions};
+use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
+use npcov_coverage::BuildOptions;
+use npcov_data::{Loader, Preprocessing, Samples};
+use npcov_graph::{GraphError, OnnxModel};
+use npcov_masking::{TuneOptions, Tuning};
+use npcov_run::{
+    Event, ExplainOptions, Explainer, ModelOptions, Network, Predictions, Progress, SampleRange,
+};
 
+use crate::compile::{Compilation, ProgramKind, compile};
 use crate::error::Error;
+use crate::explain::{Explanation, explain_one};
+use crate::decision_graph::DecisionGraph;
+use crate::inputs::Inputs;
+
+/// A model that is ready to be asked: its logits and path layers are found, and it is known what
+/// happens to samples on their way into it.
+///
+/// Clones share the model.
+#[derive(Clone)]
+pub struct Model {
+    network: Arc<Network>,
+    preprocessing: Preprocessing,
+    threads: usize,
+}
+
+impl Model {
+    /// Reads a model from an ONNX file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Model, Error> {
+        Model::open_with(path, &ModelOptions::default())
+    }
+
+    /// The same, where something about the model is to be decided.
+    pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model, Error> {
+        let path = path.as_ref();
+        let mut network = Network::new(read_model(path)?, options)?;
+        network.set_file(path.to_owned());
+        Ok(Model::of(Arc::new(network)))
+    }
+
+    /// A model from the bytes of an ONNX file.
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Model, Error> {
+        Model::from_bytes_with(bytes, &ModelOptions::default())
+    }
+
+    /// The same, where something about the model is to be decided.
+    pub fn from_bytes_with(
+        bytes: impl Into<Vec<u8>>,
+        options: &ModelOptions,
+    ) -> Result<Model, Error> {
+        let model = OnnxModel::from_bytes(bytes.into())?;
+        Ok(Model::of(Arc::new(Network::new(model, options)?)))
+    }
+
+    pub(crate) fn of(network: Arc<Network>) -> Model {
+        Model {
+            network,
+            preprocessing: Preprocessing::default(),
+            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
+        }
+    }
+
+    /// The same with samples that are preprocessed; as they are by default.
+    pub fn with_preprocessing(mut self, preprocessing: Preprocessing) -> Model {
+        self.preprocessing = preprocessing;
+        self
+    }
+
+    /// The same on so many threads; on all cores by default. No result depends on it.
+    pub fn with_threads(mut self, threads: usize) -> Model {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Its graph, classes and path layers.
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    /// What happens to samples on their way into it.
+    pub fn preprocessing(&self) -> &Preprocessing {
+        &self.preprocessing
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Samples as the model wants them. What does not fit is an error.
+    pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, Error> {
+        let shape = self.network.sample_shape();
+        Ok(Loader::new(samples, shape, &self.preprocessing)?)
+    }
+
+    /// The same of some inputs, with all that work on them takes.
+    pub(crate) fn with_inputs<'a, R>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+        work: impl FnOnce(&SampleRange<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let inputs = inputs.into();
+        let data = self.loader(inputs.samples().clone())?;
+        work(&SampleRange {
+            data: &data,
+            range: inputs.range(),
+            threads: self.threads,
+        })
+    }
+
+    /// Classifies inputs.
+    pub fn predict<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+        progress: &mut dyn Progress,
+    ) -> Result<Predictions, Error> {
+        let tracer = self.network.logits_tracer()?;
+        self.with_inputs(inputs, |inputs| {
+            let SampleRange { data, threads, .. } = *inputs;
+            let range = inputs.range.clone();
+            npcov_run::predict(&tracer, data, range, threads, |_, classes| {
+                Ok(progress.tell(Event::Finished(classes.len()))?)
+            })
+        })
+    }
+
+    /// Explains the input at a position: which neurons decided. `top` of them are named in each layer.
+    pub fn explain(
+        &self,
+        samples: &dyn Samples,
+        index: usize,
+        options: &ExplainOptions,
+        top: usize,
+    ) -> Result<Explanation, Error> {
+        let explainer = Explainer::new(&self.network, options)?;
+        let data = self.loader(Arc::new(samples))?;
+        Ok(explain_one(&explainer, &data, index, top)?.explanation)
+    }
+
+    /// Learns a decision graph from training data, in memory.
+    pub fn build<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        options: &BuildOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<DecisionGraph, Error> {
+        self.build_at(training, options, None, progress)
+    }
+
+    /// The same with a file. Finished shards are kept in a folder beside it until the file is whole: a
+    /// run that is cut off goes on where it was, and gives the same bytes.
+    pub fn build_file<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        options: &BuildOptions,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<DecisionGraph, Error> {
+        self.build_at(training, options, Some(path.as_ref()), progress)
+    }
+
+    fn build_at<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        options: &BuildOptions,
+        output: Option<&Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<DecisionGraph, Error> {
+        self.with_inputs(training, |inputs| {
+            let graph = npcov_coverage::build(&self.network, inputs, options, output, progress)?;
+            Ok(DecisionGraph::of(graph, self.threads))
+        })
+    }
+
+    /// Finds parameters of paths by what masking neurons does to predictions.
+    pub fn tune(
+        &self,
+        samples: &dyn Samples,
+        options: &TuneOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<Tuning, Error> {
+        let data = self.loader(Arc::new(samples))?;
+        let tuning = npcov_masking::tune(&self.network, &data, options, self.threads, progress);
+        Ok(tuning?)
+    }
+
+    /// Changes inputs a little, so that they are misclassified.
+    pub fn attack<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+        options: &AttackOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<(AttackReport, Adversaries), Error> {
+        self.with_inputs(inputs, |inputs| {
+            let rows: Vec<usize> = inputs.range.clone().collect();
+            let attacked = Attacked {
+                data: inputs.data,
+                rows: &rows,
+                threads: inputs.threads,
+            };
+            let mut all = Adversaries::default();
+            let sink = |found: &Adversaries| {
+                all.append(found);
+                Ok::<(), Error>(())
+            };
+            let report = npcov_attack::attack(&self.network, attacked, options, progress, sink)?;
+            Ok((report, all))
+        })
+    }
+
+    /// Writes a program that is made from the model as an ONNX file of plain operators.
+    pub fn compile(
+        &self,
+        kind: &ProgramKind,
+        path: impl AsRef<Path>,
+    ) -> Result<Compilation, Error> {
+        compile(&self.network, kind, path)
+    }
+}
 
 /// Reads a model. An artefact in its place is named as what it is.
-pub fn read_model(path: impl AsRef<Path>) -> Result<Model, Error> {
-    let path = path.as_ref();
-    Model::read(path).map_err(|error| match (&error, Kind::of(path)) {
+pub(crate) fn read_model(path: &Path) -> Result<OnnxModel, Error> {
+    OnnxModel::read(path).map_err(|error| match (&error, Kind::of(path)) {
         (GraphError::NotOnnx { .. }, Some(kind)) => ArtefactError::Artefact {
             file: path.display().to_string(),
             reason: format!("it is {}, not an ONNX model", kind.words()),
@@ -20,17 +235,4 @@ pub fn read_model(path: impl AsRef<Path>) -> Result<Model, Error> {
         .into(),
         _ => error.into(),
     })
-}
-
-/// Reads a model and finds its logits and path layers.
-pub fn open_network(path: impl AsRef<Path>, options: &NetworkOptions) -> Result<Network, Error> {
-    let path = path.as_ref();
-    let mut network = Network::new(read_model(path)?, options)?;
-    network.set_file(path.to_owned());
-    Ok(network)
-}
-
-/// Opens a decision graph with its model.
-pub fn open_graph(graph: &Path, model: Option<&Path>) -> Result<LearntGraph, Error> {
-    Ok(LearntGraph::open(graph, model)?)
 }

@@ -9,8 +9,8 @@ use npcov::attack::{
 };
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Loader, Preprocessing, self};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
-use npcov::run::{Event, Network, NetworkOptions, RunError, predict};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
+use npcov::run::{Event, Network, ModelOptions, RunError, predict};
 use tempfile::TempDir;
 
 /// A file of the fixtures.
@@ -27,7 +27,7 @@ fn scale(divide: f32) -> Preprocessing {
 
 /// A fixture model with the images of the fixtures.
 fn fashion(model: &str) -> (Network, Loader<'static>) {
-    let network = Network::open(fixture(model), &NetworkOptions::default()).unwrap();
+    let network = Network::open(fixture(model), &ModelOptions::default()).unwrap();
     let data = data::open(&fixture("fashion-1000.npz")).unwrap();
     let loader = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     (network, loader)
@@ -41,8 +41,8 @@ fn linear(weights: [f32; 4]) -> Network {
     let weights = graph.add_constant("w", weights);
     let y = graph.push("y", Op::MatMul, &[x, weights]).unwrap();
     graph.set_outputs(vec![y]);
-    let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
-    Network::new(model, &NetworkOptions::default()).unwrap()
+    let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+    Network::new(model, &ModelOptions::default()).unwrap()
 }
 
 const IDENTITY: [f32; 4] = [1.0, 0.0, 0.0, 1.0];
@@ -526,7 +526,7 @@ fn a_file_of_adversaries_is_a_dataset() {
 #[test]
 fn a_single_logit_is_attacked_too() {
     let network =
-        Network::open(fixture("binary-sigmoid.onnx"), &NetworkOptions::default()).unwrap();
+        Network::open(fixture("binary-sigmoid.onnx"), &ModelOptions::default()).unwrap();
     let data = data::open(&format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
     let data = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     let (report, _) = run(&network, &data, 30, &pgd(Pgd::maximum(0.3)));

@@ -4,14 +4,14 @@ use npcov::run::RunError;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Loader, Preprocessing, self};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType, ValueId};
-use npcov::run::{Network, NetworkOptions};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType, ValueId};
+use npcov::run::{Network, ModelOptions};
 
 const BATCH: usize = 4;
 const WIDTH: usize = 3;
 
 /// `relu(x) w`, for a batch of four; `middle` stands between the two.
-fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> Model {
+fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> OnnxModel {
     let mut graph = Graph::new();
     let x = graph.add_input("x", TensorType::new(DType::F32, [BATCH, WIDTH]));
     let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
@@ -20,7 +20,7 @@ fn model(middle: impl Fn(&mut Graph, ValueId) -> ValueId) -> Model {
     let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
     let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
     graph.set_outputs(vec![y]);
-    Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
+    OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
 }
 
 /// Ten rows of numbers.
@@ -77,7 +77,7 @@ fn each_alone() -> Vec<f32> {
 
 #[test]
 fn a_batch_without_meaning_is_undone() {
-    let network = Network::new(model(|_, h| h), &NetworkOptions::default()).unwrap();
+    let network = Network::new(model(|_, h| h), &ModelOptions::default()).unwrap();
     assert_eq!(
         (network.declared_batch(), network.batch()),
         (Some(BATCH), 1)
@@ -85,10 +85,10 @@ fn a_batch_without_meaning_is_undone() {
     assert_close(&logits(&network), &each_alone());
 }
 
-fn at_once(batch: usize) -> NetworkOptions {
-    NetworkOptions {
+fn at_once(batch: usize) -> ModelOptions {
+    ModelOptions {
         batch: Some(batch),
-        ..NetworkOptions::default()
+        ..ModelOptions::default()
     }
 }
 
@@ -115,7 +115,7 @@ fn a_batch_that_the_shapes_need_is_kept() {
         let back = Op::Reshape(vec![BATCH, WIDTH]);
         graph.push("back", back, &[same]).unwrap()
     };
-    let network = Network::new(model(there_and_back), &NetworkOptions::default()).unwrap();
+    let network = Network::new(model(there_and_back), &ModelOptions::default()).unwrap();
     assert_eq!(network.batch(), BATCH);
     assert_eq!(network.tracer(&[]).unwrap().micro_batch(), BATCH * 16);
     assert_close(&logits(&network), &each_alone());
@@ -135,7 +135,7 @@ fn a_batch_whose_inputs_depend_on_each_other_is_kept() {
             .push("centre", Op::Binary(Binary::Sub), &[h, mean])
             .unwrap()
     };
-    let network = Network::new(model(centred), &NetworkOptions::default()).unwrap();
+    let network = Network::new(model(centred), &ModelOptions::default()).unwrap();
     assert_eq!(network.batch(), BATCH);
     let refused = Network::new(model(centred), &at_once(2)).unwrap_err();
     assert!(matches!(

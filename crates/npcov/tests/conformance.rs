@@ -27,7 +27,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npcov::engine::{Executor, LANES};
-use npcov::graph::{DType, Graph, Model, Specialisation, Tensor};
+use npcov::graph::{DType, Graph, OnnxModel, Specialisation, Tensor};
 
 /// The least number of cases that must pass.
 const MUST_PASS: usize = 580;
@@ -81,7 +81,7 @@ impl Binding {
 
 struct Case {
     name: String,
-    model: Model,
+    model: OnnxModel,
     /// Name and value of each input.
     inputs: Vec<(String, Tensor)>,
     outputs: Vec<Tensor>,
@@ -98,7 +98,7 @@ fn tensors(folder: &Path, kind: &str) -> Option<Vec<Tensor>> {
 
 /// The case in a folder, if it is one of those that this test is about.
 fn case(name: String, folder: &Path) -> Option<Case> {
-    let model = Model::read(folder.join("model.onnx")).ok()?;
+    let model = OnnxModel::read(folder.join("model.onnx")).ok()?;
     let declared = model.inputs();
     let outputs = model.outputs();
     let of_interest = declared.iter().chain(&outputs).all(|d| match d.dtype {
@@ -280,7 +280,7 @@ impl Case {
                 shapes: graph.inputs().iter().map(shape).collect(),
                 ..Specialisation::default()
             };
-            let again = Model::from_bytes(graph.to_onnx().unwrap())
+            let again = OnnxModel::from_bytes(graph.to_onnx().unwrap())
                 .and_then(|model| model.specialise(&options))
                 .map_err(|e| e.to_string())
                 .and_then(|again| self.run(&again, binding));

@@ -19,8 +19,8 @@ mod support;
 use npcov::graph::op::{Binary, PoolKind, ReduceKind, Unary};
 use npcov::graph::{Classifier, Data, Ending, Graph, Node, Op, Rewriter, Tensor, ValueId};
 use npcov::program::{
-    Attribution, ExplainOptions, LayerOptions, Lrp, PathLayer, Rule, Rules, Seed, Subject, explain,
-    path_layers,
+    AlphaBeta, Attribution, ExplainOutputs, LayerOptions, Lrp, NetworkView, PathLayer,
+    RelevanceSeed, Rule, Rules, explain, path_layers,
 };
 use support::{graph, images, run};
 
@@ -197,25 +197,25 @@ fn conserved(model: &str, beta: f32, epsilon: f32) -> [Worst; 2] {
         let operands = node.inputs.iter();
         looked_at.extend(operands.map(|&x| elements(&graph, &node.name, x)));
     }
-    let subject = Subject {
+    let view = NetworkView {
         graph: &graph,
         classifier: &classifier,
         layers: &looked_at,
         batch: 1,
     };
-    let rule = Rule::AlphaBeta {
+    let rule = Rule::AlphaBeta(AlphaBeta {
         beta,
         epsilon,
         rare: true,
-    };
+    });
     let lrp = Lrp {
         rules: Rules::uniform(rule),
     };
-    let options = ExplainOptions {
+    let options = ExplainOutputs {
         input: true,
-        ..ExplainOptions::default()
+        ..ExplainOutputs::default()
     };
-    let program = explain(&subject, &lrp, &options).unwrap();
+    let program = explain(&view, &lrp, &options).unwrap();
     let x = images(&graph, IMAGES);
     let explained = run(&program.graph, IMAGES, &[&x]);
     let (logits, relevances) = explained.split_first().unwrap();
@@ -335,7 +335,7 @@ fn relevances_are_proportional_to_the_seed() {
         targets.push(program.inputs()[0]);
         let ty = program.value(classifier.logits).ty.clone();
         let relevance = program.add_input("seed", ty);
-        let seed = Seed {
+        let seed = RelevanceSeed {
             logits: classifier.logits,
             one_hot: relevance,
             relevance,

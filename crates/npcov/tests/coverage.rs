@@ -21,7 +21,7 @@ use npcov::paths::choices::Buckets;
 use npcov::paths::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
 use npcov::run::{
-    ExplainSettings, Explainer, Method, Network, NetworkOptions, PathRows, RunError, SampleRange,
+    ExplainOptions, Explainer, Method, Network, ModelOptions, PathRows, RunError, SampleRange,
     TracedRows,
 };
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ struct Case {
 impl Case {
     fn new(model: &str) -> Case {
         let model = fixture(model);
-        let network = Network::open(&model, &NetworkOptions::default()).unwrap();
+        let network = Network::open(&model, &ModelOptions::default()).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()
@@ -141,10 +141,10 @@ impl Case {
 
     /// Everything that the definitions speak of, for each input.
     fn inputs(&self, rule: Rule, alpha: &PerClass<f64>, count: usize) -> Vec<Input> {
-        let settings = ExplainSettings {
+        let settings = ExplainOptions {
             method: self.method.clone(),
             activations: true,
-            ..ExplainSettings::default()
+            ..ExplainOptions::default()
         };
         let explainer = Explainer::new(&self.network, &settings).unwrap();
         let outputs = explainer.tracer().outputs().to_vec();

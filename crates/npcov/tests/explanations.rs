@@ -10,9 +10,9 @@ use npcov::graph::{
     Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId, fold_batch_norm,
 };
 use npcov::program::{
-    ExplainOptions, LayerOptions, Lrp, Rule, Rules, Subject, Target, explain, path_layers,
+    ExplainOutputs, LayerOptions, Lrp, NetworkView, Rule, Rules, Target, explain, path_layers,
 };
-use npcov::run::{Network, NetworkOptions};
+use npcov::run::{Network, ModelOptions};
 use support::{fixture, graph, images, loader, run};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, NHWC, a single logit.
@@ -24,7 +24,7 @@ const MODELS: [&str; 5] = [
     "binary-sigmoid.onnx",
 ];
 
-const WITH_INPUT: ExplainOptions = ExplainOptions {
+const WITH_INPUT: ExplainOutputs = ExplainOutputs {
     target: Target::Predicted,
     activations: false,
     input: true,
@@ -58,7 +58,7 @@ fn explained(network: &Network, range: Range<usize>, threads: usize) -> Vec<Vec<
 #[test]
 fn the_same_bits_on_any_thread_and_at_any_position() {
     for model in MODELS {
-        let network = Network::open(fixture(model), &NetworkOptions::default()).unwrap();
+        let network = Network::open(fixture(model), &ModelOptions::default()).unwrap();
         let one = explained(&network, 0..70, 1);
         assert_eq!(one.len(), 70);
         for threads in [2, 8] {
@@ -86,7 +86,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 fn relevances(graph: &Graph, rule: Rule, count: usize, x: &[f32]) -> Vec<Vec<f32>> {
     let classifier = Classifier::find(graph, graph.outputs()[0]);
     let layers = path_layers(graph, &classifier, 1, &LayerOptions::default()).unwrap();
-    let subject = Subject {
+    let view = NetworkView {
         graph,
         classifier: &classifier,
         layers: &layers,
@@ -95,7 +95,7 @@ fn relevances(graph: &Graph, rule: Rule, count: usize, x: &[f32]) -> Vec<Vec<f32
     let lrp = Lrp {
         rules: Rules::uniform(rule),
     };
-    let program = explain(&subject, &lrp, &WITH_INPUT).unwrap();
+    let program = explain(&view, &lrp, &WITH_INPUT).unwrap();
     run(&program.graph, count, &[x])
 }
 

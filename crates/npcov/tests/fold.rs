@@ -4,13 +4,13 @@ use std::path::Path;
 
 use npcov::data::{Loader, Preprocessing, self};
 use npcov::program::BatchNorm;
-use npcov::run::{ExplainSettings, Explainer, Network, NetworkOptions};
+use npcov::run::{ExplainOptions, Explainer, Network, ModelOptions};
 
 fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    let options = NetworkOptions {
+    let options = ModelOptions {
         batch_norm,
-        ..NetworkOptions::default()
+        ..ModelOptions::default()
     };
     let network = Network::open(fixtures.join("resnet8.onnx"), &options).unwrap();
     let data = fixtures.join("fashion-1000.npz");
@@ -20,7 +20,7 @@ fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
         ..Preprocessing::default()
     };
     let loader = Loader::new(dataset, network.sample_shape(), &scale).unwrap();
-    let explainer = Explainer::new(&network, &ExplainSettings::default()).unwrap();
+    let explainer = Explainer::new(&network, &ExplainOptions::default()).unwrap();
     npcov::explain_one(&explainer, &loader, 0, 1)
         .unwrap()
         .explanation

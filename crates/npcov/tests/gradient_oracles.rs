@@ -7,7 +7,7 @@ mod support;
 use npcov::data::Source;
 use npcov::data::npz::Archive;
 use npcov::graph::Classifier;
-use npcov::program::{LayerOptions, Loss, Subject, Term, gradient, path_layers};
+use npcov::program::{LayerOptions, Loss, NetworkView, Term, gradient, path_layers};
 use serde_json::Value;
 use support::{fixture, graph, images, run};
 
@@ -83,13 +83,13 @@ fn gradients_by_autograd() {
         let graph = graph(&text(case, "model"));
         let classifier = Classifier::find(&graph, graph.outputs()[0]);
         let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
-        let subject = Subject {
+        let view = NetworkView {
             graph: &graph,
             classifier: &classifier,
             layers: &layers,
             batch: 1,
         };
-        let program = gradient(&subject, &loss(&words, layers.len())).unwrap();
+        let program = gradient(&view, &loss(&words, layers.len())).unwrap();
         let label = array(&archive, "label");
         let found = run(&program.graph, count, &[&images(&graph, count), &label]);
 

@@ -4,7 +4,7 @@ mod support;
 
 use npcov::graph::op::Binary;
 use npcov::graph::{Classifier, Graph, Op};
-use npcov::program::{LayerOptions, PathLayer, Program, Subject, mask, path_layers, trace};
+use npcov::program::{LayerOptions, NetworkView, PathLayer, Program, mask, path_layers, trace};
 use support::{graph, images, run};
 
 const MODELS: [&str; 20] = [
@@ -46,13 +46,13 @@ impl Masked {
         let graph = graph(model);
         let classifier = Classifier::find(&graph, graph.outputs()[0]);
         let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
-        let subject = Subject {
+        let view = NetworkView {
             graph: &graph,
             classifier: &classifier,
             layers: &layers,
             batch: 1,
         };
-        let program = mask(&subject).unwrap();
+        let program = mask(&view).unwrap();
         Masked {
             images: images(&graph, IMAGES),
             program,
@@ -94,13 +94,13 @@ fn bits(numbers: Vec<f32>) -> Vec<u32> {
 fn masks_of_ones_change_no_bit() {
     for model in MODELS {
         let masked = Masked::new(model);
-        let subject = Subject {
+        let view = NetworkView {
             graph: &masked.graph,
             classifier: &masked.classifier,
             layers: &[],
             batch: 1,
         };
-        let own = trace(&subject, &[]).unwrap();
+        let own = trace(&view, &[]).unwrap();
         let own = run(&own.graph, IMAGES, &[&masked.images]).remove(0);
         let ones = masked.masks(IMAGES, |_, _, _| true);
         assert_eq!(masked.bits(&ones), bits(own), "{model}");
@@ -165,13 +165,13 @@ fn a_neuron_that_is_off_contributes_nothing() {
     let bias = bias.as_f32().unwrap();
     let last = masked.layers.len() - 1;
     let units = masked.layers[last].neurons;
-    let subject = Subject {
+    let view = NetworkView {
         graph: &masked.graph,
         classifier: &masked.classifier,
         layers: &masked.layers,
         batch: 1,
     };
-    let traced = trace(&subject, &[]).unwrap();
+    let traced = trace(&view, &[]).unwrap();
     let hidden = run(&traced.graph, IMAGES, &[&masked.images]).remove(1 + last);
     let off = 5;
     let masks = masked.masks(IMAGES, |l, _, n| l != last || n != off);

@@ -9,8 +9,8 @@ use npcov::data::Source;
 use npcov::data::npz::Archive;
 use npcov::graph::{Classifier, Graph, fold_batch_norm};
 use npcov::program::{
-    Attribution, Bias, ExplainOptions, GradientTimesInput, LayerOptions, Lrp, Place, Rules,
-    Subject, explain, path_layers,
+    Attribution, Bias, ExplainOutputs, GradientTimesInput, LayerOptions, Lrp, NetworkView, Place,
+    Rules, explain, path_layers,
 };
 use serde_json::Value;
 use support::{fixture, graph, images, run};
@@ -70,17 +70,17 @@ fn explained(graph: &Graph, arguments: Arguments, count: usize) -> Vec<(String, 
     let graph = folded.as_ref().unwrap_or(graph);
     let classifier = Classifier::find(graph, graph.outputs()[0]);
     let layers = path_layers(graph, &classifier, 1, &LayerOptions::default()).unwrap();
-    let subject = Subject {
+    let view = NetworkView {
         graph,
         classifier: &classifier,
         layers: &layers,
         batch: 1,
     };
-    let options = ExplainOptions {
+    let options = ExplainOutputs {
         input: true,
-        ..ExplainOptions::default()
+        ..ExplainOutputs::default()
     };
-    let program = explain(&subject, arguments.attribution().as_ref(), &options).unwrap();
+    let program = explain(&view, arguments.attribution().as_ref(), &options).unwrap();
     let outputs = run(&program.graph, count, &[&images(graph, count)]);
     program.output_names().into_iter().zip(outputs).collect()
 }

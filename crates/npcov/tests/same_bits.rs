@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use npcov::Error;
 use npcov::data::{Loader, Preprocessing, open};
-use npcov::run::{Network, NetworkOptions};
+use npcov::run::{Network, ModelOptions};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, attention, NHWC.
 const MODELS: [&str; 5] = ["lenet", "resnet8", "mobilenet", "vit", "keras"];
@@ -18,7 +18,7 @@ fn fixture(name: &str) -> PathBuf {
 
 /// The bits of all outputs for rows `range`, row by row.
 fn traced(model: &str, range: std::ops::Range<usize>, threads: usize) -> Vec<Vec<u32>> {
-    let options = NetworkOptions::default();
+    let options = ModelOptions::default();
     let network = Network::open(fixture(&format!("{model}.onnx")), &options).unwrap();
     let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
     let preprocessing = Preprocessing {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use npcov::Error;
 use npcov::coverage::{BuildOptions, CoverOptions, Coverage, LearntGraph, SuiteReport};
 use npcov::data::{Loader, Preprocessing, open};
-use npcov::run::{Event, Network, NetworkOptions, Progress, SampleRange, TracedRows};
+use npcov::run::{Event, Network, ModelOptions, Progress, SampleRange, TracedRows};
 use npcov::select::{Minimization, MinimizeOptions, SelectOptions, Selection};
 use tempfile::TempDir;
 
@@ -46,7 +46,7 @@ impl Case {
             folder: TempDir::new().unwrap(),
         };
         let model = fixture("lenet.onnx");
-        let network = Network::open(&model, &NetworkOptions::default()).unwrap();
+        let network = Network::open(&model, &ModelOptions::default()).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()

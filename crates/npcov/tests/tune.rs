@@ -3,10 +3,10 @@
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{Loader, Preprocessing, self};
 use npcov::graph::op::{Binary, Unary};
-use npcov::graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
 use npcov::masking::{MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
 use npcov::run::{
-    Event, ExplainSettings, Explainer, MaskedNetwork, Method, Network, NetworkOptions,
+    Event, ExplainOptions, Explainer, MaskedNetwork, Method, Network, ModelOptions,
     PathExtractor, RunError, TracedRows,
 };
 use npcov_paths::choices::{Average, Population};
@@ -19,7 +19,7 @@ fn fixture(name: &str) -> String {
 
 /// A fixture model with the images of the fixtures.
 fn fashion(model: &str) -> (Network, Loader<'static>) {
-    let network = Network::open(fixture(model), &NetworkOptions::default()).unwrap();
+    let network = Network::open(fixture(model), &ModelOptions::default()).unwrap();
     let data = data::open(&fixture("fashion-1000.npz")).unwrap();
     let scale = Preprocessing {
         divide: Some(255.0),
@@ -87,8 +87,8 @@ impl Small {
             .push("bias", Op::Binary(Binary::Add), &[x, bias])
             .unwrap();
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
-        Network::new(model, &NetworkOptions::default()).unwrap()
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, &ModelOptions::default()).unwrap()
     }
 
     /// The class of an input when some neurons of the hidden layers give 0.
@@ -300,7 +300,7 @@ fn empty_masks_change_nothing_and_full_ones_leave_one_class() {
         let (network, data) = fashion(model);
         let masked = MaskedNetwork::new(&network).unwrap();
         let rows: Vec<usize> = (0..1000).step_by(11).collect();
-        let explainer = Explainer::new(&network, &ExplainSettings::default()).unwrap();
+        let explainer = Explainer::new(&network, &ExplainOptions::default()).unwrap();
         let mut own = Vec::new();
         let on_batch = |_: &TracedRows, classes: &[usize]| -> Result<(), RunError> {
             own.extend(classes.iter().map(|&class| class as u32));

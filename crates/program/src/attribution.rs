@@ -12,7 +12,7 @@ use crate::sign::nonnegative;
 
 /// What is explained.
 #[derive(Clone, Copy, Debug)]
-pub struct Seed {
+pub struct RelevanceSeed {
     /// The logits.
     pub logits: ValueId,
     /// Of their shape: 1 for the class that is explained, else 0.
@@ -27,7 +27,7 @@ pub trait Attribution {
     fn relevances(
         &self,
         program: &mut Graph,
-        seed: &Seed,
+        seed: &RelevanceSeed,
         targets: &[ValueId],
     ) -> Result<Vec<ValueId>, ProgramError>;
 }
@@ -43,7 +43,7 @@ impl Attribution for Lrp {
     fn relevances(
         &self,
         program: &mut Graph,
-        seed: &Seed,
+        seed: &RelevanceSeed,
         targets: &[ValueId],
     ) -> Result<Vec<ValueId>, ProgramError> {
         let graph = program.clone();
@@ -105,7 +105,7 @@ impl Attribution for GradientTimesInput {
     fn relevances(
         &self,
         program: &mut Graph,
-        seed: &Seed,
+        seed: &RelevanceSeed,
         targets: &[ValueId],
     ) -> Result<Vec<ValueId>, ProgramError> {
         let graph = program.clone();

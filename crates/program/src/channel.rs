@@ -48,13 +48,29 @@ fn follow(graph: &Graph, node: &Node, axes: &[Option<usize>]) -> Option<usize> {
         Op::Gather(gather) => {
             let axis = of(first)?;
             let added = graph.shape(*node.inputs.get(1)?).len();
-            match axis.cmp(&gather.axis) {
-                std::cmp::Ordering::Greater => (axis + added).checked_sub(1),
-                _ => Some(axis),
+            match axis > gather.axis {
+                true => (axis + added).checked_sub(1),
+                false => Some(axis),
             }
         }
         // Broadcasting aligns shapes at the end. The operand with all axes knows best.
-        _ => node
+        Op::LayerNormalization(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => node
             .inputs
             .iter()
             .filter(|&&v| graph.shape(v).len() == output.len())

@@ -2,16 +2,16 @@
 
 use npcov_graph::op::{ArgMax, Binary, Reduce, ReduceKind};
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
+use npcov_tap::Tap;
 
 use crate::append::Append;
-use crate::attribution::{Attribution, Lrp, Seed};
+use crate::attribution::{Attribution, Lrp, RelevanceSeed};
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
-use crate::program::{Output, Program, Subject};
+use crate::program::{NetworkView, Output, Program};
 use crate::rule::{Bias, Rule, Rules};
 use crate::trace::{append_tap, tapped};
 use crate::two_sided::two_sided;
-use npcov_tap::Tap;
 
 /// The class that is explained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Target {
 
 /// What an explanation holds besides the logits and the relevances of the path layers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExplainOptions {
+pub struct ExplainOutputs {
     /// The class that is explained.
     pub target: Target,
     /// Whether the activations of the path layers are given as well.
@@ -47,47 +47,47 @@ pub struct ExplainOptions {
 /// What is shared out is the logit of the explained class, or 1 when that is not positive: so a
 /// positive relevance always supports the class.
 pub fn explain(
-    subject: &Subject<'_>,
+    view: &NetworkView<'_>,
     attribution: &dyn Attribution,
-    options: &ExplainOptions,
+    options: &ExplainOutputs,
 ) -> Result<Program, ProgramError> {
-    let mut program = subject.graph.clone();
-    let logits = two_sided(&mut program, subject.classifier)?;
-    let seed = seed(&mut program, subject, logits, options.target)?;
-    let input = subject.graph.inputs().first().copied();
-    let mut targets: Vec<ValueId> = subject.layers.iter().map(|l| l.value).collect();
+    let mut program = view.graph.clone();
+    let logits = two_sided(&mut program, view.classifier)?;
+    let seed = seed(&mut program, view, logits, options.target)?;
+    let input = view.graph.inputs().first().copied();
+    let mut targets: Vec<ValueId> = view.layers.iter().map(|l| l.value).collect();
     targets.extend(input.filter(|_| options.input));
     let relevances = attribution.relevances(&mut program, &seed, &targets)?;
 
     let mut outputs = vec![Output::Logits];
-    let mut values = vec![subject.classifier.logits];
-    for (i, layer) in subject.layers.iter().enumerate() {
+    let mut values = vec![view.classifier.logits];
+    for (i, layer) in view.layers.iter().enumerate() {
         let error = |source| ProgramError::Op {
             layer: layer.name.clone(),
             source,
         };
         if options.activations {
             let tap = Tap::activation(i);
-            values.push(tapped(&mut program, layer, tap, subject.batch).map_err(error)?);
+            values.push(tapped(&mut program, layer, tap, view.batch).map_err(error)?);
             outputs.push(Output::Tap(tap));
         }
-        let relevance = summed(&mut program, layer, relevances[i], subject.batch);
+        let relevance = summed(&mut program, layer, relevances[i], view.batch);
         values.push(relevance.map_err(error)?);
         outputs.push(Output::Relevance(i));
     }
     if options.input {
-        values.extend(relevances.get(subject.layers.len()));
+        values.extend(relevances.get(view.layers.len()));
         outputs.push(Output::InputRelevance);
     }
     for &tap in &options.taps {
         if outputs.contains(&Output::Tap(tap)) {
             continue;
         }
-        values.push(append_tap(&mut program, subject, tap)?);
+        values.push(append_tap(&mut program, view, tap)?);
         outputs.push(Output::Tap(tap));
     }
     if let Some(layer) = options.importance {
-        values.push(importance(&mut program, subject, &seed, layer)?);
+        values.push(importance(&mut program, view, &seed, layer)?);
         outputs.push(Output::Importance(layer));
     }
     program.set_outputs(values);
@@ -100,32 +100,32 @@ pub fn explain(
 /// The relevance of a layer by the z-rule.
 fn importance(
     program: &mut Graph,
-    subject: &Subject<'_>,
-    seed: &Seed,
+    view: &NetworkView<'_>,
+    seed: &RelevanceSeed,
     layer: usize,
 ) -> Result<ValueId, ProgramError> {
-    let found = subject.layers.get(layer).ok_or(ProgramError::Tap {
+    let found = view.layers.get(layer).ok_or(ProgramError::Tap {
         layer,
-        layers: subject.layers.len(),
+        layers: view.layers.len(),
     })?;
     let error = |source| ProgramError::Op {
         layer: found.name.clone(),
         source,
     };
     let logit = Append::new(program, "importance").mul(seed.one_hot, seed.logits);
-    let seed = Seed {
+    let seed = RelevanceSeed {
         relevance: logit.map_err(error)?,
         ..*seed
     };
     let z_rule = Lrp {
         rules: Rules {
-            linear: Rule::Epsilon { epsilon: 0.0 },
+            linear: Rule::epsilon(0.0),
             overrides: Vec::new(),
             bias: Bias::Absorb,
         },
     };
     let relevances = z_rule.relevances(program, &seed, &[found.value])?;
-    summed(program, found, relevances[0], subject.batch).map_err(error)
+    summed(program, found, relevances[0], view.batch).map_err(error)
 }
 
 /// The sum of a layer's relevance over the elements of each neuron.
@@ -157,41 +157,33 @@ pub(crate) fn one_hot(
 ) -> Result<ValueId, OpError> {
     let shape = program.shape(logits).to_vec();
     let classes = shape.iter().product::<usize>() / batch.max(1);
-    let numbers = |kind: DType| {
-        let data = match kind {
-            DType::I64 => Data::I64((0..classes as i64).collect()),
-            _ => Data::F32((0..classes).map(|c| c as f32).collect()),
-        };
-        Tensor::new([1, classes], data).ok_or_else(|| OpError::invalid("no classes"))
-    };
-    let given = match target {
-        Target::Input => {
-            let ty = TensorType::new(DType::F32, [batch]);
-            Some(program.add_input("target", ty))
-        }
-        _ => None,
-    };
+    let floats = || Data::F32((0..classes).map(|c| c as f32).collect());
     let mut g = Append::new(program, "target");
-    let rows = g.reshape(logits, &[batch, classes])?;
-    let (class, kind) = match (target, given) {
-        (_, Some(given)) => (g.reshape(given, &[batch, 1])?, DType::F32),
-        (Target::Class(class), _) if class >= classes => {
-            let message = format!("class {class} of {classes}");
-            return Err(OpError::invalid(message));
-        }
-        (Target::Class(class), _) => (g.filled(&[batch, 1], class as f32)?, DType::F32),
-        _ => {
+    let (class, numbers) = match target {
+        Target::Predicted => {
+            let rows = g.reshape(logits, &[batch, classes])?;
             let arg = ArgMax {
                 axis: 1,
                 keep_dims: true,
                 select_last: false,
                 minimum: false,
             };
-            (g.op(Op::ArgMax(arg), &[rows])?, DType::I64)
+            let class = g.op(Op::ArgMax(arg), &[rows])?;
+            (class, Data::I64((0..classes as i64).collect()))
+        }
+        Target::Class(class) if class >= classes => {
+            let message = format!("class {class} of {classes}");
+            return Err(OpError::invalid(message));
+        }
+        Target::Class(class) => (g.filled(&[batch, 1], class as f32)?, floats()),
+        Target::Input => {
+            let ty = TensorType::new(DType::F32, [batch]);
+            let given = g.graph.add_input("target", ty);
+            (g.reshape(given, &[batch, 1])?, floats())
         }
     };
-    let numbers = numbers(kind)?;
-    let numbers = g.constant(numbers);
+    let numbers = Tensor::new([1, classes], numbers);
+    let numbers = g.constant(numbers.ok_or_else(|| OpError::invalid("no classes"))?);
     let is_class = g.binary(Binary::Equal, class, numbers)?;
     let (one, zero) = (g.scalar(1.0), g.scalar(0.0));
     let one_hot = g.choose(is_class, one, zero)?;
@@ -200,24 +192,24 @@ pub(crate) fn one_hot(
 
 fn seed(
     program: &mut Graph,
-    subject: &Subject<'_>,
+    view: &NetworkView<'_>,
     logits: ValueId,
     target: Target,
-) -> Result<Seed, ProgramError> {
-    let classes = program.value(logits).ty.numel() / subject.batch.max(1);
+) -> Result<RelevanceSeed, ProgramError> {
+    let classes = program.value(logits).ty.numel() / view.batch.max(1);
     if let Target::Class(class) = target
         && class >= classes
     {
         return Err(ProgramError::Class { class, classes });
     }
     let make = |program: &mut Graph| {
-        let one_hot = one_hot(program, logits, subject.batch, target)?;
+        let one_hot = one_hot(program, logits, view.batch, target)?;
         let mut g = Append::new(program, "seed");
         let one = g.scalar(1.0);
         let is_positive = g.is_positive(logits)?;
         let shared = g.choose(is_positive, logits, one)?;
         let relevance = g.mul(one_hot, shared)?;
-        Ok(Seed {
+        Ok(RelevanceSeed {
             logits,
             one_hot,
             relevance,

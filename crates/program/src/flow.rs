@@ -9,27 +9,69 @@ use npcov_graph::{Graph, Node, Op, ValueId};
 /// output, the gate does not; nor does what is divided by. The branches of a choice do, its
 /// condition does not.
 pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
-    let varying = |id: &ValueId| graph.constant(*id).is_none();
-    let numel = |id: ValueId| graph.value(id).ty.numel();
-    match (&node.op, &node.inputs[..]) {
-        (Op::Binary(Binary::Mul), &[a, b]) if varying(&a) && varying(&b) => {
-            match numel(a).cmp(&numel(b)) {
-                std::cmp::Ordering::Less => vec![b],
-                std::cmp::Ordering::Greater => vec![a],
-                std::cmp::Ordering::Equal => vec![a, b],
-            }
-        }
-        // What is divided by is a scale, and so are an exponent and a slope.
-        (Op::Binary(Binary::Div | Binary::Pow | Binary::PRelu), &[a, _]) if varying(&a) => vec![a],
-        (Op::Where, &[_, a, b]) => [a, b].into_iter().filter(|v| varying(v)).collect(),
-        (Op::Gather(_) | Op::GatherElements(_), inputs) => inputs
-            .iter()
-            .take(1)
-            .copied()
-            .filter(|v| varying(v))
-            .collect(),
-        (_, inputs) => inputs.iter().copied().filter(|v| varying(v)).collect(),
+    let varying = |inputs: &[ValueId]| -> Vec<ValueId> {
+        let varies = |id: &ValueId| graph.constant(*id).is_none();
+        inputs.iter().copied().filter(varies).collect()
+    };
+    let inputs = &node.inputs[..];
+    match &node.op {
+        Op::Binary(f) => match f {
+            Binary::Mul => larger(graph, varying(inputs)),
+            // What is divided by is a scale, and so are an exponent and a slope.
+            Binary::Div | Binary::Pow | Binary::PRelu => match varying(&inputs[..1])[..] {
+                [a] => vec![a],
+                _ => varying(inputs),
+            },
+            Binary::Add
+            | Binary::Sub
+            | Binary::Min
+            | Binary::Max
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => varying(inputs),
+        },
+        Op::Where => varying(&inputs[1..]),
+        Op::Gather(_) | Op::GatherElements(_) => varying(&inputs[..1]),
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => varying(inputs),
     }
+}
+
+/// The larger of two factors; both when they are equally large.
+fn larger(graph: &Graph, factors: Vec<ValueId>) -> Vec<ValueId> {
+    let numel = |id: &ValueId| graph.value(*id).ty.numel();
+    let most = factors.iter().map(numel).max();
+    let is_largest = |id: &ValueId| Some(numel(id)) == most;
+    factors.into_iter().filter(is_largest).collect()
 }
 
 /// What lies between the graph's inputs and its logits.

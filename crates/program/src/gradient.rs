@@ -8,7 +8,7 @@ use crate::backward::backward;
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
 use crate::op;
-use crate::program::{Output, Program, Subject};
+use crate::program::{NetworkView, Output, Program};
 
 /// Added to each part of a distribution, so that all have a logarithm.
 const SMALLEST_PART: f32 = 1e-20;
@@ -77,7 +77,7 @@ pub enum Term {
 ///
 /// ```
 /// use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::Gemm};
-/// use npcov_program::{Loss, Subject, Term, gradient};
+/// use npcov_program::{Loss, NetworkView, Term, gradient};
 ///
 /// let mut graph = Graph::new();
 /// let gemm = Op::Gemm(Gemm { alpha: 1.0, beta: 1.0, trans_a: false, trans_b: false });
@@ -87,9 +87,9 @@ pub enum Term {
 /// let y = graph.push("fc", gemm, &[x, w])?;
 /// graph.set_outputs(vec![y]);
 /// let classifier = Classifier::find(&graph, y);
-/// let subject = Subject { graph: &graph, classifier: &classifier, layers: &[], batch: 1 };
+/// let view = NetworkView { graph: &graph, classifier: &classifier, layers: &[], batch: 1 };
 ///
-/// let program = gradient(&subject, &Loss::from(Term::Margin))?;
+/// let program = gradient(&view, &Loss::from(Term::Margin))?;
 /// assert_eq!(program.output_names(), ["logits", "loss", "gradient.input"]);
 /// let executor = npcov_engine::Executor::new(&program.graph)?;
 /// let (mut logits, mut loss, mut gradient) = ([0.0; 2], [0.0], [0.0; 2]);
@@ -98,34 +98,34 @@ pub enum Term {
 /// assert_eq!((logits, loss, gradient), ([1.5, 1.0], [-0.5], [1.0, -1.5]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn gradient(subject: &Subject<'_>, loss: &Loss) -> Result<Program, ProgramError> {
+pub fn gradient(view: &NetworkView<'_>, loss: &Loss) -> Result<Program, ProgramError> {
     let at = |layer: &str| {
         let layer = layer.to_owned();
         |source| ProgramError::Op { layer, source }
     };
-    let mut program = subject.graph.clone();
-    let input = subject.graph.inputs().first().copied();
+    let mut program = view.graph.clone();
+    let input = view.graph.inputs().first().copied();
     let input = input
         .ok_or_else(|| OpError::invalid("a model without an input"))
         .map_err(at("input"))?;
-    let batch = subject.batch;
+    let batch = view.batch;
     let label = program.add_input("label", TensorType::new(DType::F32, [batch]));
-    let scores = Scores::new(&mut program, subject, label).map_err(at("logits"))?;
+    let scores = Scores::new(&mut program, view, label).map_err(at("logits"))?;
     let mut total = None;
     for &(weight, term) in &loss.terms {
         let value = match term {
             Term::CrossEntropy => scores.cross_entropy(&mut program).map_err(at("logits"))?,
             Term::Margin => scores.margin(&mut program).map_err(at("logits"))?,
             Term::Divergence { layer } => {
-                let layer = path_layer(subject, layer)?;
+                let layer = path_layer(view, layer)?;
                 divergence(&mut program, layer, batch).map_err(at(&layer.name))?
             }
             Term::Activation { layer } => {
-                let layer = path_layer(subject, layer)?;
+                let layer = path_layer(view, layer)?;
                 activation(&mut program, layer, batch).map_err(at(&layer.name))?
             }
             Term::Weighted { layer: position } => {
-                let layer = path_layer(subject, position)?;
+                let layer = path_layer(view, position)?;
                 weighted(&mut program, layer, position, batch).map_err(at(&layer.name))?
             }
             Term::Hinge => scores.hinge(&mut program).map_err(at("logits"))?,
@@ -160,17 +160,17 @@ pub fn gradient(subject: &Subject<'_>, loss: &Loss) -> Result<Program, ProgramEr
             zeros.map_err(at("input"))?
         }
     };
-    program.set_outputs(vec![subject.classifier.logits, total, gradient]);
+    program.set_outputs(vec![view.classifier.logits, total, gradient]);
     Ok(Program {
         graph: program.pruned(),
         outputs: vec![Output::Logits, Output::Loss, Output::InputGradient],
     })
 }
 
-fn path_layer<'a>(subject: &Subject<'a>, layer: usize) -> Result<&'a PathLayer, ProgramError> {
-    let layers = subject.layers.len();
+fn path_layer<'a>(view: &NetworkView<'a>, layer: usize) -> Result<&'a PathLayer, ProgramError> {
+    let layers = view.layers.len();
     let missing = ProgramError::LossLayer { layer, layers };
-    subject.layers.get(layer).ok_or(missing)
+    view.layers.get(layer).ok_or(missing)
 }
 
 /// The logits as rows, and which of them is the label's.
@@ -181,8 +181,8 @@ struct Scores {
 }
 
 impl Scores {
-    fn new(program: &mut Graph, subject: &Subject<'_>, label: ValueId) -> Result<Scores, OpError> {
-        let (batch, classifier) = (subject.batch, subject.classifier);
+    fn new(program: &mut Graph, view: &NetworkView<'_>, label: ValueId) -> Result<Scores, OpError> {
+        let (batch, classifier) = (view.batch, view.classifier);
         let logits = program.value(classifier.logits).ty.numel() / batch.max(1);
         let mut g = Append::new(program, "logits");
         let mut rows = g.reshape(classifier.logits, &[batch, logits])?;

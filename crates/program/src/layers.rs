@@ -182,7 +182,26 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
 /// Whether an operator is an activation function.
 fn is_activation(op: &Op) -> bool {
     match op {
-        Op::Binary(binary) => *binary == Binary::PRelu,
+        Op::Binary(binary) => match binary {
+            Binary::PRelu => true,
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Min
+            | Binary::Max
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => false,
+        },
         Op::Unary(unary) => match unary {
             Unary::Relu
             | Unary::LeakyRelu { .. }
@@ -202,9 +221,58 @@ fn is_activation(op: &Op) -> bool {
             | Unary::Shrink { .. } => true,
             // A limited ReLU; other limits are arithmetic.
             Unary::Clip { min, .. } => *min == 0.0,
-            _ => false,
+            Unary::Abs
+            | Unary::Neg
+            | Unary::Exp
+            | Unary::Log
+            | Unary::Sqrt
+            | Unary::Reciprocal
+            | Unary::Erf
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::Sign
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh
+            | Unary::Not
+            | Unary::IsNaN
+            | Unary::IsInf { .. } => false,
         },
-        _ => false,
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => false,
     }
 }
 
@@ -213,14 +281,15 @@ fn is_activation(op: &Op) -> bool {
 fn limits_an_integer(graph: &Graph, node: &Node) -> bool {
     let mut value = node.inputs.first().copied();
     while let Some(producer) = value.and_then(|v| graph.producer(v)) {
-        value = match producer.op {
-            Op::Unary(Unary::Round) => return true,
-            // The zero point.
-            Op::Binary(Binary::Add) if graph.constant(producer.inputs[1]).is_some() => {
-                Some(producer.inputs[0])
-            }
-            _ => return false,
-        };
+        if producer.op == Op::Unary(Unary::Round) {
+            return true;
+        }
+        let adds_zero_point =
+            producer.op == Op::Binary(Binary::Add) && graph.constant(producer.inputs[1]).is_some();
+        if !adds_zero_point {
+            return false;
+        }
+        value = producer.inputs.first().copied();
     }
     false
 }

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::{Gemm, Unary}};
-//! use npcov_program::{LayerOptions, Subject, path_layers, trace};
+//! use npcov_program::{LayerOptions, NetworkView, path_layers, trace};
 //!
 //! // Two dense layers with a ReLU between them.
 //! let mut graph = Graph::new();
@@ -22,14 +22,17 @@
 //! let classifier = Classifier::find(&graph, y);
 //! let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default())?;
 //! assert_eq!((layers[0].name.as_str(), layers[0].neurons), ("relu", 3));
-//! let subject = Subject { graph: &graph, classifier: &classifier, layers: &layers, batch: 1 };
-//! let program = trace(&subject, &[])?;
+//! let view = NetworkView { graph: &graph, classifier: &classifier, layers: &layers, batch: 1 };
+//! let program = trace(&view, &[])?;
 //! assert_eq!(program.output_names(), ["logits", "activation.0"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Graphs come from `npcov-graph`; `npcov-engine` runs them; the crate `npcov` brings both
 //! together with data.
+
+// Whoever adds an operator is told of every place that has to decide about it.
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod append;
 mod attribution;
@@ -50,16 +53,19 @@ mod sign;
 mod trace;
 mod two_sided;
 
-pub use attribution::{Attribution, GradientTimesInput, Lrp, Seed};
+pub use attribution::{Attribution, GradientTimesInput, Lrp, RelevanceSeed};
 pub use error::ProgramError;
-pub use explain::{ExplainOptions, Target, explain};
+pub use explain::{ExplainOutputs, Target, explain};
 pub use gradient::{Loss, Term, gradient};
 pub use layers::{LayerOptions, PathLayer, Selector, path_layers};
 pub use linear::Linear;
 pub use mask::mask;
 pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
-pub use program::{Output, Program, Subject};
+pub use program::{NetworkView, Output, Program};
 pub use relevance::LinearRelevance;
-pub use rule::{BatchNorm, Bias, EPSILON, ParseRuleError, Place, Preset, Rule, Rules, Sums};
+pub use rule::{
+    AlphaBeta, BatchNorm, Bias, EPSILON, Epsilon, Gamma, Gradient, ParseRuleError, Place, Preset,
+    Rule, Rules, Sums, ZBox,
+};
 pub use trace::trace;

@@ -88,23 +88,56 @@ impl LinearNode {
                 found.bias = found.bias.map(|(_, b)| (op.beta, b));
                 Some(found)
             }
-            Op::MatMul if constant(1) && !constant(0) && rank(1) == 2 => weighted(Linear::MatMul),
-            Op::MatMul if constant(0) && !constant(1) && rank(0) == 2 && rank(1) >= 2 => {
-                Some(LinearNode {
+            Op::MatMul if constant(1) => match rank(1) == 2 {
+                true => weighted(Linear::MatMul),
+                false => None,
+            },
+            Op::MatMul => {
+                let fits = constant(0) && rank(0) == 2 && rank(1) >= 2;
+                fits.then(|| LinearNode {
                     linear: Linear::MatMulLeft,
                     position: 1,
                     weight: Some(node.inputs[0]),
                     bias: None,
                 })
             }
-            Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => {
-                plain(Linear::Pool(op.clone()))
-            }
-            Op::Reduce(op) if matches!(op.kind, ReduceKind::Mean | ReduceKind::Sum) => {
-                plain(Linear::Reduce(op.clone()))
-            }
+            Op::Pool(op) => match op.kind {
+                PoolKind::Average { .. } => plain(Linear::Pool(op.clone())),
+                PoolKind::Max => None,
+            },
+            Op::Reduce(op) => match op.kind {
+                ReduceKind::Mean | ReduceKind::Sum => plain(Linear::Reduce(op.clone())),
+                ReduceKind::Prod
+                | ReduceKind::Max
+                | ReduceKind::Min
+                | ReduceKind::L1
+                | ReduceKind::L2
+                | ReduceKind::SumSquare
+                | ReduceKind::LogSum
+                | ReduceKind::LogSumExp => None,
+            },
             Op::Resize(op) => plain(Linear::Resize(op.clone())),
-            _ => None,
+            Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Pad(_)
+            | Op::Expand(_)
+            | Op::Tile(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => None,
         }
     }
 }
@@ -133,16 +166,32 @@ impl Linear {
     /// Whether there can be negative weights.
     pub(crate) fn has_negative_weights(&self) -> bool {
         match self {
+            Linear::Conv(_)
+            | Linear::ConvTranspose(_)
+            | Linear::Gemm(_)
+            | Linear::MatMul
+            | Linear::MatMulLeft => true,
             Linear::Pool(_) | Linear::Reduce(_) => false,
-            Linear::Resize(op) => matches!(op.interpolation, Interpolation::Cubic { .. }),
-            _ => true,
+            Linear::Resize(op) => match op.interpolation {
+                Interpolation::Cubic { .. } => true,
+                Interpolation::Nearest(_) | Interpolation::Linear => false,
+            },
         }
     }
 
     /// Whether its positive and negative weights can be taken apart. Those of a cubic interpolation
     /// are products along several axes, of which only the factors are at hand.
     pub(crate) fn has_parts(&self) -> bool {
-        !(matches!(self, Linear::Resize(_)) && self.has_negative_weights())
+        match self {
+            Linear::Resize(_) => !self.has_negative_weights(),
+            Linear::Conv(_)
+            | Linear::ConvTranspose(_)
+            | Linear::Gemm(_)
+            | Linear::MatMul
+            | Linear::MatMulLeft
+            | Linear::Pool(_)
+            | Linear::Reduce(_) => true,
+        }
     }
 
     /// The weighted sums of `x` with a part of the weights; `None` when that part is empty.
@@ -180,7 +229,9 @@ impl Linear {
                     let shape = g.shape(x);
                     resize::product(g, op, Direction::Forward, part, x, &shape)?
                 }
-                _ => g.op(Op::Resize(op.clone()), &[x])?,
+                Part::All | Part::Positive | Part::Negative => {
+                    g.op(Op::Resize(op.clone()), &[x])?
+                }
             },
         };
         Ok(Some(y))
@@ -255,9 +306,10 @@ impl Linear {
                 }
                 let s = g.reshape(s, &kept)?;
                 let count: usize = op.axes.iter().map(|&a| shape[a]).product();
-                let s = match op.kind {
-                    ReduceKind::Mean => g.times(s, 1.0 / count.max(1) as f32)?,
-                    _ => s,
+                // A sum has weights of 1.
+                let s = match op.kind == ReduceKind::Mean {
+                    true => g.times(s, 1.0 / count.max(1) as f32)?,
+                    false => s,
                 };
                 g.expand(s, shape)
             }
@@ -269,7 +321,13 @@ impl Linear {
     fn part_of(&self, g: &mut Append<'_>, part: Part, weight: ValueId) -> Result<ValueId, OpError> {
         let weight = match self {
             Linear::Gemm(op) => g.times(weight, op.alpha)?,
-            _ => weight,
+            Linear::Conv(_)
+            | Linear::ConvTranspose(_)
+            | Linear::MatMul
+            | Linear::MatMulLeft
+            | Linear::Pool(_)
+            | Linear::Reduce(_)
+            | Linear::Resize(_) => weight,
         };
         match part {
             Part::All => Ok(weight),
@@ -290,12 +348,20 @@ impl Linear {
         output_rank: usize,
     ) -> Result<ValueId, OpError> {
         match self {
-            Linear::Conv(_) | Linear::ConvTranspose(_) if g.graph.shape(bias).len() == 1 => {
-                let mut shape = vec![1; output_rank];
-                shape[1] = g.graph.shape(bias)[0];
-                g.reshape(bias, &shape)
-            }
-            _ => Ok(bias),
+            Linear::Conv(_) | Linear::ConvTranspose(_) => match *g.graph.shape(bias) {
+                [channels] => {
+                    let mut shape = vec![1; output_rank];
+                    shape[1] = channels;
+                    g.reshape(bias, &shape)
+                }
+                _ => Ok(bias),
+            },
+            Linear::Gemm(_)
+            | Linear::MatMul
+            | Linear::MatMulLeft
+            | Linear::Pool(_)
+            | Linear::Reduce(_)
+            | Linear::Resize(_) => Ok(bias),
         }
     }
 }

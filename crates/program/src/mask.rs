@@ -5,28 +5,28 @@ use npcov_graph::{DType, Op, OpError, Rewriter, TensorType};
 
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
-use crate::program::{Output, Program, Subject};
+use crate::program::{NetworkView, Output, Program};
 
 /// A program that gives the logits when the neurons of the path layers are multiplied by masks.
 ///
 /// After the model's own input it takes one for each path layer, `mask.0`, `mask.1`, ..., with a
 /// number for each neuron: 1 leaves it as it is, 0 switches it off. Masks of ones give the model's
 /// own logits, bit by bit.
-pub fn mask(subject: &Subject<'_>) -> Result<Program, ProgramError> {
-    let graph = subject.graph;
+pub fn mask(view: &NetworkView<'_>) -> Result<Program, ProgramError> {
+    let graph = view.graph;
     let mut rewriter = Rewriter::new(graph);
     let mut masks = Vec::new();
-    for (i, layer) in subject.layers.iter().enumerate() {
-        let ty = TensorType::new(DType::F32, [subject.batch, layer.neurons]);
+    for (i, layer) in view.layers.iter().enumerate() {
+        let ty = TensorType::new(DType::F32, [view.batch, layer.neurons]);
         masks.push(rewriter.graph().add_input(format!("mask.{i}"), ty));
     }
     for node in graph.nodes() {
         let mut masked = rewriter.copy(node);
-        for (layer, &mask) in subject.layers.iter().zip(&masks) {
+        for (layer, &mask) in view.layers.iter().zip(&masks) {
             if layer.value == node.output {
                 masked = masked.and_then(|value| {
                     let target = rewriter.graph();
-                    let shape = mask_shape(layer, target.shape(value), subject.batch)?;
+                    let shape = mask_shape(layer, target.shape(value), view.batch)?;
                     let mask = target.push("mask", Op::Reshape(shape), &[mask])?;
                     let product = target.push("mask", Op::Binary(Binary::Mul), &[value, mask])?;
                     rewriter.set(node.output, product);
@@ -40,7 +40,7 @@ pub fn mask(subject: &Subject<'_>) -> Result<Program, ProgramError> {
         })?;
     }
     let finished = rewriter
-        .get(subject.classifier.logits)
+        .get(view.classifier.logits)
         .map(|logits| {
             let mut program = rewriter.graph().clone();
             program.set_outputs(vec![logits]);

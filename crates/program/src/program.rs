@@ -1,13 +1,13 @@
 //! What programs have in common.
 
 use npcov_graph::{Classifier, Graph};
-
-use crate::layers::PathLayer;
 use npcov_tap::Tap;
 
-/// The model that a program is made from.
+use crate::layers::PathLayer;
+
+/// What programs are made from: a network's graph, and what is known of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct NetworkView<'a> {
     /// The model's graph.
     pub graph: &'a Graph,
     /// Where its logits are.

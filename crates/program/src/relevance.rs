@@ -5,7 +5,7 @@ use npcov_graph::{Graph, OpError, TensorType, ValueId};
 
 use crate::append::Append;
 use crate::linear::{Linear, Part};
-use crate::rule::{Rule, Sums};
+use crate::rule::{Rule, Sharing, SplitFactors, WholeFactor};
 
 /// The relevance of a linear operator's input.
 ///
@@ -26,11 +26,16 @@ pub struct LinearRelevance {
 }
 
 /// The inputs of a [`LinearRelevance`].
-struct Inputs {
-    x: ValueId,
-    r: ValueId,
-    weight: Option<ValueId>,
-    bias: Option<ValueId>,
+#[derive(Clone, Copy)]
+pub(crate) struct LinearInputs {
+    /// The operator's input.
+    pub(crate) x: ValueId,
+    /// The relevance of its output.
+    pub(crate) r: ValueId,
+    /// Its weight, if it has one.
+    pub(crate) weight: Option<ValueId>,
+    /// The bias, in a shape that broadcasts to the output, if it takes a share.
+    pub(crate) bias: Option<ValueId>,
 }
 
 impl LinearRelevance {
@@ -65,7 +70,7 @@ impl Composite for LinearRelevance {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let (x, r, weight, _) = self.inputs(inputs)?;
-        if !self.linear.has_parts() && !matches!(self.rule, Rule::Epsilon { .. } | Rule::Flat) {
+        if !self.linear.has_parts() && self.rule.sharing().needs_parts() {
             let message = format!("cubic interpolation by the rule `{}`", self.rule);
             return Err(OpError::unsupported(message));
         }
@@ -88,15 +93,15 @@ impl Composite for LinearRelevance {
             }
             None => None,
         };
-        let inputs = Inputs { x, r, weight, bias };
-        match (self.rule, self.rule.sums()) {
-            (_, Some(Sums::Split { negative })) => self.split(&mut g, &inputs, negative),
-            (_, Some(Sums::Whole)) => self.whole(&mut g, &inputs),
-            (Rule::ZBox { low, high }, _) => self.z_box(&mut g, &inputs, low, high),
-            (Rule::Flat, _) => self.flat(&mut g, &inputs),
-            (rule, _) => Err(OpError::invalid(format!(
-                "the rule `{rule}` shares nothing"
-            ))),
+        let inputs = LinearInputs { x, r, weight, bias };
+        match self.rule.sharing() {
+            Sharing::Split { negative, rule } => self.split(&mut g, &inputs, negative, rule),
+            Sharing::Whole(rule) => self.whole(&mut g, &inputs, rule),
+            Sharing::Own(rule) => rule.linear(&mut g, &self.linear, &inputs),
+            Sharing::Named(_) => {
+                let message = format!("the rule `{}` shares nothing", self.rule);
+                Err(OpError::invalid(message))
+            }
         }
     }
 }
@@ -112,10 +117,11 @@ impl LinearRelevance {
     fn split(
         &self,
         g: &mut Append<'_>,
-        inputs: &Inputs,
+        inputs: &LinearInputs,
         negative: bool,
+        rule: &dyn SplitFactors,
     ) -> Result<ValueId, OpError> {
-        let Inputs { x, r, weight, bias } = *inputs;
+        let LinearInputs { x, r, weight, bias } = *inputs;
         let signs = [
             (Part::Positive, Part::Negative),
             (Part::Negative, Part::Positive),
@@ -149,7 +155,7 @@ impl LinearRelevance {
             true => Some(or_zeros(g, n, &shape)?),
             false => None,
         };
-        let (p_factor, n_factor) = self.rule.split_factors(g, p, n, r)?;
+        let (p_factor, n_factor) = rule.factors(g, p, n, r)?;
         let shape = g.shape(x);
         let mut relevance = None;
         for (&x, (same, other)) in parts.iter().zip(signs) {
@@ -169,68 +175,25 @@ impl LinearRelevance {
         or_zeros(g, relevance, &shape)
     }
 
-    fn whole(&self, g: &mut Append<'_>, inputs: &Inputs) -> Result<ValueId, OpError> {
-        let Inputs { x, r, weight, bias } = *inputs;
+    /// `R_x = x (W' f)`, the factor `f` being made from `z = W x`.
+    fn whole(
+        &self,
+        g: &mut Append<'_>,
+        inputs: &LinearInputs,
+        rule: &dyn WholeFactor,
+    ) -> Result<ValueId, OpError> {
+        let LinearInputs { x, r, weight, bias } = *inputs;
         let z = self.linear.forward(g, Part::All, x, weight)?;
         let z = sum(g, z, bias)?.ok_or_else(|| OpError::invalid("an operator without weights"))?;
-        let factor = self.rule.whole_factor(g, z, r)?;
+        let factor = rule.factor(g, z, r)?;
         let shape = g.shape(x);
         let sums = self.linear.adjoint(g, Part::All, factor, weight, &shape)?;
         g.mul(x, sums)
     }
-
-    /// Contributions `w x - w+ low - w- high`, none of which is negative.
-    fn z_box(
-        &self,
-        g: &mut Append<'_>,
-        inputs: &Inputs,
-        low: f32,
-        high: f32,
-    ) -> Result<ValueId, OpError> {
-        let Inputs { x, r, weight, .. } = *inputs;
-        let shape = g.shape(x);
-        let (low, high) = (g.filled(&shape, -low)?, g.filled(&shape, -high)?);
-        let terms = [
-            (Part::All, x),
-            (Part::Positive, low),
-            (Part::Negative, high),
-        ];
-        let mut z = None;
-        for (part, x) in terms {
-            let y = self.linear.forward(g, part, x, weight)?;
-            z = sum(g, z, y)?;
-        }
-        let z = z.ok_or_else(|| OpError::invalid("an operator without weights"))?;
-        let epsilon = crate::rule::EPSILON;
-        let factor = Rule::Epsilon { epsilon }.whole_factor(g, z, r)?;
-        let mut relevance = None;
-        for (part, x) in terms {
-            if part == Part::Negative && !self.linear.has_negative_weights() {
-                continue;
-            }
-            let sums = self.linear.adjoint(g, part, factor, weight, &shape)?;
-            let share = g.mul(x, sums)?;
-            relevance = sum(g, relevance, Some(share))?;
-        }
-        or_zeros(g, relevance, &shape)
-    }
-
-    /// As many equal shares as a unit has inputs.
-    fn flat(&self, g: &mut Append<'_>, inputs: &Inputs) -> Result<ValueId, OpError> {
-        let Inputs { x, r, weight, .. } = *inputs;
-        let shape = g.shape(x);
-        let ones = g.filled(&shape, 1.0)?;
-        let count = self.linear.forward(g, Part::Ones, ones, weight)?;
-        let count = count.ok_or_else(|| OpError::invalid("an operator without weights"))?;
-        let is_p = g.is_positive(count)?;
-        let share = g.div(r, count)?;
-        let share = g.keep(is_p, share)?;
-        self.linear.adjoint(g, Part::Ones, share, weight, &shape)
-    }
 }
 
 /// The sum of what there is.
-fn sum(
+pub(crate) fn sum(
     g: &mut Append<'_>,
     a: Option<ValueId>,
     b: Option<ValueId>,
@@ -241,7 +204,12 @@ fn sum(
     })
 }
 
-fn or_zeros(g: &mut Append<'_>, x: Option<ValueId>, shape: &[usize]) -> Result<ValueId, OpError> {
+/// What there is, or zeros, of a shape.
+pub(crate) fn or_zeros(
+    g: &mut Append<'_>,
+    x: Option<ValueId>,
+    shape: &[usize],
+) -> Result<ValueId, OpError> {
     match x {
         // A bias alone is smaller than the output.
         Some(x) => g.expand(x, shape),

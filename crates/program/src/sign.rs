@@ -49,13 +49,43 @@ fn keeps_sign(node: &Node, is: &dyn Fn(ValueId) -> bool) -> bool {
             | Unary::Floor
             | Unary::Ceil
             | Unary::Round => first(),
-            _ => false,
+            // Negative for some input that is not, or too rare to be worth a proof.
+            Unary::Selu { .. }
+            | Unary::Shrink { .. }
+            | Unary::Neg
+            | Unary::Log
+            | Unary::Reciprocal
+            | Unary::Sign
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh
+            | Unary::Not
+            | Unary::IsNaN
+            | Unary::IsInf { .. } => false,
         },
         Op::Binary(f) => match f {
             Binary::Add | Binary::Mul | Binary::Div | Binary::Min => all(),
             Binary::Max => node.inputs.iter().any(|&v| is(v)),
             Binary::Pow | Binary::PRelu => first(),
-            _ => false,
+            Binary::Sub
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => false,
         },
         Op::Pool(pool) => match pool.kind {
             PoolKind::Max | PoolKind::Average { .. } => first(),
@@ -63,7 +93,11 @@ fn keeps_sign(node: &Node, is: &dyn Fn(ValueId) -> bool) -> bool {
         Op::Reduce(reduce) => match reduce.kind {
             ReduceKind::L1 | ReduceKind::L2 | ReduceKind::SumSquare => true,
             ReduceKind::LogSum | ReduceKind::LogSumExp => false,
-            _ => first(),
+            ReduceKind::Mean
+            | ReduceKind::Sum
+            | ReduceKind::Prod
+            | ReduceKind::Max
+            | ReduceKind::Min => first(),
         },
         Op::Softmax(softmax) => !softmax.log,
         Op::Pad(pad) => first() && !matches!(pad.mode, PadMode::Constant(x) if x < 0.0),
@@ -77,6 +111,17 @@ fn keeps_sign(node: &Node, is: &dyn Fn(ValueId) -> bool) -> bool {
         | Op::GatherElements(_)
         | Op::Cast(_) => first(),
         Op::Concat(_) => all(),
-        _ => false,
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::ArgMax(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => false,
     }
 }

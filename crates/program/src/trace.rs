@@ -6,19 +6,19 @@ use npcov_tap::{Reduction, Side, Tap};
 
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
-use crate::program::{Output, Program, Subject};
+use crate::program::{NetworkView, Output, Program};
 
 /// Appends what a tap asks for.
 pub(crate) fn append_tap(
     program: &mut Graph,
-    subject: &Subject<'_>,
+    view: &NetworkView<'_>,
     tap: Tap,
 ) -> Result<ValueId, ProgramError> {
-    let layer = subject.layers.get(tap.layer).ok_or(ProgramError::Tap {
+    let layer = view.layers.get(tap.layer).ok_or(ProgramError::Tap {
         layer: tap.layer,
-        layers: subject.layers.len(),
+        layers: view.layers.len(),
     })?;
-    let value = tapped(program, layer, tap, subject.batch);
+    let value = tapped(program, layer, tap, view.batch);
     value.map_err(|source| ProgramError::Op {
         layer: layer.name.clone(),
         source,
@@ -27,16 +27,16 @@ pub(crate) fn append_tap(
 
 /// A program that gives the logits, one activation per neuron of each path layer in order, then
 /// the taps that ask for something else. Taps that are named twice are computed once.
-pub fn trace(subject: &Subject<'_>, taps: &[Tap]) -> Result<Program, ProgramError> {
-    let mut program = subject.graph.clone();
+pub fn trace(view: &NetworkView<'_>, taps: &[Tap]) -> Result<Program, ProgramError> {
+    let mut program = view.graph.clone();
     let mut outputs = vec![Output::Logits];
-    let mut values = vec![subject.classifier.logits];
-    let activations = (0..subject.layers.len()).map(Tap::activation);
+    let mut values = vec![view.classifier.logits];
+    let activations = (0..view.layers.len()).map(Tap::activation);
     for tap in activations.chain(taps.iter().copied()) {
         if outputs.contains(&Output::Tap(tap)) {
             continue;
         }
-        values.push(append_tap(&mut program, subject, tap)?);
+        values.push(append_tap(&mut program, view, tap)?);
         outputs.push(Output::Tap(tap));
     }
     program.set_outputs(values);
@@ -99,13 +99,13 @@ mod tests {
                 reduction: Reduction::Units,
             };
             let taps = [Tap::activation(0), units, units];
-            let subject = Subject {
+            let view = NetworkView {
                 graph: &graph,
                 classifier: &classifier,
                 layers: &layers,
                 batch,
             };
-            let program = trace(&subject, &taps).unwrap();
+            let program = trace(&view, &taps).unwrap();
             let sizes: Vec<usize> = program
                 .graph
                 .outputs()
@@ -114,7 +114,7 @@ mod tests {
                 .collect();
             assert_eq!(sizes, [16 * batch, 4 * batch, 16 * batch]);
             assert_eq!(program.position(Output::Tap(units)), Some(2));
-            assert!(trace(&subject, &[Tap::activation(1)]).is_err());
+            assert!(trace(&view, &[Tap::activation(1)]).is_err());
         }
     }
 }

@@ -42,9 +42,12 @@ fn widened(program: &mut Graph, value: ValueId) -> Result<ValueId, OpError> {
             let wide = widened(program, node.inputs[0])?;
             Append::new(program, node.name.clone()).reshape(wide, &[rows, 2])
         }
-        Op::Binary(Binary::Add) => {
+        Op::Binary(f) => {
             let addend = usize::from(constant(program, 1));
-            if !constant(program, addend) || program.value(node.inputs[addend]).ty.numel() != 1 {
+            let is_bias = *f == Binary::Add
+                && constant(program, addend)
+                && program.value(node.inputs[addend]).ty.numel() == 1;
+            if !is_bias {
                 return Err(no_dense_layer());
             }
             let wide = widened(program, node.inputs[1 - addend])?;
@@ -53,12 +56,18 @@ fn widened(program: &mut Graph, value: ValueId) -> Result<ValueId, OpError> {
             let bias = both_signs(&mut g, bias, 1)?;
             g.add(wide, bias)
         }
-        Op::MatMul if constant(program, 1) && program.shape(node.inputs[0]).len() == 2 => {
+        Op::MatMul => {
+            if !constant(program, 1) || program.shape(node.inputs[0]).len() != 2 {
+                return Err(no_dense_layer());
+            }
             let mut g = Append::new(program, node.name.clone());
             let weight = both_signs(&mut g, node.inputs[1], 1)?;
             g.op(Op::MatMul, &[node.inputs[0], weight])
         }
-        Op::Gemm(gemm) if constant(program, 1) => {
+        Op::Gemm(gemm) => {
+            if !constant(program, 1) {
+                return Err(no_dense_layer());
+            }
             let mut g = Append::new(program, node.name.clone());
             let axis = usize::from(!gemm.trans_b);
             let mut inputs = vec![node.inputs[0], both_signs(&mut g, node.inputs[1], axis)?];
@@ -69,7 +78,30 @@ fn widened(program: &mut Graph, value: ValueId) -> Result<ValueId, OpError> {
             let gemm: Gemm = gemm.clone();
             g.op(Op::Gemm(gemm), &inputs)
         }
-        _ => Err(no_dense_layer()),
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => Err(no_dense_layer()),
     }
 }
 

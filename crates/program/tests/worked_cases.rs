@@ -4,8 +4,8 @@ use npcov_engine::Executor;
 use npcov_graph::op::{Conv, Gemm, Pool, PoolKind, Reduce, ReduceKind, Unary, Window};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{
-    Attribution, ExplainOptions, LayerOptions, Lrp, Rule, Rules, Seed, Subject, explain,
-    path_layers,
+    AlphaBeta, Attribution, ExplainOutputs, LayerOptions, Lrp, NetworkView, RelevanceSeed, Rule,
+    Rules, explain, path_layers,
 };
 
 fn tensor(shape: &[usize], data: &[f32]) -> Tensor {
@@ -22,11 +22,11 @@ fn gemm() -> Op {
 }
 
 fn rule(beta: f32, epsilon: f32) -> Rule {
-    Rule::AlphaBeta {
+    Rule::AlphaBeta(AlphaBeta {
         beta,
         epsilon,
         rare: true,
-    }
+    })
 }
 
 fn run(graph: &Graph, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
@@ -56,7 +56,7 @@ fn relevance(
     inputs.extend(weight.map(|w| graph.add_constant("w", w)));
     let y = graph.push("y", op, &inputs).unwrap();
     let arrived = graph.add_input("r", graph.value(y).ty.clone());
-    let seed = Seed {
+    let seed = RelevanceSeed {
         logits: y,
         one_hot: arrived,
         relevance: arrived,
@@ -192,7 +192,7 @@ fn a_net() {
     graph.set_outputs(vec![y]);
     let classifier = Classifier::find(&graph, y);
     let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
-    let subject = Subject {
+    let view = NetworkView {
         graph: &graph,
         classifier: &classifier,
         layers: &layers,
@@ -201,13 +201,13 @@ fn a_net() {
     let lrp = Lrp {
         rules: Rules::uniform(rule(0.5, 0.0)),
     };
-    let options = ExplainOptions {
+    let options = ExplainOutputs {
         input: true,
         activations: true,
         importance: Some(0),
-        ..ExplainOptions::default()
+        ..ExplainOutputs::default()
     };
-    let program = explain(&subject, &lrp, &options).unwrap();
+    let program = explain(&view, &lrp, &options).unwrap();
     let names = [
         "logits",
         "activation.0",
@@ -233,7 +233,7 @@ fn a_negative_seed() {
     let w = graph.add_constant("w2", tensor(&[2, 3], &[2.0, -1.0, 1.0, 1.0, 0.0, -1.0]));
     let y = graph.push("fc2", gemm(), &[x, w]).unwrap();
     let arrived = graph.add_input("r", graph.value(y).ty.clone());
-    let seed = Seed {
+    let seed = RelevanceSeed {
         logits: y,
         one_hot: arrived,
         relevance: arrived,

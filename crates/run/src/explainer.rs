@@ -1,6 +1,6 @@
 //! A network that explains its logits.
 
-use npcov_program::{ExplainOptions, Output, ProgramError, Tap, Target, explain};
+use npcov_program::{ExplainOutputs, Output, ProgramError, Tap, Target, explain};
 
 use crate::error::RunError;
 use crate::method::{Method, MethodInfo};
@@ -11,7 +11,7 @@ use crate::tracer::{TracedRows, Tracer};
 
 /// What is explained, and how.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExplainSettings {
+pub struct ExplainOptions {
     /// How relevances are computed.
     pub method: Method,
     /// The class that is explained; the predicted one by default.
@@ -38,14 +38,14 @@ pub struct Explainer {
 impl Explainer {
     /// Prepares explanations. A network without path layers is an error, and so are operators that
     /// relevance cannot pass through.
-    pub fn new(network: &Network, settings: &ExplainSettings) -> Result<Explainer, RunError> {
+    pub fn new(network: &Network, settings: &ExplainOptions) -> Result<Explainer, RunError> {
         Explainer::showing(network, settings, &Extras::default())
     }
 
     /// The same, where taps that `extras` want only watched are no results.
     pub fn showing(
         network: &Network,
-        settings: &ExplainSettings,
+        settings: &ExplainOptions,
         extras: &Extras,
     ) -> Result<Explainer, RunError> {
         if network.layers().is_empty() {
@@ -53,7 +53,7 @@ impl Explainer {
         }
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
-        let program = explain(&network.subject(), &*attribution, &settings.options())?;
+        let program = explain(&network.view(), &*attribution, &settings.options())?;
         let tracer = Tracer::showing(program, network, extras)?;
         Ok(Explainer {
             tracer,
@@ -126,10 +126,10 @@ impl Explainer {
     }
 }
 
-impl ExplainSettings {
+impl ExplainOptions {
     /// What the program gives.
-    pub fn options(&self) -> ExplainOptions {
-        ExplainOptions {
+    pub fn options(&self) -> ExplainOutputs {
+        ExplainOutputs {
             target: self.class.map_or(Target::Predicted, Target::Class),
             activations: self.activations,
             input: self.input,

@@ -24,7 +24,7 @@ pub enum Extraction {
 impl Extraction {
     /// Of the network alone, with the taps of these.
     pub fn trace(network: &Network, extras: &Extras) -> Result<Extraction, RunError> {
-        let program = trace(&network.subject(), &extras.all_taps())?;
+        let program = trace(&network.view(), &extras.all_taps())?;
         Tracer::showing(program, network, extras).map(Extraction::Trace)
     }
 

@@ -8,11 +8,11 @@
 //!
 //! ```
 //! use npcov_data::{Loader, Preprocessing, open};
-//! use npcov_run::{Network, NetworkOptions, RunError, predict};
+//! use npcov_run::{Network, ModelOptions, RunError, predict};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 //! # let (model, data) = (format!("{fixtures}/resnet8.onnx"), format!("{fixtures}/fashion-1000.npz"));
-//! let network = Network::open(model, &NetworkOptions::default())?;
+//! let network = Network::open(model, &ModelOptions::default())?;
 //! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
 //! let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 //!
@@ -49,11 +49,11 @@ mod signature;
 mod tracer;
 
 pub use error::RunError;
-pub use explainer::{ExplainSettings, Explainer, Row};
+pub use explainer::{ExplainOptions, Explainer, Row};
 pub use extraction::Extraction;
 pub use masked::{MaskedNetwork, read_rows};
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
-pub use network::{Network, NetworkOptions};
+pub use network::{Network, ModelOptions};
 pub use parallel::in_parallel;
 pub use paths::{Extras, PathExtractor, PathRows};
 pub use predict::{ClassResult, Predictions, labels, predict};

@@ -18,11 +18,11 @@ use crate::tracer::Tracer;
 ///
 /// ```
 /// use npcov_data::{Loader, Preprocessing, open};
-/// use npcov_run::{MaskedNetwork, Network, NetworkOptions};
+/// use npcov_run::{MaskedNetwork, Network, ModelOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
-/// let network = Network::open(model, &NetworkOptions::default())?;
+/// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
 /// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///
@@ -46,7 +46,7 @@ impl MaskedNetwork {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(MaskedNetwork {
-            tracer: Tracer::new(mask(&network.subject())?, network)?,
+            tracer: Tracer::new(mask(&network.view())?, network)?,
             layout: Layout::new(
                 network
                     .layers()

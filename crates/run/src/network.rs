@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use npcov_engine::{EngineError, Executor, Kernels};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Graph, GraphError, Model, ShapeDisplay, Specialisation, ValueId,
-    fold_batch_norm,
+    Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
+    ValueId, fold_batch_norm,
 };
 use npcov_program::{
-    Attribution, BatchNorm, ExplainOptions, LayerOptions, PathLayer, ProgramError, Subject, Tap,
-    explain, path_layers, trace,
+    Attribution, BatchNorm, ExplainOutputs, LayerOptions, NetworkView, PathLayer, ProgramError,
+    Tap, explain, path_layers, trace,
 };
 
 use crate::error::RunError;
@@ -18,7 +18,7 @@ use crate::tracer::Tracer;
 
 /// What a model's file leaves open.
 #[derive(Clone, Debug, Default)]
-pub struct NetworkOptions {
+pub struct ModelOptions {
     /// Shape of one input, for models with open height and width; with or without the batch axis.
     pub input_shape: Option<Vec<usize>>,
     /// The output that holds the classification; the first one by default.
@@ -42,7 +42,7 @@ pub struct Network {
     classifier: Classifier,
     signature: Signature,
     declared_batch: Option<usize>,
-    options: NetworkOptions,
+    options: ModelOptions,
     file: Option<PathBuf>,
     digest: [u8; 32],
 }
@@ -52,9 +52,9 @@ const REBATCH_TOLERANCE: f32 = 1e-5;
 
 impl Network {
     /// Reads a model and finds its logits and path layers.
-    pub fn open(path: impl AsRef<Path>, options: &NetworkOptions) -> Result<Network, RunError> {
+    pub fn open(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Network, RunError> {
         let path = path.as_ref();
-        let mut network = Network::new(Model::read(path)?, options)?;
+        let mut network = Network::new(OnnxModel::read(path)?, options)?;
         network.file = Some(path.to_owned());
         Ok(network)
     }
@@ -64,7 +64,7 @@ impl Network {
     /// A model whose file fixes a batch size above 1 is used for one input at a time when that
     /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
     /// size that `options` ask for is tried out in the same way where the file fixes another one.
-    pub fn new(model: Model, options: &NetworkOptions) -> Result<Network, RunError> {
+    pub fn new(model: OnnxModel, options: &ModelOptions) -> Result<Network, RunError> {
         let digest = model.digest()?;
         let inputs = model.inputs();
         let [input] = &inputs[..] else {
@@ -143,7 +143,7 @@ impl Network {
     }
 
     /// How it was opened.
-    pub fn options(&self) -> &NetworkOptions {
+    pub fn options(&self) -> &ModelOptions {
         &self.options
     }
 
@@ -213,8 +213,8 @@ impl Network {
     }
 
     /// What programs are made from.
-    pub fn subject(&self) -> Subject<'_> {
-        Subject {
+    pub fn view(&self) -> NetworkView<'_> {
+        NetworkView {
             graph: &self.graph,
             classifier: &self.classifier,
             layers: self.layers(),
@@ -224,25 +224,25 @@ impl Network {
 
     /// A program that gives logits, activations and the given taps, ready to run.
     pub fn tracer(&self, taps: &[Tap]) -> Result<Tracer, RunError> {
-        Tracer::new(trace(&self.subject(), taps)?, self)
+        Tracer::new(trace(&self.view(), taps)?, self)
     }
 
     /// A program that gives the logits and nothing else, ready to run.
     pub fn logits_tracer(&self) -> Result<Tracer, RunError> {
-        let subject = Subject {
+        let view = NetworkView {
             layers: &[],
-            ..self.subject()
+            ..self.view()
         };
-        Tracer::new(trace(&subject, &[])?, self)
+        Tracer::new(trace(&view, &[])?, self)
     }
 
     /// A program that gives logits and relevances, ready to run.
     pub fn explainer(
         &self,
         attribution: &dyn Attribution,
-        options: &ExplainOptions,
+        options: &ExplainOutputs,
     ) -> Result<Tracer, RunError> {
-        let program = explain(&self.subject(), attribution, options)?;
+        let program = explain(&self.view(), attribution, options)?;
         Tracer::new(program, self)
     }
 }
@@ -282,7 +282,7 @@ fn shapes(
 }
 
 /// The output that is asked for, or the first one.
-fn output(model: &Model, graph: &Graph, name: Option<&str>) -> Result<ValueId, RunError> {
+fn output(model: &OnnxModel, graph: &Graph, name: Option<&str>) -> Result<ValueId, RunError> {
     let declared = model.outputs();
     let position = match name {
         None => Some(0),

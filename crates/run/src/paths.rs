@@ -9,7 +9,7 @@ use npcov_paths::{BitRows, Choices, Input, Layout, PathRule, bits};
 use npcov_program::Tap;
 
 use crate::error::RunError;
-use crate::explainer::{ExplainSettings, Explainer, Row};
+use crate::explainer::{ExplainOptions, Explainer, Row};
 use crate::masked::read_rows;
 use crate::method::{Method, MethodInfo};
 use crate::network::Network;
@@ -125,12 +125,12 @@ impl PathExtractor {
         alpha: &[f64],
         extras: &Extras,
     ) -> Result<PathExtractor, RunError> {
-        let settings = ExplainSettings {
+        let settings = ExplainOptions {
             method: method.clone(),
             activations: true,
             taps: extras.all_taps(),
             importance: extras.importance,
-            ..ExplainSettings::default()
+            ..ExplainOptions::default()
         };
         let explainer = Explainer::showing(network, &settings, extras)?;
         PathExtractor::explaining(explainer, choices, alpha)

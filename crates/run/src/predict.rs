@@ -156,11 +156,11 @@ pub fn labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Network, NetworkOptions};
+    use crate::network::{Network, ModelOptions};
     use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Graph, Model, Op, TensorType};
+    use npcov_graph::{DType, Graph, OnnxModel, Op, TensorType};
 
     /// `ln(relu(x))`: the class is the position of the largest number; -inf where one is negative.
     fn network(classes: usize) -> Network {
@@ -170,8 +170,8 @@ mod tests {
             x = graph.push("f", Op::Unary(f), &[x]).unwrap();
         }
         graph.set_outputs(vec![x]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
-        Network::new(model, &NetworkOptions::default()).unwrap()
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, &ModelOptions::default()).unwrap()
     }
 
     fn run(

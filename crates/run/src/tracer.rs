@@ -351,16 +351,16 @@ mod tests {
     use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Data, Graph, Model, Op, Tensor, TensorType};
+    use npcov_graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
     use npcov_program::{Reduction, Side, trace};
 
     use super::*;
-    use crate::network::NetworkOptions;
+    use crate::network::ModelOptions;
 
     const WIDTH: usize = 3;
 
     /// `relu(x) w`.
-    fn model() -> Model {
+    fn model() -> OnnxModel {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, WIDTH]));
         let h = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
@@ -368,7 +368,7 @@ mod tests {
         let w = graph.add_constant("w", Tensor::new([WIDTH, 2], w).unwrap());
         let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
         graph.set_outputs(vec![y]);
-        Model::from_bytes(graph.to_onnx().unwrap()).unwrap()
+        OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
     }
 
     /// What is shown is what results would be: every input once, and no lane without an input. Each
@@ -385,9 +385,9 @@ mod tests {
         writer.append(&x, &numbers).unwrap();
         writer.finish().unwrap();
         for (batch, threads) in [(1, 1), (1, 3), (3, 2), (7, 1)] {
-            let options = NetworkOptions {
+            let options = ModelOptions {
                 batch: Some(batch),
-                ..NetworkOptions::default()
+                ..ModelOptions::default()
             };
             let network = Network::new(model(), &options).unwrap();
             assert_eq!(network.batch(), batch);
@@ -405,7 +405,7 @@ mod tests {
                 watched: vec![before, after],
                 importance: None,
             };
-            let program = trace(&network.subject(), &extras.all_taps()).unwrap();
+            let program = trace(&network.view(), &extras.all_taps()).unwrap();
             let tracer = Tracer::showing(program, &network, &extras).unwrap();
             // What is kept as well is a result all the same.
             let outputs = [

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use npcov::data::{Digest, Loader, Preprocessing, open};
 use npcov::paths::Choices;
-use npcov::run::{Method, Network, NetworkOptions};
+use npcov::run::{Method, Network, ModelOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings};
 
 use super::{Results, plain};
@@ -28,7 +28,7 @@ impl Subject {
     fn open(args: &StudyArgs, config: &Config, printer: &Printer) -> anyhow::Result<Subject> {
         let model: PathBuf = config.model(&args.model)?;
         let data = config.data(&args.data)?;
-        let options = NetworkOptions {
+        let options = ModelOptions {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };

@@ -4,7 +4,7 @@
 
 use insta::assert_snapshot;
 use npcov::engine::Executor;
-use npcov::graph::{Model, Specialisation};
+use npcov::graph::{OnnxModel, Specialisation};
 
 use crate::support::Project;
 
@@ -30,7 +30,7 @@ fn a_trace_is_a_model_again() {
 fn masks_switch_neurons_off() {
     let project = Project::new();
     assert_snapshot!(project.snapshot("compile lenet.onnx --program mask --batch 2 -o mask.onnx"));
-    let model = Model::read(project.path("mask.onnx")).unwrap();
+    let model = OnnxModel::read(project.path("mask.onnx")).unwrap();
     let graph = model.specialise(&Specialisation::default()).unwrap();
     let executor = Executor::new(&graph).unwrap();
     let pixels = &project.rows("fashion-1000.npz", "x")[..2];

@@ -341,7 +341,7 @@ fn tensor_proto(name: &str, tensor: &Tensor) -> TensorProto {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Model;
+    use crate::model::OnnxModel;
     use crate::op::{Op, Unary};
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
             y = graph.push("f", Op::Unary(f), &[y]).unwrap();
         }
         graph.set_outputs(vec![y]);
-        let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
         assert_eq!(model.inputs()[0].name, "v1");
         let again = model.specialise(&crate::Specialisation::default()).unwrap();
         let names: Vec<&str> = again.nodes().iter().map(|n| n.name.as_str()).collect();

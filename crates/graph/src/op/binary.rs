@@ -49,6 +49,16 @@ pub enum Binary {
     Xor,
 }
 
+/// What a function is of, and what it gives.
+enum Kind {
+    /// A number of numbers.
+    Arithmetic,
+    /// A truth value of numbers.
+    Comparison,
+    /// A truth value of truth values.
+    Logic,
+}
+
 impl Binary {
     /// The operator's name in ONNX.
     pub fn name(self) -> &'static str {
@@ -75,22 +85,31 @@ impl Binary {
 
     /// Whether the result is a truth value.
     pub fn is_predicate(self) -> bool {
-        self.is_comparison() || self.is_logic()
+        match self.kind() {
+            Kind::Arithmetic => false,
+            Kind::Comparison | Kind::Logic => true,
+        }
     }
 
-    fn is_comparison(self) -> bool {
-        matches!(
-            self,
+    fn kind(self) -> Kind {
+        match self {
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Min
+            | Binary::Max
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::PRelu => Kind::Arithmetic,
             Binary::Equal
-                | Binary::Less
-                | Binary::LessOrEqual
-                | Binary::Greater
-                | Binary::GreaterOrEqual
-        )
-    }
-
-    fn is_logic(self) -> bool {
-        matches!(self, Binary::And | Binary::Or | Binary::Xor)
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual => Kind::Comparison,
+            Binary::And | Binary::Or | Binary::Xor => Kind::Logic,
+        }
     }
 
     /// The function's value. Truth values are 0 and 1; a minimum or maximum with NaN is NaN.
@@ -159,7 +178,14 @@ impl Binary {
             }
             Binary::PRelu if a < 0 => a.checked_mul(b),
             Binary::PRelu => Some(a),
-            _ => None,
+            Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => None,
         }
     }
 
@@ -171,7 +197,19 @@ impl Binary {
             Binary::LessOrEqual => Some(a <= b),
             Binary::Greater => Some(a > b),
             Binary::GreaterOrEqual => Some(a >= b),
-            _ => None,
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Min
+            | Binary::Max
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::PRelu
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => None,
         }
     }
 
@@ -181,7 +219,20 @@ impl Binary {
             Binary::Or => Some(a || b),
             Binary::Xor => Some(a != b),
             Binary::Equal => Some(a == b),
-            _ => None,
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Min
+            | Binary::Max
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::PRelu
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual => None,
         }
     }
 
@@ -191,11 +242,13 @@ impl Binary {
             let (a, b) = (a.dtype, b.dtype);
             return Err(OpError::invalid(format!("inputs are of types {a} and {b}")));
         }
-        let fits = match a.dtype {
-            DType::Bool => self.is_logic() || self == Binary::Equal,
-            DType::I64 => !self.is_logic(),
+        let fits = match (self.kind(), a.dtype) {
+            (Kind::Logic, DType::Bool) => true,
+            (Kind::Comparison, DType::Bool) => self == Binary::Equal,
             // ONNX defines Mod of floating-point numbers with `fmod` only.
-            DType::F32 => !self.is_logic() && self != Binary::Mod,
+            (Kind::Arithmetic, DType::F32) => self != Binary::Mod,
+            (Kind::Arithmetic, DType::I64) | (Kind::Comparison, DType::I64 | DType::F32) => true,
+            (Kind::Arithmetic, DType::Bool) | (Kind::Logic, DType::I64 | DType::F32) => false,
         };
         if !fits {
             return Err(OpError::invalid(format!("inputs are of type {}", a.dtype)));
@@ -515,10 +568,10 @@ mod tests {
             Binary::Mod,
         ];
         for binary in PLAIN.into_iter().chain(written) {
-            let dtype = match binary {
-                Binary::Mod => DType::I64,
-                _ if binary.is_logic() => DType::Bool,
-                _ => DType::F32,
+            let dtype = match binary.kind() {
+                Kind::Logic => DType::Bool,
+                Kind::Arithmetic if binary == Binary::Mod => DType::I64,
+                Kind::Arithmetic | Kind::Comparison => DType::F32,
             };
             let types = [TensorType::new(dtype, [2, 3]), TensorType::new(dtype, [3])];
             assert_round_trip(Op::Binary(binary), &types);

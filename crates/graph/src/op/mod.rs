@@ -168,7 +168,9 @@ fn arguments<'a, const N: usize>(
 fn require_float(what: &str, ty: &TensorType) -> Result<(), OpError> {
     match ty.dtype {
         DType::F32 => Ok(()),
-        other => Err(OpError::unsupported(format!("{what} is of type {other}"))),
+        other @ (DType::I64 | DType::Bool) => {
+            Err(OpError::unsupported(format!("{what} is of type {other}")))
+        }
     }
 }
 

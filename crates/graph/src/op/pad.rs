@@ -160,9 +160,10 @@ impl Pad {
         node.string("mode", self.mode_name());
         node.int_input(&[to_i64(&self.begins), to_i64(&self.ends)].concat());
         // Zero is the default whatever the element type, which a constant would have to match.
-        match self.mode {
-            PadMode::Constant(value) if value != 0.0 => node.float_input(value),
-            _ => {}
+        if let PadMode::Constant(value) = self.mode
+            && value != 0.0
+        {
+            node.float_input(value);
         }
     }
 }

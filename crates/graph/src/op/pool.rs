@@ -70,8 +70,11 @@ impl Pool {
     pub(super) fn export(&self, node: &mut OnnxNode<'_>) {
         self.window.export(node);
         node.int("ceil_mode", i64::from(self.ceil_mode));
-        if let PoolKind::Average { count_include_pad } = self.kind {
-            node.int("count_include_pad", i64::from(count_include_pad));
+        match self.kind {
+            PoolKind::Average { count_include_pad } => {
+                node.int("count_include_pad", i64::from(count_include_pad));
+            }
+            PoolKind::Max => {}
         }
     }
 }

@@ -127,7 +127,7 @@ impl ReduceKind {
             ReduceKind::Min => x.min(),
             ReduceKind::L1 => x.try_fold(0i64, |acc, x| acc.checked_add(x.checked_abs()?)),
             ReduceKind::SumSquare => x.try_fold(0i64, |acc, x| acc.checked_add(x.checked_mul(x)?)),
-            _ => None,
+            ReduceKind::Mean | ReduceKind::L2 | ReduceKind::LogSum | ReduceKind::LogSumExp => None,
         }
     }
 }
@@ -143,7 +143,7 @@ impl Reduce {
         match x.dtype {
             DType::F32 => {}
             DType::I64 if self.kind.keeps_integers() => {}
-            other => {
+            other @ (DType::I64 | DType::Bool) => {
                 return Err(OpError::unsupported(format!(
                     "the input is of type {other}"
                 )));

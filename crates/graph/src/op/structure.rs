@@ -149,7 +149,7 @@ pub(super) fn eval_concat(axis: usize, inputs: &[&Tensor], output: &TensorType) 
         Data::I64(_) => Data::I64(join(inputs, leading, Tensor::as_i64)?),
         Data::Bool(_) => Data::Bool(join(inputs, leading, |t| match t.data() {
             Data::Bool(v) => Some(v),
-            _ => None,
+            Data::F32(_) | Data::I64(_) => None,
         })?),
     };
     Tensor::new(output.shape.clone(), data)

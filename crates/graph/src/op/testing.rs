@@ -9,7 +9,7 @@ use crate::builder::{Builder, NodeContext, StoredTypes};
 use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::import::Specialisation;
-use crate::model::Model;
+use crate::model::OnnxModel;
 use crate::onnx::attributes::Attributes;
 use crate::onnx::proto::{AttributeProto, attribute_type};
 use crate::tensor::{DType, Data, Tensor, TensorType};
@@ -174,7 +174,7 @@ pub(crate) fn assert_round_trip(op: Op, inputs: &[TensorType]) {
         .collect();
     let output = graph.push("node", op.clone(), &inputs).unwrap();
     graph.set_outputs(vec![output]);
-    let model = Model::from_bytes(graph.to_onnx().unwrap()).unwrap();
+    let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
     let again = model.specialise(&Specialisation::default()).unwrap();
     let ops: Vec<&Op> = again.nodes().iter().map(|n| &n.op).collect();
     assert_eq!(ops, [&op]);

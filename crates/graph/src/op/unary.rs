@@ -140,6 +140,18 @@ pub enum Unary {
     },
 }
 
+/// What a function is defined for, and what it gives.
+enum Domain {
+    /// A number of a floating-point number.
+    Numbers,
+    /// As `Numbers`, and an integer of an integer, by this function, unless it is too large.
+    Integers(fn(i64) -> Option<i64>),
+    /// A truth value of a floating-point number.
+    Test,
+    /// A truth value of a truth value.
+    Truth,
+}
+
 impl Unary {
     /// The operator's name in ONNX.
     pub fn name(self) -> &'static str {
@@ -273,40 +285,83 @@ impl Unary {
         }
     }
 
+    fn domain(self) -> Domain {
+        match self {
+            Unary::Abs => Domain::Integers(i64::checked_abs),
+            Unary::Neg => Domain::Integers(i64::checked_neg),
+            Unary::Sign => Domain::Integers(|x| Some(x.signum())),
+            Unary::Not => Domain::Truth,
+            Unary::IsNaN | Unary::IsInf { .. } => Domain::Test,
+            Unary::Relu
+            | Unary::LeakyRelu { .. }
+            | Unary::ThresholdedRelu { .. }
+            | Unary::Elu { .. }
+            | Unary::Selu { .. }
+            | Unary::Celu { .. }
+            | Unary::Sigmoid
+            | Unary::HardSigmoid { .. }
+            | Unary::Tanh
+            | Unary::Gelu { .. }
+            | Unary::Swish { .. }
+            | Unary::HardSwish
+            | Unary::Mish
+            | Unary::Softplus
+            | Unary::Softsign
+            | Unary::Clip { .. }
+            | Unary::Shrink { .. }
+            | Unary::Exp
+            | Unary::Log
+            | Unary::Sqrt
+            | Unary::Reciprocal
+            | Unary::Erf
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh => Domain::Numbers,
+        }
+    }
+
     pub(super) fn infer(self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let [x] = arguments(inputs)?;
-        let dtype = match (self, x.dtype) {
-            (Unary::Not, DType::Bool) => DType::Bool,
-            (Unary::Not, other) => return Err(wrong_type(other)),
-            (Unary::IsNaN | Unary::IsInf { .. }, DType::F32) => DType::Bool,
-            (_, DType::F32) => DType::F32,
-            (Unary::Abs | Unary::Neg | Unary::Sign, DType::I64) => DType::I64,
-            (_, other) => return Err(wrong_type(other)),
+        let dtype = match (self.domain(), x.dtype) {
+            (Domain::Numbers | Domain::Integers(_), DType::F32) => DType::F32,
+            (Domain::Integers(_), DType::I64) => DType::I64,
+            (Domain::Test, DType::F32) | (Domain::Truth, DType::Bool) => DType::Bool,
+            (_, other) => {
+                let message = format!("the input is of type {other}");
+                return Err(OpError::unsupported(message));
+            }
         };
         Ok(TensorType::new(dtype, x.shape.clone()))
     }
 
     pub(super) fn eval(self, inputs: &[&Tensor], output: &TensorType) -> Option<Tensor> {
         let x = inputs.first()?;
-        let data = match (x.data(), output.dtype) {
-            (Data::F32(v), DType::F32) => Data::F32(v.iter().map(|&x| self.apply(x)).collect()),
-            (Data::F32(v), DType::Bool) => {
+        let data = match (self.domain(), x.data()) {
+            (Domain::Numbers | Domain::Integers(_), Data::F32(v)) => {
+                Data::F32(v.iter().map(|&x| self.apply(x)).collect())
+            }
+            (Domain::Integers(f), Data::I64(v)) => {
+                Data::I64(v.iter().map(|&x| f(x)).collect::<Option<_>>()?)
+            }
+            (Domain::Test, Data::F32(v)) => {
                 Data::Bool(v.iter().map(|&x| self.apply(x) != 0.0).collect())
             }
-            (Data::I64(v), DType::I64) => Data::I64(
-                v.iter()
-                    .map(|&x| match self {
-                        Unary::Abs => x.checked_abs(),
-                        Unary::Neg => x.checked_neg(),
-                        Unary::Sign => Some(x.signum()),
-                        _ => None,
-                    })
-                    .collect::<Option<_>>()?,
-            ),
-            (Data::Bool(v), DType::Bool) if self == Unary::Not => {
-                Data::Bool(v.iter().map(|&x| !x).collect())
+            (Domain::Truth, Data::Bool(v)) => {
+                let number = |x: bool| f32::from(u8::from(x));
+                Data::Bool(v.iter().map(|&x| self.apply(number(x)) != 0.0).collect())
             }
-            _ => return None,
+            (_, Data::F32(_) | Data::I64(_) | Data::Bool(_)) => return None,
         };
         Tensor::new(output.shape.clone(), data)
     }
@@ -326,6 +381,8 @@ impl Unary {
                 node.float("beta", beta);
             }
             Unary::Gelu { tanh: true } => node.string("approximate", "tanh"),
+            // The default.
+            Unary::Gelu { tanh: false } => {}
             Unary::Swish { alpha } => export_swish(alpha, node),
             Unary::Clip { min, max } => {
                 node.float_input(min);
@@ -339,7 +396,37 @@ impl Unary {
                 node.int("detect_negative", i64::from(negative));
                 node.int("detect_positive", i64::from(positive));
             }
-            _ => {}
+            Unary::Relu
+            | Unary::Sigmoid
+            | Unary::Tanh
+            | Unary::HardSwish
+            | Unary::Mish
+            | Unary::Softplus
+            | Unary::Softsign
+            | Unary::Abs
+            | Unary::Neg
+            | Unary::Exp
+            | Unary::Log
+            | Unary::Sqrt
+            | Unary::Reciprocal
+            | Unary::Erf
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::Sign
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Asin
+            | Unary::Acos
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Cosh
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh
+            | Unary::Not
+            | Unary::IsNaN => {}
         }
     }
 }
@@ -354,10 +441,6 @@ fn export_swish(alpha: f32, node: &mut OnnxNode<'_>) {
     let gate = node.before("Sigmoid", vec![inner]);
     node.op_type("Mul");
     node.named_input(gate);
-}
-
-fn wrong_type(dtype: DType) -> OpError {
-    OpError::unsupported(format!("the input is of type {dtype}"))
 }
 
 fn truth(value: bool) -> f64 {

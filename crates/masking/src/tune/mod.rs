@@ -155,11 +155,11 @@ pub enum Control {
 /// ```
 /// use npcov_data::{Loader, Preprocessing, open};
 /// use npcov_masking::{TuneOptions, tune};
-/// use npcov_run::{Network, NetworkOptions};
+/// use npcov_run::{Network, ModelOptions};
 ///
 /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
-/// let network = Network::open(model, &NetworkOptions::default())?;
+/// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
 /// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use npcov::data::{Loader, Preprocessing, self};
 use npcov::engine::{Executor, LANES};
-use npcov::graph::{Graph, Model, Specialisation};
+use npcov::graph::{Graph, OnnxModel, Specialisation};
 
 /// A file of the fixtures.
 pub(crate) fn fixture(name: &str) -> PathBuf {
@@ -15,7 +15,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 
 /// A fixture model's graph for one input.
 pub(crate) fn graph(model: &str) -> Graph {
-    let model = Model::read(fixture(model)).unwrap();
+    let model = OnnxModel::read(fixture(model)).unwrap();
     model.specialise(&Specialisation::default()).unwrap()
 }
 

@@ -5,7 +5,7 @@ use npcov_graph::{OpError, ValueId};
 
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
-use crate::rule::{Rule, Sums};
+use crate::rule::Sharing;
 
 /// The relevance of both operands.
 pub(super) fn relevance(
@@ -36,8 +36,18 @@ pub(super) fn relevance(
         }
         // What is divided by is a scale; so is the slope of a PRelu and the exponent of a power.
         Binary::Div | Binary::PRelu | Binary::Pow => all_to(g, 0),
-        Binary::Max | Binary::Min => extreme_adjoint(g, step, f),
-        _ => Err(no_rule()),
+        Binary::Max => chosen(g, step, Binary::GreaterOrEqual),
+        Binary::Min => chosen(g, step, Binary::LessOrEqual),
+        Binary::Mod
+        | Binary::Fmod
+        | Binary::Equal
+        | Binary::Less
+        | Binary::LessOrEqual
+        | Binary::Greater
+        | Binary::GreaterOrEqual
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor => Err(no_rule()),
     }
 }
 
@@ -49,9 +59,11 @@ fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Resul
         terms[1] = g.unary(Unary::Neg, terms[1])?;
     }
     let r = step.cotangent;
+    let not_for_sums =
+        || OpError::unsupported(format!("the rule `{}` is not for sums", choice.rule));
     let mut shares = Shares::new();
-    match choice.rule.sums() {
-        Some(Sums::Split { negative }) => {
+    match choice.rule.sharing() {
+        Sharing::Split { negative, rule } => {
             let mut parts = Vec::new();
             let (mut p, mut n) = (None, None);
             for (i, &c) in terms.iter().enumerate() {
@@ -72,7 +84,7 @@ fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Resul
                 (n, true) => Some(n.map_or_else(|| g.filled(shape, 0.0), Ok)?),
                 (_, false) => None,
             };
-            let (p_factor, n_factor) = choice.rule.split_factors(g, p, n, r)?;
+            let (p_factor, n_factor) = rule.factors(g, p, n, r)?;
             for (i, (c_p, c_n)) in parts.into_iter().enumerate() {
                 let mut share = g.mul(c_p, p_factor)?;
                 if let (Some(c), Some(factor)) = (c_n, n_factor) {
@@ -82,26 +94,20 @@ fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Resul
                 shares.push((i, g.unbroadcast(share, step.shape(i))?));
             }
         }
-        Some(Sums::Whole) => {
-            let factor = choice.rule.whole_factor(g, step.node.output, r)?;
+        Sharing::Whole(rule) => {
+            let factor = rule.factor(g, step.node.output, r)?;
             for (i, &c) in terms.iter().enumerate() {
                 let share = g.mul(c, factor)?;
                 shares.push((i, g.unbroadcast(share, step.shape(i))?));
             }
         }
-        None => {
-            let message = format!("the rule `{}` is not for sums", choice.rule);
-            return match choice.rule {
-                Rule::Flat => {
-                    let half = g.times(r, 0.5)?;
-                    for i in 0..2 {
-                        shares.push((i, g.unbroadcast(half, step.shape(i))?));
-                    }
-                    Ok(shares)
-                }
-                _ => Err(OpError::unsupported(message)),
-            };
+        Sharing::Own(rule) => {
+            let share = rule.addend(g, r)?.ok_or_else(not_for_sums)?;
+            for i in 0..2 {
+                shares.push((i, g.unbroadcast(share, step.shape(i))?));
+            }
         }
+        Sharing::Named(_) => return Err(not_for_sums()),
     }
     Ok(shares)
 }
@@ -167,22 +173,39 @@ fn gradient(g: &mut Append<'_>, step: &Step<'_>, f: Binary, i: usize) -> Result<
             let is_n = g.is_negative(a)?;
             g.keep(is_n, below)
         }
-        (Binary::Max | Binary::Min, _) => {
-            let (own, other) = if i == 0 { (a, b) } else { (b, a) };
-            let is_chosen = match f {
-                Binary::Max => g.binary(Binary::Greater, own, other)?,
-                _ => g.binary(Binary::Less, own, other)?,
-            };
-            let is_tie = g.binary(Binary::Equal, own, other)?;
-            let half = g.times(r, 0.5)?;
-            let rest = g.keep(is_tie, half)?;
-            g.choose(is_chosen, r, rest)
-        }
-        _ => {
+        (Binary::Max, _) => extreme_gradient(g, step, Binary::Greater, i),
+        (Binary::Min, _) => extreme_gradient(g, step, Binary::Less, i),
+        (
+            Binary::Mod
+            | Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor,
+            _,
+        ) => {
             let message = format!("`{}` has no gradient", f.name());
             Err(OpError::unsupported(message))
         }
     }
+}
+
+/// What arrived, where operand `i` is beyond the other one; half of it where they are equal.
+fn extreme_gradient(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    beyond: Binary,
+    i: usize,
+) -> Result<ValueId, OpError> {
+    let (own, other, r) = (step.input(i), step.input(1 - i), step.cotangent);
+    let is_chosen = g.binary(beyond, own, other)?;
+    let is_tie = g.binary(Binary::Equal, own, other)?;
+    let half = g.times(r, 0.5)?;
+    let rest = g.keep(is_tie, half)?;
+    g.choose(is_chosen, r, rest)
 }
 
 /// The derivative of `a^b` with respect to `a`: `b a^(b-1)`.
@@ -205,17 +228,9 @@ fn power_slope(g: &mut Append<'_>, step: &Step<'_>) -> Result<ValueId, OpError> 
     g.choose(is_constant, zero, slope)
 }
 
-/// What arrived goes to the operand that was chosen; the first one of two equal ones.
-pub(super) fn extreme_adjoint(
-    g: &mut Append<'_>,
-    step: &Step<'_>,
-    f: Binary,
-) -> Result<Shares, OpError> {
-    let [a, b] = [step.input(0), step.input(1)];
-    let first = match f {
-        Binary::Max => g.binary(Binary::GreaterOrEqual, a, b)?,
-        _ => g.binary(Binary::LessOrEqual, a, b)?,
-    };
+/// What arrived goes to the operand that was chosen: the first one where `is_first` holds for both.
+fn chosen(g: &mut Append<'_>, step: &Step<'_>, is_first: Binary) -> Result<Shares, OpError> {
+    let first = g.binary(is_first, step.input(0), step.input(1))?;
     branches(g, step, first, [0, 1])
 }
 

@@ -8,7 +8,7 @@ use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
 use crate::linear::{Linear, LinearNode, Part};
 use crate::relevance::LinearRelevance;
-use crate::rule::{Bias, Rule};
+use crate::rule::{Bias, Sharing};
 
 /// The relevance of the input that the node is linear in.
 pub(super) fn relevance(
@@ -19,7 +19,7 @@ pub(super) fn relevance(
     let Some(found) = LinearNode::of(step.graph, step.node) else {
         return Err(no_rule());
     };
-    if let Rule::Gradient { .. } | Rule::Identity = choice.rule {
+    if let Sharing::Named(_) = choice.rule.sharing() {
         let message = format!("the rule `{}` is for operators that are named", choice.rule);
         return Err(OpError::invalid(message));
     }
@@ -57,16 +57,25 @@ pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         ));
     };
     let shape = step.shape(found.position);
-    let gradient = match found.linear {
+    let gradient = match &found.linear {
         Linear::Pool(pool) => {
             let spread = PoolAdjoint {
-                pool,
+                pool: pool.clone(),
                 input: shape.to_vec(),
             };
             let op = Op::Composite(CompositeOp::new(spread));
             g.op(op, &[step.cotangent])?
         }
-        linear => linear.adjoint(g, Part::All, step.cotangent, found.weight, shape)?,
+        Linear::Conv(_)
+        | Linear::ConvTranspose(_)
+        | Linear::Gemm(_)
+        | Linear::MatMul
+        | Linear::MatMulLeft
+        | Linear::Reduce(_)
+        | Linear::Resize(_) => {
+            let linear = &found.linear;
+            linear.adjoint(g, Part::All, step.cotangent, found.weight, shape)?
+        }
     };
     Ok(vec![(found.position, gradient)])
 }

@@ -17,11 +17,11 @@ mod softmax;
 mod structure;
 mod unary;
 
-use npcov_graph::op::{Binary, PoolKind, ReduceKind};
+use npcov_graph::op::{PoolKind, ReduceKind};
 use npcov_graph::{DType, Graph, Node, Op, OpError, ValueId};
 
 use crate::append::Append;
-use crate::rule::{Bias, Rule};
+use crate::rule::{Bias, Rule, Sharing};
 
 /// A node at whose output a cotangent has arrived.
 pub(crate) struct Step<'a> {
@@ -76,10 +76,10 @@ pub(crate) fn relevance(
     step: &Step<'_>,
     choice: &Choice,
 ) -> Result<Shares, OpError> {
-    match (choice.named, choice.rule) {
-        (true, Rule::Identity) => return identity(g, step),
-        (true, Rule::Gradient { .. }) => return local_gradient(g, step, &choice.rule),
-        _ => {}
+    if choice.named
+        && let Sharing::Named(rule) = choice.rule.sharing()
+    {
+        return rule.relevance(g, step);
     }
     match &step.node.op {
         Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Resize(_) => {
@@ -93,16 +93,22 @@ pub(crate) fn relevance(
             ReduceKind::Mean | ReduceKind::Sum => linear::relevance(g, step, choice),
             // Global pools: the first extreme gets everything, as in a maximum pool.
             ReduceKind::Max | ReduceKind::Min => reduce::adjoint(g, step, reduce),
-            _ => Err(no_rule()),
+            ReduceKind::Prod
+            | ReduceKind::L1
+            | ReduceKind::L2
+            | ReduceKind::SumSquare
+            | ReduceKind::LogSum
+            | ReduceKind::LogSumExp => Err(no_rule()),
         },
         Op::Binary(f) => binary::relevance(g, step, *f, choice),
         Op::Where => binary::where_adjoint(g, step),
         // A unit with a single contribution passes all its relevance on.
-        Op::Unary(_) | Op::Cast(_) => identity(g, step),
+        Op::Unary(_) | Op::Cast(_) => identity(step),
         Op::BatchNormalization(_)
         | Op::InstanceNormalization(_)
         | Op::LayerNormalization(_)
-        | Op::Lrn(_) => identity(g, step),
+        | Op::Lrn(_) => identity(step),
+        // What is moved keeps its relevance.
         Op::Reshape(_)
         | Op::Transpose(_)
         | Op::Concat(_)
@@ -111,7 +117,7 @@ pub(crate) fn relevance(
         | Op::Expand(_)
         | Op::Tile(_)
         | Op::Gather(_)
-        | Op::GatherElements(_) => structure::adjoint(g, step),
+        | Op::GatherElements(_) => adjoint(g, step),
         Op::Softmax(_) | Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => Err(no_rule()),
     }
 }
@@ -121,31 +127,13 @@ fn no_rule() -> OpError {
 }
 
 /// The first input gets what arrived.
-fn identity(_: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+pub(crate) fn identity(step: &Step<'_>) -> Result<Shares, OpError> {
     match step.shape(0) == step.output_shape() {
         true => Ok(vec![(0, step.cotangent)]),
         false => Err(OpError::unsupported(
             "the rule `identity` needs an output of the input's shape",
         )),
     }
-}
-
-/// Gradient times input of one operator.
-fn local_gradient(g: &mut Append<'_>, step: &Step<'_>, rule: &Rule) -> Result<Shares, OpError> {
-    let factor = rule.whole_factor(g, step.node.output, step.cotangent)?;
-    let local = Step {
-        cotangent: factor,
-        ..*step
-    };
-    let shares = adjoint(g, &local)?;
-    let count = shares.len().max(1) as f32;
-    shares
-        .into_iter()
-        .map(|(i, gradient)| {
-            let share = g.mul(step.input(i), gradient)?;
-            Ok((i, g.times(share, 1.0 / count)?))
-        })
-        .collect()
 }
 
 /// The gradients of a node's inputs: of those that depend on the model's input and that the
@@ -175,15 +163,15 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
                 false => Ok(Shares::new()),
             }
         }
-        Op::Reshape(_)
-        | Op::Transpose(_)
-        | Op::Concat(_)
-        | Op::Slice(_)
-        | Op::Pad(_)
-        | Op::Expand(_)
-        | Op::Tile(_)
-        | Op::Gather(_)
-        | Op::GatherElements(_) => structure::adjoint(g, step),
+        Op::Reshape(_) => structure::reshape_adjoint(g, step),
+        Op::Transpose(perm) => structure::transpose_adjoint(g, step, perm),
+        Op::Concat(axis) => structure::concat_adjoint(g, step, *axis),
+        Op::Slice(op) => structure::slice_adjoint(g, step, op),
+        Op::Pad(op) => structure::pad_adjoint(g, step, op),
+        Op::Expand(_) => structure::expand_adjoint(g, step),
+        Op::Tile(repeats) => structure::tile_adjoint(g, step, repeats),
+        Op::Gather(op) => structure::gather_adjoint(g, step, op),
+        Op::GatherElements(op) => structure::gather_elements_adjoint(g, step, op),
         Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => {
             Err(OpError::unsupported("it has no gradient"))
         }
@@ -195,17 +183,32 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
 pub(crate) fn is_differentiable(op: &Op) -> bool {
     match op {
         Op::ArgMax(_) => false,
-        Op::Binary(f) => !matches!(
-            f,
-            Binary::Equal
-                | Binary::Less
-                | Binary::LessOrEqual
-                | Binary::Greater
-                | Binary::GreaterOrEqual
-                | Binary::And
-                | Binary::Or
-                | Binary::Xor
-        ),
-        _ => true,
+        Op::Binary(f) => !f.is_predicate(),
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::Softmax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => true,
     }
 }

@@ -27,8 +27,9 @@ impl PoolAdjoint {
     /// For each window of an average pool, in row-major order, what its sum is divided by.
     pub fn divisors(&self, output: &[usize]) -> Vec<f32> {
         let window = &self.pool.window;
-        let PoolKind::Average { count_include_pad } = self.pool.kind else {
-            return Vec::new();
+        let count_include_pad = match self.pool.kind {
+            PoolKind::Average { count_include_pad } => count_include_pad,
+            PoolKind::Max => return Vec::new(),
         };
         let mut divisors = vec![1.0];
         for (axis, (&input, &windows)) in self.input[2..].iter().zip(output).enumerate() {
@@ -63,25 +64,39 @@ impl Composite for PoolAdjoint {
     fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let x = TensorType::new(DType::F32, self.input.clone());
         let y = self.pool.infer(&[&x])?;
-        let fits = match (self.pool.kind, inputs) {
-            (PoolKind::Max, [places, r]) => places.shape == y.shape && **r == y,
-            (PoolKind::Average { .. }, [r]) => **r == y,
-            _ => false,
+        let fits = match self.pool.kind {
+            PoolKind::Max => {
+                matches!(inputs, [places, r] if places.shape == y.shape && **r == y)
+            }
+            PoolKind::Average { .. } => matches!(inputs, [r] if **r == y),
         };
         match fits {
             true => Ok(x),
-            false => Err(OpError::invalid("its inputs do not fit the pool")),
+            false => Err(misfit()),
         }
     }
 
     fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
         let mut g = Append::new(graph, name);
-        match (self.pool.kind, inputs) {
-            (PoolKind::Max, &[places, r]) => self.lower_max(&mut g, places, r),
-            (PoolKind::Average { .. }, &[r]) => self.lower_average(&mut g, r),
-            _ => Err(OpError::invalid("its inputs do not fit the pool")),
+        match self.pool.kind {
+            PoolKind::Max => {
+                let &[places, r] = inputs else {
+                    return Err(misfit());
+                };
+                self.lower_max(&mut g, places, r)
+            }
+            PoolKind::Average { .. } => {
+                let &[r] = inputs else {
+                    return Err(misfit());
+                };
+                self.lower_average(&mut g, r)
+            }
         }
     }
+}
+
+fn misfit() -> OpError {
+    OpError::invalid("its inputs do not fit the pool")
 }
 
 /// The windows of a maximum pool on real positions only, one element a tap.

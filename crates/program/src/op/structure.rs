@@ -1,66 +1,91 @@
 //! Operators that move elements: what arrived moves back.
 
-use npcov_graph::op::{Pad, PadMode, ScatterSum, Slice};
+use npcov_graph::op::{Gather, GatherElements, Pad, PadMode, ScatterSum, Slice};
 use npcov_graph::{Data, Op, OpError, Tensor, ValueId, strides};
 
 use super::{Shares, Step};
 use crate::append::Append;
 
-/// The structural adjoint.
-pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
-    let r = step.cotangent;
-    let shape = step.shape(0);
-    let only = |value| Ok(vec![(0, value)]);
-    match &step.node.op {
-        Op::Reshape(_) => only(g.reshape(r, shape)?),
-        Op::Transpose(perm) => {
-            let mut inverse = vec![0; perm.len()];
-            for (i, &p) in perm.iter().enumerate() {
-                inverse[p] = i;
-            }
-            only(g.transpose(r, &inverse)?)
-        }
-        Op::Concat(axis) => concat(g, step, *axis),
-        Op::Slice(slice) if slice.steps.iter().all(|&s| s == 1) => {
-            let ends = (0..shape.len())
-                .map(|a| shape[a] - slice.starts[a] - slice.shape[a])
-                .collect();
-            let pad = Pad {
-                begins: slice.starts.clone(),
-                ends,
-                mode: PadMode::Constant(0.0),
-            };
-            only(g.op(Op::Pad(pad), &[r])?)
-        }
-        Op::Slice(slice) => {
-            let from = |axis: usize, i: usize| Some(slice.source(axis, i));
-            only(scatter_by_axis(g, r, shape, &slice.shape, from)?)
-        }
-        Op::Pad(pad) => match pad.mode {
-            PadMode::Constant(_) => only(without_pads(g, r, pad)?),
-            _ => {
-                let from = |axis: usize, i: usize| pad.source(axis, i, shape[axis]);
-                only(scatter_by_axis(g, r, shape, step.output_shape(), from)?)
-            }
-        },
-        Op::Expand(_) => only(g.unbroadcast(r, shape)?),
-        Op::Tile(repeats) => {
-            // Each axis as `repeats x extent`, of which the first is summed.
-            let split: Vec<usize> = repeats
-                .iter()
-                .zip(shape)
-                .flat_map(|(&n, &d)| [n, d])
-                .collect();
-            let r = g.reshape(r, &split)?;
-            let sum = g.sum(r, (0..repeats.len()).map(|a| 2 * a).collect())?;
-            only(g.reshape(sum, shape)?)
-        }
-        Op::Gather(_) | Op::GatherElements(_) => gather(g, step),
-        _ => Err(OpError::invalid("it moves no elements")),
-    }
+pub(super) fn reshape_adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+    Ok(vec![(0, g.reshape(step.cotangent, step.shape(0))?)])
 }
 
-fn concat(g: &mut Append<'_>, step: &Step<'_>, axis: usize) -> Result<Shares, OpError> {
+pub(super) fn transpose_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    perm: &[usize],
+) -> Result<Shares, OpError> {
+    let mut inverse = vec![0; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p] = i;
+    }
+    Ok(vec![(0, g.transpose(step.cotangent, &inverse)?)])
+}
+
+pub(super) fn slice_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    slice: &Slice,
+) -> Result<Shares, OpError> {
+    let (r, shape) = (step.cotangent, step.shape(0));
+    if slice.steps.iter().any(|&s| s != 1) {
+        let from = |axis: usize, i: usize| Some(slice.source(axis, i));
+        let back = scatter_by_axis(g, r, shape, &slice.shape, from)?;
+        return Ok(vec![(0, back)]);
+    }
+    let ends = (0..shape.len())
+        .map(|a| shape[a] - slice.starts[a] - slice.shape[a])
+        .collect();
+    let pad = Pad {
+        begins: slice.starts.clone(),
+        ends,
+        mode: PadMode::Constant(0.0),
+    };
+    Ok(vec![(0, g.op(Op::Pad(pad), &[r])?)])
+}
+
+pub(super) fn pad_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    pad: &Pad,
+) -> Result<Shares, OpError> {
+    let (r, shape) = (step.cotangent, step.shape(0));
+    let back = match pad.mode {
+        PadMode::Constant(_) => without_pads(g, r, pad)?,
+        PadMode::Reflect | PadMode::Edge | PadMode::Wrap => {
+            let from = |axis: usize, i: usize| pad.source(axis, i, shape[axis]);
+            scatter_by_axis(g, r, shape, step.output_shape(), from)?
+        }
+    };
+    Ok(vec![(0, back)])
+}
+
+pub(super) fn expand_adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+    Ok(vec![(0, g.unbroadcast(step.cotangent, step.shape(0))?)])
+}
+
+pub(super) fn tile_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    repeats: &[usize],
+) -> Result<Shares, OpError> {
+    // Each axis as `repeats x extent`, of which the first is summed.
+    let shape = step.shape(0);
+    let split: Vec<usize> = repeats
+        .iter()
+        .zip(shape)
+        .flat_map(|(&n, &d)| [n, d])
+        .collect();
+    let r = g.reshape(step.cotangent, &split)?;
+    let sum = g.sum(r, (0..repeats.len()).map(|a| 2 * a).collect())?;
+    Ok(vec![(0, g.reshape(sum, shape)?)])
+}
+
+pub(super) fn concat_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    axis: usize,
+) -> Result<Shares, OpError> {
     let mut shares = Shares::new();
     let mut start = 0;
     for i in 0..step.node.inputs.len() {
@@ -75,51 +100,67 @@ fn concat(g: &mut Append<'_>, step: &Step<'_>, axis: usize) -> Result<Shares, Op
     Ok(shares)
 }
 
-/// Indices must be constants: where elements came from is known when the program is made.
-fn gather(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpError> {
+pub(super) fn gather_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    gather: &Gather,
+) -> Result<Shares, OpError> {
+    let picked = picked(step, gather.axis)?;
+    let shape = step.shape(0);
+    // The axes of the indices as one.
+    let mut from = shape.to_vec();
+    from[gather.axis] = picked.len();
+    let r = g.reshape(step.cotangent, &from)?;
+    let source = |axis: usize, i: usize| match axis == gather.axis {
+        true => Some(picked[i]),
+        false => Some(i),
+    };
+    Ok(vec![(0, scatter_by_axis(g, r, shape, &from, source)?)])
+}
+
+pub(super) fn gather_elements_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    gather: &GatherElements,
+) -> Result<Shares, OpError> {
+    let picked = picked(step, gather.axis)?;
+    let (shape, output) = (step.shape(0), step.output_shape());
+    let steps = strides(shape);
+    let mut places = Vec::with_capacity(picked.len());
+    for (i, &position) in picked.iter().enumerate() {
+        let mut rest = i;
+        let mut place = 0;
+        for axis in (0..output.len()).rev() {
+            let own = rest % output[axis];
+            rest /= output[axis];
+            let along = if axis == gather.axis { position } else { own };
+            place += along * steps[axis];
+        }
+        places.push(place);
+    }
+    let back = scatter(g, step.cotangent, shape, output, places)?;
+    Ok(vec![(0, back)])
+}
+
+/// The positions along an axis that were picked. Indices must be constants: where elements came
+/// from is known when the program is made.
+fn picked(step: &Step<'_>, axis: usize) -> Result<Vec<usize>, OpError> {
     let varying = || OpError::unsupported("its indices depend on the model's input");
     let indices = step.graph.constant(step.input(1)).ok_or_else(varying)?;
     let indices = indices.as_i64().ok_or_else(varying)?;
-    let shape = step.shape(0);
-    let at = |axis: usize, index: i64| match index < 0 {
-        true => shape[axis].saturating_add_signed(index as isize),
-        false => index as usize,
+    let extent = step.shape(0)[axis];
+    let position = |&index: &i64| {
+        let position = match index < 0 {
+            true => extent.checked_add_signed(isize::try_from(index).ok()?)?,
+            false => usize::try_from(index).ok()?,
+        };
+        (position < extent).then_some(position)
     };
-    let r = step.cotangent;
-    match &step.node.op {
-        Op::Gather(gather) => {
-            // The axes of the indices as one.
-            let mut picked = shape.to_vec();
-            picked[gather.axis] = indices.len();
-            let r = g.reshape(r, &picked)?;
-            let from = |axis: usize, i: usize| match axis == gather.axis {
-                true => Some(at(axis, indices[i])),
-                false => Some(i),
-            };
-            Ok(vec![(0, scatter_by_axis(g, r, shape, &picked, from)?)])
-        }
-        Op::GatherElements(gather) => {
-            let output = step.output_shape();
-            let steps = strides(shape);
-            let mut places = Vec::with_capacity(indices.len());
-            for (i, &index) in indices.iter().enumerate() {
-                let mut rest = i;
-                let mut place = 0;
-                for axis in (0..output.len()).rev() {
-                    let position = rest % output[axis];
-                    rest /= output[axis];
-                    let position = match axis == gather.axis {
-                        true => at(axis, index),
-                        false => position,
-                    };
-                    place += position * steps[axis];
-                }
-                places.push(place);
-            }
-            Ok(vec![(0, scatter(g, r, shape, output, places)?)])
-        }
-        _ => Err(OpError::invalid("it gathers nothing")),
-    }
+    indices
+        .iter()
+        .map(position)
+        .collect::<Option<_>>()
+        .ok_or_else(|| OpError::invalid("an element comes from outside"))
 }
 
 /// Adds each element of `r`, of shape `from`, to the place that its position along every axis

@@ -3,16 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{EPSILON, Place, Preset, Rule};
+use super::{EPSILON, Place, Preset, Rule, SPELLINGS};
 
 /// Why a text is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseRuleError {
     /// No rule has this name.
-    #[error(
-        "`{0}` is no rule; rules are alpha-beta:BETA, zplus, epsilon:EPS, gamma:GAMMA, \
-         zbox:LOW,HIGH, flat, identity, gradient"
-    )]
+    #[error("`{0}` is no rule; rules are {list}", list = rules())]
     Name(String),
     /// A parameter cannot be used.
     #[error("`{text}` in `{rule}`: {reason}")]
@@ -29,8 +26,95 @@ pub enum ParseRuleError {
     Preset(String),
 }
 
+fn rules() -> String {
+    SPELLINGS.map(|spelling| spelling.shown).join(", ")
+}
+
 fn presets() -> String {
     Preset::ALL.map(Preset::name).join(", ")
+}
+
+/// A way to write a rule: its name, a colon and numbers with commas between them, of which those
+/// with a default may be left out.
+pub(super) struct Spelling {
+    pub(super) name: &'static str,
+    /// The name with the parameters that people should think of.
+    pub(super) shown: &'static str,
+    /// Takes the rule's parameters.
+    pub(super) read: fn(&mut Parameters<'_>) -> Result<Rule, ParseRuleError>,
+}
+
+/// What stands behind a rule's name.
+pub(super) struct Parameters<'t> {
+    /// The whole text.
+    rule: &'t str,
+    /// Numbers that were not taken yet, the last one first.
+    numbers: Vec<&'t str>,
+    /// Options that were not taken yet: `name=value`.
+    options: Vec<&'t str>,
+}
+
+impl<'t> Parameters<'t> {
+    fn new(rule: &'t str, parameters: Option<&'t str>) -> Parameters<'t> {
+        let parameters = parameters.into_iter().flat_map(|text| text.split(','));
+        let (options, mut numbers): (Vec<&str>, Vec<&str>) =
+            parameters.partition(|p| p.contains('='));
+        numbers.reverse();
+        Parameters {
+            rule,
+            numbers,
+            options,
+        }
+    }
+
+    fn wrong(&self, text: &str, reason: &'static str) -> ParseRuleError {
+        ParseRuleError::Parameter {
+            rule: self.rule.to_owned(),
+            text: text.to_owned(),
+            reason,
+        }
+    }
+
+    /// The next number, which may not be smaller than `at_least`; where there is none, the default,
+    /// if the parameter has one.
+    pub(super) fn number(
+        &mut self,
+        default: Option<f32>,
+        at_least: f32,
+    ) -> Result<f32, ParseRuleError> {
+        let Some(text) = self.numbers.pop() else {
+            return default.ok_or_else(|| self.wrong("", "a number is missing"));
+        };
+        match text.trim().parse::<f32>() {
+            Ok(x) if x.is_finite() && x >= at_least => Ok(x),
+            Ok(x) if x.is_finite() => Err(self.wrong(text, "too small")),
+            _ => Err(self.wrong(text, "not a number")),
+        }
+    }
+
+    /// The option `name=on` or `name=off`, the last one if there are several.
+    pub(super) fn flag(&mut self, name: &str, default: bool) -> bool {
+        let mut value = default;
+        self.options.retain(|option| {
+            let given = option.split_once('=').filter(|(key, _)| *key == name);
+            match given {
+                Some((_, "on")) => value = true,
+                Some((_, "off")) => value = false,
+                _ => return true,
+            }
+            false
+        });
+        value
+    }
+
+    /// An error when something was not taken.
+    fn finish(&self) -> Result<(), ParseRuleError> {
+        match (self.options.first(), self.numbers.last()) {
+            (Some(option), _) => Err(self.wrong(option, "no such option")),
+            (None, Some(extra)) => Err(self.wrong(extra, "one number too many")),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Rule {
@@ -38,118 +122,23 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Rule, ParseRuleError> {
         let (name, parameters) = match text.split_once(':') {
-            Some((name, parameters)) => (name, parameters.split(',').collect()),
-            None => (text, Vec::new()),
+            Some((name, parameters)) => (name, Some(parameters)),
+            None => (text, None),
         };
-        let wrong = |text_: &str, reason| ParseRuleError::Parameter {
-            rule: text.to_owned(),
-            text: text_.to_owned(),
-            reason,
-        };
-        let (keys, numbers): (Vec<&str>, Vec<&str>) =
-            parameters.into_iter().partition(|p| p.contains('='));
-        let mut rare = true;
-        for key in keys {
-            match (name, key) {
-                ("alpha-beta", "rare=on") => rare = true,
-                ("alpha-beta", "rare=off") => rare = false,
-                _ => return Err(wrong(key, "no such option")),
-            }
-        }
-        let given = numbers
-            .iter()
-            .map(|n| match n.trim().parse::<f32>() {
-                Ok(x) if x.is_finite() => Ok(x),
-                _ => Err(wrong(n, "not a number")),
-            })
-            .collect::<Result<Vec<f32>, _>>()?;
-        // Every parameter has its place, a default or none, and a smallest value.
-        let number = |i: usize, default: Option<f32>, at_least: f32| match given.get(i) {
-            Some(&x) if x >= at_least => Ok(x),
-            Some(_) => Err(wrong(numbers[i], "too small")),
-            None => default.ok_or_else(|| wrong("", "a number is missing")),
-        };
-        let (rule, count) = match name {
-            "alpha-beta" => {
-                let beta = number(0, Some(0.5), 0.0)?;
-                let epsilon = number(1, Some(EPSILON), 0.0)?;
-                (
-                    Rule::AlphaBeta {
-                        beta,
-                        epsilon,
-                        rare,
-                    },
-                    2,
-                )
-            }
-            "zplus" => {
-                let epsilon = number(0, Some(EPSILON), 0.0)?;
-                let (beta, rare) = (0.0, true);
-                (
-                    Rule::AlphaBeta {
-                        beta,
-                        epsilon,
-                        rare,
-                    },
-                    1,
-                )
-            }
-            "epsilon" => {
-                let epsilon = number(0, Some(EPSILON), 0.0)?;
-                (Rule::Epsilon { epsilon }, 1)
-            }
-            "gamma" => {
-                let gamma = number(0, Some(0.25), 0.0)?;
-                let epsilon = number(1, Some(EPSILON), 0.0)?;
-                (Rule::Gamma { gamma, epsilon }, 2)
-            }
-            "zbox" => {
-                let low = number(0, None, f32::MIN)?;
-                let high = number(1, None, low)?;
-                (Rule::ZBox { low, high }, 2)
-            }
-            "flat" => (Rule::Flat, 0),
-            "identity" => (Rule::Identity, 0),
-            "gradient" => {
-                let epsilon = number(0, Some(EPSILON), 0.0)?;
-                (Rule::Gradient { epsilon }, 1)
-            }
-            _ => return Err(ParseRuleError::Name(name.to_owned())),
-        };
-        match numbers.get(count) {
-            Some(extra) => Err(wrong(extra, "one number too many")),
-            None => Ok(rule),
-        }
+        let spelling = SPELLINGS.iter().find(|spelling| spelling.name == name);
+        let spelling = spelling.ok_or_else(|| ParseRuleError::Name(name.to_owned()))?;
+        let mut parameters = Parameters::new(text, parameters);
+        let rule = (spelling.read)(&mut parameters)?;
+        parameters.finish()?;
+        Ok(rule)
     }
 }
 
-/// The text that [`Rule::from_str`] reads back.
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let second = |f: &mut fmt::Formatter<'_>, epsilon: f32| match epsilon == EPSILON {
-            true => Ok(()),
-            false => write!(f, ",{epsilon:e}"),
-        };
-        match self {
-            Rule::AlphaBeta {
-                beta,
-                epsilon,
-                rare,
-            } => {
-                write!(f, "alpha-beta:{beta}")?;
-                second(f, *epsilon)?;
-                f.write_str(if *rare { "" } else { ",rare=off" })
-            }
-            Rule::Epsilon { epsilon } => write!(f, "epsilon:{epsilon:e}"),
-            Rule::Gamma { gamma, epsilon } => {
-                write!(f, "gamma:{gamma}")?;
-                second(f, *epsilon)
-            }
-            Rule::ZBox { low, high } => write!(f, "zbox:{low},{high}"),
-            Rule::Flat => f.write_str("flat"),
-            Rule::Identity => f.write_str("identity"),
-            Rule::Gradient { epsilon } => write!(f, "gradient:{epsilon:e}"),
-        }
+/// Writes a stabiliser behind other numbers, unless it is the usual one.
+pub(super) fn write_epsilon(f: &mut fmt::Formatter<'_>, epsilon: f32) -> fmt::Result {
+    match epsilon == EPSILON {
+        true => Ok(()),
+        false => write!(f, ",{epsilon:e}"),
     }
 }
 

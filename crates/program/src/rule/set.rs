@@ -1,8 +1,8 @@
 //! Which rule applies where.
 
-use npcov_graph::{Graph, Node, Op};
+use npcov_graph::{Graph, Node};
 
-use super::{Bias, EPSILON, Rule};
+use super::{AlphaBeta, EPSILON, Rule};
 use crate::layers::matches;
 use crate::linear::LinearNode;
 
@@ -45,6 +45,16 @@ pub enum BatchNorm {
     Identity,
     /// It is made part of the convolution before it, whose weights change.
     Fold,
+}
+
+/// Whether a bias takes its share of relevance, which is then lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bias {
+    /// It takes none: relevance is conserved.
+    #[default]
+    Ignore,
+    /// It counts as a contribution of its sign.
+    Absorb,
 }
 
 /// The rules of an explanation.
@@ -118,18 +128,20 @@ impl Preset {
                 };
             }
             Preset::EpsilonPlus | Preset::EpsilonPlusFlat => Rule::Z_PLUS,
-            Preset::EpsilonAlpha2Beta1 | Preset::EpsilonAlpha2Beta1Flat => Rule::AlphaBeta {
-                beta: 1.0,
-                epsilon: EPSILON,
-                rare: false,
-            },
+            Preset::EpsilonAlpha2Beta1 | Preset::EpsilonAlpha2Beta1Flat => {
+                Rule::AlphaBeta(AlphaBeta {
+                    beta: 1.0,
+                    epsilon: EPSILON,
+                    rare: false,
+                })
+            }
         };
         let mut overrides = vec![(Place::Named("Conv".into()), conv)];
         if let Preset::EpsilonPlusFlat | Preset::EpsilonAlpha2Beta1Flat = self {
             overrides.push((Place::First, Rule::Flat));
         }
         Rules {
-            linear: Rule::Epsilon { epsilon: EPSILON },
+            linear: Rule::epsilon(EPSILON),
             overrides,
             bias: Bias::Absorb,
         }
@@ -170,8 +182,8 @@ impl Rules {
         self.overrides
             .iter()
             .filter_map(|(place, _)| match place {
-                Place::Named(pattern) if !named(pattern) => Some(pattern.clone()),
-                _ => None,
+                Place::First => None,
+                Place::Named(pattern) => (!named(pattern)).then(|| pattern.clone()),
             })
             .collect()
     }
@@ -185,10 +197,8 @@ pub(crate) fn first_layers(graph: &Graph) -> Vec<bool> {
         .iter()
         .map(|node| {
             let before = node.inputs.iter().any(|v| weighted[v.index()]);
-            let has_weights = matches!(
-                node.op,
-                Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul
-            ) && LinearNode::of(graph, node).is_some();
+            let linear = LinearNode::of(graph, node);
+            let has_weights = linear.is_some_and(|linear| linear.weight.is_some());
             weighted[node.output.index()] = before || has_weights;
             has_weights && !before
         })
@@ -199,7 +209,7 @@ pub(crate) fn first_layers(graph: &Graph) -> Vec<bool> {
 mod tests {
     use super::*;
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, TensorType};
+    use npcov_graph::{DType, Op, TensorType};
 
     #[test]
     fn the_most_particular_place_counts_in_any_order() {
@@ -208,7 +218,7 @@ mod tests {
         let relu = Op::Unary(Unary::Relu);
         graph.push("block/relu", relu, &[x]).unwrap();
         let node = &graph.nodes()[0];
-        let epsilon = |epsilon| Rule::Epsilon { epsilon };
+        let epsilon = Rule::epsilon;
         // From the least particular to the most.
         let places = ["Relu", "block/*", "first", "block/relu"];
         let places = places.map(|p| p.parse::<Place>().unwrap());

@@ -2,7 +2,7 @@
 
 use npcov_engine::Executor;
 use npcov_graph::{DType, Data, Graph, Tensor, TensorType, ValueId};
-use npcov_program::{Attribution, Lrp, ProgramError, Rules, Seed};
+use npcov_program::{Attribution, Lrp, ProgramError, RelevanceSeed, Rules};
 
 /// Inputs that are computed side by side.
 pub(crate) const LANES: usize = 5;
@@ -107,7 +107,7 @@ pub(crate) fn relevances(
 ) -> Result<[Vec<Vec<f32>>; 2], ProgramError> {
     let mut program = graph.clone();
     let arrived = program.add_input("r", graph.value(y).ty.clone());
-    let seed = Seed {
+    let seed = RelevanceSeed {
         logits: y,
         one_hot: arrived,
         relevance: arrived,

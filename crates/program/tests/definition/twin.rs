@@ -1,6 +1,6 @@
 //! The rules as they are defined.
 
-use npcov_program::Rule;
+use npcov_program::{AlphaBeta, Gamma, Rule};
 
 /// A linear operator: output `j` is the sum of `weights[j][i] * x[i]`.
 pub(crate) struct Matrix {
@@ -22,14 +22,18 @@ pub(crate) fn relevance(
     for (j, weights) in matrix.weights.iter().enumerate() {
         let shares = match rule {
             Rule::Flat => flat(&matrix.connected[j]),
-            Rule::ZBox { low, high } => {
-                let (low, high) = (f64::from(low), f64::from(high));
+            Rule::ZBox(z_box) => {
+                let (low, high) = (f64::from(z_box.low), f64::from(z_box.high));
                 let contribution =
                     |(w, x): (&f64, &f64)| w * x - w.max(0.0) * low - w.min(0.0) * high;
                 let c: Vec<f64> = weights.iter().zip(x).map(contribution).collect();
                 epsilon(&c, 0.0, f64::from(npcov_program::EPSILON))
             }
-            _ => {
+            Rule::AlphaBeta(_)
+            | Rule::Epsilon(_)
+            | Rule::Gamma(_)
+            | Rule::Identity
+            | Rule::Gradient(_) => {
                 let c: Vec<f64> = weights.iter().zip(x).map(|(w, x)| w * x).collect();
                 shares(rule, &c, bias[j])
             }
@@ -48,11 +52,11 @@ fn shares(rule: Rule, c: &[f64], bias: f64) -> Vec<f64> {
     let n: f64 = c.iter().map(|c| c.min(0.0)).sum::<f64>() + bias.min(0.0);
     let each = |share: &dyn Fn(f64) -> f64| c.iter().map(|&c| share(c)).collect();
     match rule {
-        Rule::AlphaBeta {
+        Rule::AlphaBeta(AlphaBeta {
             beta,
             epsilon,
             rare,
-        } => {
+        }) => {
             let (beta, epsilon) = (f64::from(beta), f64::from(epsilon));
             let alpha = 1.0 + beta;
             match (p != 0.0, n != 0.0) {
@@ -73,8 +77,8 @@ fn shares(rule: Rule, c: &[f64], bias: f64) -> Vec<f64> {
                 }),
             }
         }
-        Rule::Epsilon { epsilon: e } => epsilon(c, bias, f64::from(e)),
-        Rule::Gamma { gamma, epsilon: e } => {
+        Rule::Epsilon(rule) => epsilon(c, bias, f64::from(rule.epsilon)),
+        Rule::Gamma(Gamma { gamma, epsilon: e }) => {
             let sign = p + n;
             let enlarged = |c: f64| match c * sign > 0.0 {
                 true => c * (1.0 + f64::from(gamma)),
@@ -86,7 +90,7 @@ fn shares(rule: Rule, c: &[f64], bias: f64) -> Vec<f64> {
                 false => epsilon(&c, enlarged(bias), f64::from(e)),
             }
         }
-        Rule::Flat | Rule::ZBox { .. } | Rule::Identity | Rule::Gradient { .. } => {
+        Rule::Flat | Rule::ZBox(_) | Rule::Identity | Rule::Gradient(_) => {
             panic!("{rule} does not depend on contributions alone")
         }
     }

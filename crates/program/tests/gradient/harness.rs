@@ -3,7 +3,7 @@
 use npcov_engine::Executor;
 use npcov_graph::op::{Binary, Slice};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
-use npcov_program::{Loss, PathLayer, Subject, Term, gradient};
+use npcov_program::{Loss, NetworkView, PathLayer, Term, gradient};
 
 /// An operand of the operator under test.
 pub(crate) enum Operand {
@@ -120,14 +120,14 @@ impl Weighted {
     pub(crate) fn value_and_gradient(&self) -> (f32, Vec<f32>) {
         let classifier = Classifier::find(&self.graph, self.product);
         let layers = [layer(&self.graph, self.product)];
-        let subject = Subject {
+        let view = NetworkView {
             graph: &self.graph,
             classifier: &classifier,
             layers: &layers,
             batch: 1,
         };
         let loss = Loss::from(Term::Activation { layer: 0 });
-        let program = gradient(&subject, &loss).unwrap();
+        let program = gradient(&view, &loss).unwrap();
         let mut found = run(&program.graph, &[&self.x, &[0.0]]);
         // What a file gets: composite operators written out.
         let lowered = program.graph.lowered(|_| true).unwrap();

@@ -2,7 +2,7 @@
 
 use npcov_graph::op::{Binary, Gather, Gemm, Unary};
 use npcov_graph::{Classifier, DType, Graph, Op, TensorType, ValueId};
-use npcov_program::{Loss, PathLayer, Program, ProgramError, Subject, Term, gradient};
+use npcov_program::{Loss, NetworkView, PathLayer, Program, ProgramError, Term, gradient};
 
 use crate::harness::{close, layer, numbers, run, tensor};
 
@@ -32,13 +32,13 @@ impl Plain {
 
     fn program(&self, loss: &Loss) -> Result<Program, ProgramError> {
         let classifier = Classifier::find(&self.graph, self.graph.outputs()[0]);
-        let subject = Subject {
+        let view = NetworkView {
             graph: &self.graph,
             classifier: &classifier,
             layers: &self.layers,
             batch: self.batch,
         };
-        gradient(&subject, loss)
+        gradient(&view, loss)
     }
 
     /// Loss and gradient.
@@ -165,13 +165,13 @@ fn weights_carry_a_loss_of_all_inputs_back() {
     graph.set_outputs(vec![a]);
     let classifier = Classifier::find(&graph, a);
     let layers = [layer(&graph, a)];
-    let subject = Subject {
+    let view = NetworkView {
         graph: &graph,
         classifier: &classifier,
         layers: &layers,
         batch: 2,
     };
-    let program = gradient(&subject, &Term::Weighted { layer: 0 }.into()).unwrap();
+    let program = gradient(&view, &Term::Weighted { layer: 0 }.into()).unwrap();
 
     let activations = |x: &[f64]| -> Vec<f64> {
         let unit = |row: usize, j: usize| -> f64 {
@@ -235,13 +235,13 @@ fn a_single_logit_stands_for_two_classes() {
     graph.set_outputs(vec![p]);
     let classifier = Classifier::find(&graph, p);
     assert_eq!(classifier.logits, z);
-    let subject = Subject {
+    let view = NetworkView {
         graph: &graph,
         classifier: &classifier,
         layers: &[],
         batch: 2,
     };
-    let program = gradient(&subject, &Term::CrossEntropy.into()).unwrap();
+    let program = gradient(&view, &Term::CrossEntropy.into()).unwrap();
     let found = run(&program.graph, &[&[0.5, 0.5], &[1.0, 0.0]]);
     assert_eq!(found[0], [1.0, 1.0]);
     let e = 1f64.exp();
@@ -253,7 +253,7 @@ fn a_single_logit_stands_for_two_classes() {
     );
     let p = e / (1.0 + e);
     close(&found[2], &[2.0 * (p - 1.0), 2.0 * p], 1e-6, "gradient");
-    let program = gradient(&subject, &Term::Margin.into()).unwrap();
+    let program = gradient(&view, &Term::Margin.into()).unwrap();
     let found = run(&program.graph, &[&[0.5, 0.5], &[1.0, 0.0]]);
     assert_eq!(
         (&found[1][..], &found[2][..]),
@@ -264,13 +264,13 @@ fn a_single_logit_stands_for_two_classes() {
 fn loss_of(graph: &Graph, y: ValueId) -> Result<Program, ProgramError> {
     let classifier = Classifier::find(graph, y);
     let layers = [layer(graph, y)];
-    let subject = Subject {
+    let view = NetworkView {
         graph,
         classifier: &classifier,
         layers: &layers,
         batch: 1,
     };
-    gradient(&subject, &Term::Activation { layer: 0 }.into())
+    gradient(&view, &Term::Activation { layer: 0 }.into())
 }
 
 /// Truth values and whole numbers decide, but nothing flows through them.

@@ -1,7 +1,7 @@
 //! From sums of contributions to what contributions are multiplied by.
 
 use npcov_graph::OpError;
-use npcov_program::Rule;
+use npcov_program::{AlphaBeta, Epsilon, Gamma, Rule};
 
 use crate::isa::vectorised;
 use crate::pack::{LANES, Pack};
@@ -22,10 +22,10 @@ impl Factors {
     /// The factors of a rule that [`Factors::apply`] knows.
     pub(super) fn new(rule: Rule) -> Result<Factors, OpError> {
         let (sums, split, together) = match rule {
-            Rule::AlphaBeta { beta: 0.0, .. } => (1, true, false),
-            Rule::AlphaBeta { .. } => (2, true, false),
-            Rule::Gamma { .. } => (2, true, true),
-            Rule::Epsilon { .. } => (1, false, false),
+            Rule::AlphaBeta(AlphaBeta { beta: 0.0, .. }) => (1, true, false),
+            Rule::AlphaBeta(_) => (2, true, false),
+            Rule::Gamma(_) => (2, true, true),
+            Rule::Epsilon(_) => (1, false, false),
             _ => return Err(OpError::unsupported(format!("the rule `{rule}`"))),
         };
         Ok(Factors {
@@ -53,26 +53,28 @@ impl Factors {
         vectorised(
             #[inline(always)]
             || match self.rule {
-                Rule::AlphaBeta { epsilon, .. } if self.sums == 1 => {
+                Rule::AlphaBeta(AlphaBeta { epsilon, .. }) if self.sums == 1 => {
                     each(
                         sums,
                         units,
                         |p, r| if p > 0.0 { r / (p + epsilon) } else { 0.0 },
                     );
                 }
-                Rule::AlphaBeta {
+                Rule::AlphaBeta(AlphaBeta {
                     beta,
                     epsilon,
                     rare,
-                } => each_pair(sums, units, |p, n, r| {
+                }) => each_pair(sums, units, |p, n, r| {
                     alpha_beta(p, n, r, beta, epsilon, rare)
                 }),
-                Rule::Gamma { gamma, epsilon } => {
+                Rule::Gamma(Gamma { gamma, epsilon }) => {
                     each_pair(sums, units, |p, n, r| {
                         gamma_factors(p, n, r, gamma, epsilon)
                     });
                 }
-                Rule::Epsilon { epsilon } => each(sums, units, |z, r| stabilised(r, z, epsilon)),
+                Rule::Epsilon(Epsilon { epsilon }) => {
+                    each(sums, units, |z, r| stabilised(r, z, epsilon))
+                }
                 _ => {}
             },
         );

@@ -7,7 +7,7 @@ use npcov_data::{Loader, Preprocessing};
 use npcov_engine::{Isa, Kernels, LANES};
 use npcov_paths::{AnpcLayer, Choices};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
-use npcov_run::{Method, MethodInfo, Network, ModelOptions};
+use npcov_run::{Method, MethodInfo, ModelOptions, Network};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArtefactError;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use npcov::Model;
 use npcov::attack::{
     AttackFile, AttackMethod, AttackOptions, Attacked, CarliniWagner, Diversity, Pgd, attack,
 };
-use npcov::data::{Loader, open};
+use npcov::data::Loader;
 use npcov::program::Selector;
 use npcov::run::Network;
 
@@ -16,6 +17,7 @@ use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::samples;
 
 /// Attacks inputs of a dataset, writes what became of them, and prints how that went.
 pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -23,15 +25,13 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
     let method = method(args.method, &args.choices)?;
-    let network = npcov::open_network(model, &config.network(&args.model))?;
-    let dataset = open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data.preprocessing);
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    for warning in loader.warnings() {
-        printer.warning(warning);
-    }
-    let settings = settings(args, method, &network)?;
+    let model = Model::open_with(model, &config.network(&args.model))?
+        .with_preprocessing(config.preprocessing(&args.data.preprocessing));
+    let samples = samples::open(&data)?;
+    samples::warn(&model, &samples, printer)?;
+    let loader = model.loader(samples)?;
+    let network = model.network();
+    let settings = settings(args, method, network)?;
     let rows = rows(args, &loader)?;
     let mut file = AttackFile::create(&args.output, &loader).map_err(npcov::Error::from)?;
     let inputs = Attacked {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     };
     let work = settings.work(rows.len());
     let mut progress = ProgressBar::counting("steps of inputs", work, printer);
-    let report = attack::<npcov::Error>(&network, inputs, &settings, &mut progress, |found| {
+    let report = attack::<npcov::Error>(network, inputs, &settings, &mut progress, |found| {
         Ok(file.append(found)?)
     })?;
     drop(progress);

@@ -1,9 +1,8 @@
 //! `npcov compile`.
 
 use anyhow::bail;
-use npcov::ProgramKind;
 use npcov::program::Term;
-use npcov::run::ModelOptions;
+use npcov::{Model, ModelOptions, ProgramKind};
 
 use crate::args::{CompileArgs, Format, LossName, ProgramName};
 use crate::config::Config;
@@ -42,8 +41,7 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)
     };
-    let network = npcov::open_network(&model, &options)?;
-    let written = npcov::compile(&network, &kind, &args.output)?;
+    let written = Model::open_with(&model, &options)?.compile(&kind, &args.output)?;
     printer.data(&match args.format {
         Format::Text => npcov_report::compilation(&written),
         Format::Json => npcov_report::json(&written),

@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use anyhow::bail;
-use npcov::coverage::{CoverTarget, Coverage, SuiteSource};
-use npcov::data::Loader;
+use npcov::{Coverage, Inputs, Suite};
 
 use crate::args::{CoverArgs, Format};
 use crate::config::Config;
-use crate::graph;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::{graph, samples};
 
 /// Measures suites, writes the state, and prints what they cover.
 pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -21,47 +20,32 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     if args.name.len() > args.data.len() {
         bail!("{} names for {} suites", args.name.len(), args.data.len());
     }
-    let measuring = &args.measuring;
-    let (model, preprocessing) = (measuring.model.as_deref(), &measuring.preprocessing);
-    let graph = graph::open(&args.graph, model, preprocessing, config)?;
-    let options = graph::cover_options(&graph, &measuring.choices, args.criteria.as_ref());
-    let measurement = graph.measurement(&options).map_err(npcov::Error::from)?;
-
-    let mut loaders: Vec<Loader> = Vec::new();
-    for data in &args.data {
-        loaders.push(graph.loader(data).map_err(npcov::Error::from)?);
-    }
-    let suite = |(i, data): (usize, &'_ Loader)| -> (String, _) {
+    let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
+    let choices = &args.measuring.choices;
+    let options = graph::cover_options(&graph, choices, args.criteria.as_ref());
+    let mut suites = Vec::new();
+    for (i, data) in args.data.iter().enumerate() {
         let name = args.name.get(i).cloned();
-        let name = name.unwrap_or_else(|| suite_name(&args.data[i]));
-        (name, args.range(data.len()))
-    };
-    let suites: Vec<SuiteSource<'_>> = loaders
-        .iter()
-        .enumerate()
-        .map(|(i, data)| {
-            let (name, range) = suite((i, data));
-            SuiteSource { name, data, range }
-        })
-        .collect();
+        let samples = samples::open(data)?;
+        let range = args.range(samples.len());
+        suites.push(Suite {
+            name: name.unwrap_or_else(|| suite_name(data)),
+            inputs: Inputs::new(samples).rows(range),
+        });
+    }
     let earlier = match args.append && args.output.exists() {
         true => Some(Coverage::open(&args.output).map_err(npcov::Error::from)?),
         false => None,
     };
-    let target = CoverTarget {
-        output: Some(&args.output),
-        earlier,
-        threads: config.threads(measuring.threads),
-    };
-    let inputs = suites.iter().map(|suite| suite.range.len()).sum();
+    let inputs = suites.iter().map(|suite| suite.inputs.len()).sum();
     let mut progress = ProgressBar::new(inputs, printer);
-    let coverage = npcov::coverage::cover(&measurement, &suites, target, &mut progress);
+    let coverage = graph.cover_file(&suites, &options, earlier, &args.output, &mut progress);
     drop(progress);
-    let coverage = coverage.map_err(npcov::Error::from)?;
+    let coverage = coverage?;
     if let Some(path) = &args.inputs {
         coverage.write_inputs(path).map_err(npcov::Error::from)?;
     }
-    print(&coverage, measuring.format, printer)
+    print(&coverage, args.measuring.format, printer)
 }
 
 /// Prints what suites cover.

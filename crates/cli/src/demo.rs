@@ -3,24 +3,23 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use npcov::Explained;
 use npcov::artefact::{CoverageState, InputRecord};
-use npcov::coverage::{
-    AUTO_QUANTILE, AnpcUpper, BuildOptions, CoverOptions, CoverTarget, Coverage, GraphInspection,
-    LearntGraph, SuiteReport, SuiteSource,
-};
+use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, GraphInspection, SuiteReport};
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{DataError, Loader, Preprocessing, open};
-use npcov::run::{ExplainOptions, Explainer, ModelOptions, SampleRange};
+use npcov::data::{DataError, Loader, Preprocessing};
+use npcov::run::Explainer;
+use npcov::{
+    BuildOptions, CoverOptions, Coverage, DecisionGraph, ExplainOptions, Explained, Model, Suite,
+};
 use npcov_report::number;
 
 use crate::args::DemoArgs;
 use crate::config::Config;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::samples;
 
 const MODEL: &[u8] = include_bytes!("../demo/model.onnx");
 const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
@@ -66,21 +65,20 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     let threads = config.threads(args.threads);
     let graph = folder.path("graph.npcov");
     let graph = build(&folder, &graph, threads, printer)?;
-    let found = GraphInspection::of(graph.file());
-    let test = graph
-        .loader(&folder.spec("test.npz")?)
-        .map_err(npcov::Error::from)?;
+    let found = graph.inspect();
+    let test = graph.loader(samples::open(&folder.spec("test.npz")?)?)?;
     let wrong = wrong(&graph, &test, threads)?;
     let suites = Suites::choose(&test, &wrong)?;
     let loaders = suites.write(&folder, &graph, &test)?;
-    let coverage = cover(&graph, &suites, &loaders, &folder, threads, printer)?;
+    let coverage = cover(&graph, &suites, &loaders, &folder, printer)?;
     let mistake = Mistake::worst(coverage.state(), &loaders)?;
     let settings = ExplainOptions {
-        method: graph.method().clone(),
+        method: graph.learnt().method().clone(),
         input: true,
         ..ExplainOptions::default()
     };
-    let explainer = Explainer::new(graph.network(), &settings).map_err(npcov::Error::from)?;
+    let explainer =
+        Explainer::new(graph.model().network(), &settings).map_err(npcov::Error::from)?;
     let explained = npcov::explain_one(&explainer, mistake.data, mistake.index, 1)?;
     let heatmap = match (
         &args.keep,
@@ -109,33 +107,26 @@ fn build(
     output: &Path,
     threads: usize,
     printer: &Printer,
-) -> anyhow::Result<LearntGraph> {
-    let model = folder.path("model.onnx");
-    let network = Arc::new(npcov::open_network(&model, &ModelOptions::default())?);
+) -> anyhow::Result<DecisionGraph> {
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()
     };
-    let dataset = data::open(&folder.spec("train.npz")?).map_err(npcov::Error::from)?;
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
+    let model = Model::open(folder.path("model.onnx"))?
+        .with_preprocessing(preprocessing)
+        .with_threads(threads);
     let options = BuildOptions {
         anpc_upper: AnpcUpper::Auto(AUTO_QUANTILE),
         ..BuildOptions::default()
     };
-    let inputs = SampleRange {
-        data: &loader,
-        range: 0..loader.len(),
-        threads,
-    };
-    let mut progress = ProgressBar::new(loader.len(), printer);
-    let graph = npcov::coverage::build(&network, &inputs, &options, Some(output), &mut progress);
-    Ok(graph.map_err(npcov::Error::from)?)
+    let train = samples::open(&folder.spec("train.npz")?)?;
+    let mut progress = ProgressBar::new(train.len(), printer);
+    Ok(model.build_file(&train, &options, output, &mut progress)?)
 }
 
 /// The inputs that are not classified as labelled, in order.
-fn wrong(graph: &LearntGraph, data: &Loader, threads: usize) -> anyhow::Result<Vec<usize>> {
-    let network = graph.network();
+fn wrong(graph: &DecisionGraph, data: &Loader, threads: usize) -> anyhow::Result<Vec<usize>> {
+    let network = graph.model().network();
     let mut predictions = Vec::with_capacity(data.len());
     let tracer = network.logits_tracer().map_err(npcov::Error::from)?;
     npcov::run::predict(&tracer, data, 0..data.len(), threads, |_, classes| {
@@ -154,35 +145,20 @@ fn labels<'d>(data: &'d Loader) -> anyhow::Result<&'d [i64]> {
 }
 
 fn cover(
-    graph: &LearntGraph,
+    graph: &DecisionGraph,
     suites: &Suites,
-    loaders: &[Loader],
+    loaders: &[Loader<'_>],
     folder: &Folder,
-    threads: usize,
     printer: &Printer,
 ) -> anyhow::Result<Coverage> {
-    let sources: Vec<SuiteSource<'_>> = suites
-        .0
-        .iter()
-        .zip(loaders)
-        .map(|((name, _), data)| SuiteSource {
-            name: (*name).to_owned(),
-            data,
-            range: 0..data.len(),
-        })
+    let suites = suites.0.iter().zip(loaders);
+    let suites: Vec<Suite<'_>> = suites
+        .map(|((name, _), data)| Suite::new(*name, data.samples()))
         .collect();
-    let mut progress =
-        ProgressBar::new(sources.iter().map(|suite| suite.range.len()).sum(), printer);
-    let output = folder.path("state.npcov");
-    let target = CoverTarget {
-        output: Some(&output),
-        earlier: None,
-        threads,
-    };
-    let measurement = graph.measurement(&CoverOptions::default());
-    let measurement = measurement.map_err(npcov::Error::from)?;
-    let coverage = npcov::coverage::cover(&measurement, &sources, target, &mut progress);
-    Ok(coverage.map_err(npcov::Error::from)?)
+    let inputs = suites.iter().map(|suite| suite.inputs.len()).sum();
+    let mut progress = ProgressBar::new(inputs, printer);
+    let (options, output) = (CoverOptions::default(), folder.path("state.npcov"));
+    Ok(graph.cover_file(&suites, &options, None, output, &mut progress)?)
 }
 
 /// Names of suites, and the test images in them.
@@ -216,19 +192,15 @@ impl Suites {
     fn write(
         &self,
         folder: &Folder,
-        graph: &LearntGraph,
+        graph: &DecisionGraph,
         test: &Loader,
-    ) -> anyhow::Result<Vec<Loader>> {
+    ) -> anyhow::Result<Vec<Loader<'static>>> {
         let labels = labels(test)?;
         let mut loaders = Vec::new();
         for (name, rows) in &self.0 {
             let file = format!("{name}.npz");
             write_images(&folder.path(&file), rows, test, labels).map_err(npcov::Error::from)?;
-            loaders.push(
-                graph
-                    .loader(&folder.spec(&file)?)
-                    .map_err(npcov::Error::from)?,
-            );
+            loaders.push(graph.loader(samples::open(&folder.spec(&file)?)?)?);
         }
         Ok(loaders)
     }
@@ -283,7 +255,10 @@ struct Mistake<'a> {
 
 impl Mistake<'_> {
     /// The mistake of the last suite whose path is most like those of another class.
-    fn worst<'a>(state: &'a CoverageState, loaders: &'a [Loader]) -> anyhow::Result<Mistake<'a>> {
+    fn worst<'a>(
+        state: &'a CoverageState,
+        loaders: &'a [Loader<'a>],
+    ) -> anyhow::Result<Mistake<'a>> {
         let (Some(suite), Some(data)) = (state.suites().last(), loaders.last()) else {
             bail!("nothing was measured");
         };
@@ -415,11 +390,11 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
 
 fn mistake_section(
     mistake: &Mistake<'_>,
-    graph: &LearntGraph,
+    graph: &DecisionGraph,
     explained: &Explained,
     heatmap: &str,
 ) -> anyhow::Result<String> {
-    let graph = graph.file().graph();
+    let graph = graph.learnt().file().graph();
     let record = &mistake.record;
     let other = graph.class_of(record.other as usize);
     let is_label = match other == mistake.label {

@@ -3,21 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use npcov::TraceFile;
 use npcov::artefact::Kind;
-use npcov::coverage::{CoverOptions, LearntGraph, PathExplanation, Placement};
-use npcov::data::{Loader, Preprocessing, open};
+use npcov::coverage::PathExplanation;
+use npcov::data::{Loader, Preprocessing};
 use npcov::paths::Choices;
-use npcov::run::{ExplainOptions, Explainer, ModelOptions, PathExtractor, PathRows};
+use npcov::run::{Explainer, PathExtractor, PathRows};
+use npcov::{DecisionGraph, ExplainOptions, Model, ModelOptions, TraceFile};
 
 use crate::args::{ExplainArgs, Format};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
-
-/// Typical training inputs that are named.
-const EXEMPLARS: usize = 5;
+use crate::samples;
 
 /// Explains one input or all of them, prints the result, and writes relevances, paths and a heat map
 /// where wanted.
@@ -49,11 +47,10 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
-    let network = npcov::open_network(&model, &options)?;
-    let dataset = open(&data).map_err(npcov::Error::from)?;
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    let explainer = Explainer::new(&network, &settings).map_err(npcov::Error::from)?;
+    let opened = Model::open_with(&model, &options)?.with_preprocessing(preprocessing);
+    let loader = opened.loader(samples::open(&data)?)?;
+    let network = opened.network();
+    let explainer = Explainer::new(network, &settings).map_err(npcov::Error::from)?;
     let paths = match args.alpha {
         None => None,
         Some(_) if settings.class.is_some() => {
@@ -65,7 +62,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         }),
     };
     // The explainer has what it needs of the weights.
-    drop(network);
+    drop(opened);
     let job = Job {
         args,
         threads: config.threads(args.threads),
@@ -93,20 +90,21 @@ fn by_graph(
             graph.display()
         );
     }
-    let graph = npcov::open_graph(graph, None)?;
+    let graph = DecisionGraph::open(graph)?;
+    let learnt = graph.learnt();
     if *preprocessing != Preprocessing::default() {
-        graph
+        learnt
             .require_preprocessing(preprocessing)
             .map_err(npcov::Error::from)?;
     }
-    let loader = graph.loader(data).map_err(npcov::Error::from)?;
+    let loader = graph.loader(samples::open(data)?)?;
     let settings = ExplainOptions {
-        method: graph.method().clone(),
+        method: learnt.method().clone(),
         activations: true,
         ..settings
     };
-    let explainer = Explainer::new(graph.network(), &settings).map_err(npcov::Error::from)?;
-    let record = graph.file().record();
+    let explainer = Explainer::new(learnt.network(), &settings).map_err(npcov::Error::from)?;
+    let record = learnt.file().record();
     let paths = Paths {
         choices: record.choices.clone(),
         alpha: record.extraction.alpha.clone(),
@@ -122,16 +120,6 @@ fn by_graph(
     job.run(explainer, Some(paths))
 }
 
-/// Where an input is in a decision graph.
-fn placement(graph: &LearntGraph, paths: &PathRows) -> Result<Placement, npcov::Error> {
-    // Nothing is measured: what an input's place is, the graph's own choices say.
-    let none = CoverOptions {
-        criteria: Some(Vec::new()),
-        ..CoverOptions::default()
-    };
-    Ok(graph.measurement(&none)?.place(paths, EXEMPLARS)?)
-}
-
 /// How paths are extracted.
 struct Paths {
     choices: Choices,
@@ -145,8 +133,8 @@ struct Job<'a> {
     threads: usize,
     printer: &'a Printer,
     data: &'a str,
-    loader: &'a Loader,
-    graph: Option<&'a LearntGraph>,
+    loader: &'a Loader<'a>,
+    graph: Option<&'a DecisionGraph>,
 }
 
 impl Job<'_> {
@@ -203,12 +191,13 @@ impl Job<'_> {
             extractor
                 .extract(&explained.batch, &mut paths)
                 .map_err(npcov::Error::from)?;
-            let class = explained.explanation.prediction.class;
-            let mut path = PathExplanation::of(extractor, class, &paths);
-            if let Some(graph) = self.graph {
-                path.placement = Some(placement(graph, &paths)?);
-            }
-            explained.explanation.path = Some(path);
+            explained.explanation.path = Some(match self.graph {
+                Some(graph) => graph.path(extractor, &explained.explanation, &paths)?,
+                None => {
+                    let class = explained.explanation.prediction.class;
+                    PathExplanation::of(extractor, class, &paths)
+                }
+            });
         }
         if let Some(file) = file {
             let class = explained.explanation.prediction.class;

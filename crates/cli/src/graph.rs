@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use npcov::coverage::{CoverOptions, LearntGraph};
 use npcov::data::Preprocessing;
+use npcov::{CoverOptions, DecisionGraph};
 
-use crate::args::{MeasureChoices, PreprocessingArgs};
+use crate::args::{MeasureChoices, MeasuringArgs, PreprocessingArgs};
 use crate::config::Config;
 use crate::value::Criteria;
 
@@ -15,23 +15,33 @@ pub(crate) fn open(
     model: Option<&Path>,
     preprocessing: &PreprocessingArgs,
     config: &Config,
-) -> Result<LearntGraph, npcov::Error> {
-    let graph = npcov::open_graph(graph, model)?;
+) -> Result<DecisionGraph, npcov::Error> {
+    let graph = DecisionGraph::open_with(graph, model)?;
     // What is said here must be what the graph was learnt with.
     let given = config.preprocessing(preprocessing);
     if given != Preprocessing::default() {
-        graph.require_preprocessing(&given)?;
+        graph.learnt().require_preprocessing(&given)?;
     }
     Ok(graph)
 }
 
+/// The same for commands that measure.
+pub(crate) fn open_measuring(
+    graph: &Path,
+    args: &MeasuringArgs,
+    config: &Config,
+) -> Result<DecisionGraph, npcov::Error> {
+    let graph = open(graph, args.model.as_deref(), &args.preprocessing, config)?;
+    Ok(graph.with_threads(config.threads(args.threads)))
+}
+
 /// How suites are measured against a graph.
 pub(crate) fn cover_options(
-    graph: &LearntGraph,
+    graph: &DecisionGraph,
     choices: &MeasureChoices,
     criteria: Option<&Criteria>,
 ) -> CoverOptions {
-    let record = graph.file().record();
+    let record = graph.learnt().file().record();
     let mut chosen = record.choices.clone();
     choices.apply(&mut chosen);
     CoverOptions {

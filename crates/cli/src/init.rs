@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
+use npcov::Model;
 use npcov::coverage::{BuildOptions, PAPER_UPPER};
 use npcov::data::{Element, Loader, Preprocessing, open, write_whole};
 use npcov::paths::choices::{
@@ -12,8 +13,7 @@ use npcov::paths::choices::{
 };
 use npcov::paths::{Choices, Clusters, Preset};
 use npcov::program::Selector;
-use npcov::read_model;
-use npcov::run::{Network, ModelOptions};
+use npcov::run::{ModelOptions, Network};
 
 use crate::args::InitArgs;
 use crate::config::Config;
@@ -33,11 +33,15 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     let options = config.network(&args.model);
-    let read = read_model(&model)?;
-    let first_output = read.outputs().first().map(|output| output.name.clone());
-    let network = Network::new(read, &options)?;
+    let (inspection, problem) = npcov::inspect(&model, &options)?;
+    if let Some(problem) = problem {
+        return Err(npcov::Error::from(problem).into());
+    }
+    let first_output = inspection.outputs.first().map(|output| output.name.clone());
+    let opened = Model::open_with(&model, &options)?;
+    let network = opened.network();
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
-    let dataset = data::open(&data).map_err(npcov::Error::from)?;
+    let dataset = open(&data).map_err(npcov::Error::from)?;
     let inputs = dataset.inputs();
     let pixels = inputs.iter().any(|input| input.element() == Element::U8);
     // Means above 1 are those of pixels that nobody divides.
@@ -60,7 +64,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
         model: relative_to(folder, &model)?,
         data: relative_data(folder, &data)?,
         output: options.output.clone().or(first_output).unwrap_or_default(),
-        network: &network,
+        network,
         options: &options,
         loader: &loader,
         preprocessing: &preprocessing,

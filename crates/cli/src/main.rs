@@ -28,6 +28,7 @@ mod predict;
 mod printer;
 mod progress;
 mod report;
+mod samples;
 mod select;
 mod tune;
 mod value;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use npcov::TraceFile;
-use npcov::data::{Loader, open};
+use npcov::{Model, TraceFile};
 
 use crate::args::{Format, PredictArgs};
 use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::samples;
 
 /// Classifies a dataset, prints how that went and writes logits and activations where wanted.
 pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -18,14 +18,12 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     if let Some(output) = &args.output {
         refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
-    let network = npcov::open_network(model, &config.network(&args.model))?;
-    let dataset = open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data.preprocessing);
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    for warning in loader.warnings() {
-        printer.warning(warning);
-    }
+    let model = Model::open_with(model, &config.network(&args.model))?
+        .with_preprocessing(config.preprocessing(&args.data.preprocessing));
+    let samples = samples::open(&data)?;
+    samples::warn(&model, &samples, printer)?;
+    let loader = model.loader(samples)?;
+    let network = model.network();
     // Activations that nobody sees are not computed.
     let (tracer, mut file) = match &args.output {
         None => (network.logits_tracer().map_err(npcov::Error::from)?, None),
@@ -36,7 +34,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         }
     };
     // The program has what it needs of the weights.
-    drop(network);
+    drop(model);
     let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
     let threads = config.threads(args.threads);
     let mut progress = ProgressBar::new(inputs, printer);

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use npcov::run::SampleRange;
-use npcov::select::SelectOptions;
+use npcov::SelectOptions;
 
 use crate::args::{Format, SelectArgs};
 use crate::config::Config;
-use crate::graph;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::{graph, samples};
 
 /// Selects inputs of a pool, writes them, and prints which they are.
 pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -19,28 +18,19 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         &args.output,
         &[&args.graph, Path::new(&args.data)],
     )?;
-    let measuring = &args.measuring;
-    let (model, preprocessing) = (measuring.model.as_deref(), &measuring.preprocessing);
-    let graph = graph::open(&args.graph, model, preprocessing, config)?;
-    let pool = graph.loader(&args.data).map_err(npcov::Error::from)?;
-    let count = args.limit.map_or(pool.len(), |n| n.min(pool.len()));
+    let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
     let options = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,
         seed: args.seed,
-        choices: graph::cover_options(&graph, &measuring.choices, None).choices,
+        choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
     };
-    let inputs = SampleRange {
-        data: &pool,
-        range: 0..count,
-        threads: config.threads(measuring.threads),
-    };
-    let mut progress = ProgressBar::new(count, printer);
-    let output = Some(args.output.as_path());
-    let selection = npcov::select::select(&graph, &inputs, &options, output, &mut progress);
+    let pool = samples::first(&samples::open(&args.data)?, args.limit);
+    let mut progress = ProgressBar::new(pool.len(), printer);
+    let selection = graph.select_file(pool, &options, &args.output, &mut progress);
     drop(progress);
-    let selection = selection.map_err(npcov::Error::from)?;
-    printer.data(&match measuring.format {
+    let selection = selection?;
+    printer.data(&match args.measuring.format {
         Format::Text => npcov_report::selection(&selection),
         Format::Json => npcov_report::json(&selection),
     })

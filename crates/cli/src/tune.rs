@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::data::{Loader, open, write_whole};
-use npcov::masking::{PathParameters, TuneOptions};
-use npcov::run::ModelOptions;
+use npcov::data::write_whole;
+use npcov::masking::PathParameters;
+use npcov::{Model, ModelOptions, TuneOptions};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::args::{Format, TuneArgs};
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::output::refuse_overwriting;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::samples;
 
 /// The table of the settings file that parameters of paths stand in.
 const TABLE: &str = "paths";
@@ -45,19 +46,15 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };
-    let network = npcov::open_network(&model, &options)?;
-    let dataset = open(&data).map_err(npcov::Error::from)?;
-    let preprocessing = config.preprocessing(&args.data.preprocessing);
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
-    for warning in loader.warnings() {
-        printer.warning(warning);
-    }
-    let threads = config.threads(args.threads);
-    let mut progress = ProgressBar::new(settings.work(&loader), printer);
-    let tuning = npcov::masking::tune(&network, &loader, &settings, threads, &mut progress);
+    let model = Model::open_with(&model, &options)?
+        .with_preprocessing(config.preprocessing(&args.data.preprocessing))
+        .with_threads(config.threads(args.threads));
+    let data = samples::open(&data)?;
+    samples::warn(&model, &data, printer)?;
+    let mut progress = ProgressBar::new(settings.work(data.len()), printer);
+    let tuning = model.tune(&data, &settings, &mut progress);
     drop(progress);
-    let tuning = tuning.map_err(npcov::Error::from)?;
+    let tuning = tuning?;
     if let Some(file) = &mut file {
         file.write(&tuning.chosen)?;
     }

@@ -36,7 +36,8 @@ impl LearntGraph {
                 model: path.display().to_string(),
             });
         }
-        let mut graph = LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())?;
+        let mut graph =
+            LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())?;
         if let Some(network) = Arc::get_mut(&mut graph.network) {
             network.set_file(path);
         }

@@ -62,12 +62,15 @@ impl<'d> SuiteFile<'d> {
 }
 
 /// A file, opened like the data that a graph was learnt from.
-pub(crate) fn open(measurement: &Measurement<'_>, path: &Path) -> Result<Loader, LabError> {
+pub(crate) fn open(
+    measurement: &Measurement<'_>,
+    path: &Path,
+) -> Result<Loader<'static>, LabError> {
     let text = path.to_str().ok_or_else(|| LabError::Folder {
         folder: path.display().to_string(),
         reason: "its name is no UTF-8".to_owned(),
     })?;
-    Ok(measurement.graph().loader(text)?)
+    Ok(measurement.graph().loader(npcov::data::open(text)?)?)
 }
 
 /// Measures part of a dataset as a suite.

@@ -163,7 +163,7 @@ mod tests {
     use npcov_data::{Preprocessing, open};
     use npcov_run::Method;
     use npcov_run::PathRows;
-    use npcov_run::{Network, ModelOptions};
+    use npcov_run::{ModelOptions, Network};
 
     /// Rows of a dataset in any order, against the extractor's own run over all of them.
     #[test]

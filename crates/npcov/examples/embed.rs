@@ -15,7 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let archive = Archive::open(Source::from_bytes(IMAGES.to_vec()))?;
     let images = archive.array("x")?.ok_or("there are no images")?;
     let data = Arrays::of_rows("x", images)?.named("fashion");
-    let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+    let scale = Preprocessing {
+        divide: Some(255.0),
+        ..Preprocessing::default()
+    };
     let model = Model::from_bytes(MODEL)?.with_preprocessing(scale);
 
     let train = Inputs::from(&data).rows(0..800);
@@ -26,7 +29,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{name}: {:.4}", amount.value());
     }
     for gap in report.gaps() {
-        println!("cluster {}: {} inputs, {:.0} expected", gap.cluster, gap.inputs, gap.expected);
+        println!(
+            "cluster {}: {} inputs, {:.0} expected",
+            gap.cluster, gap.inputs, gap.expected
+        );
     }
 
     let mut stop = |event| match event {

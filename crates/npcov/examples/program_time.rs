@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use npcov::engine::{Executor, LANES};
-use npcov::program::{ExplainOutputs, Rules, Lrp, NetworkView, explain, trace};
-use npcov::run::{Network, ModelOptions};
+use npcov::program::{ExplainOutputs, Lrp, NetworkView, Rules, explain, trace};
+use npcov::run::{ModelOptions, Network};
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -59,7 +59,7 @@ pub struct Compilation {
 /// Writes a program as an ONNX file of plain operators.
 ///
 /// It takes [`Network::batch`] inputs at once, and every output has a row for each.
-pub fn compile(
+pub(crate) fn compile(
     network: &Network,
     kind: &ProgramKind,
     path: impl AsRef<Path>,

@@ -53,10 +53,7 @@ impl DecisionGraph {
 
     /// The same with a model that is elsewhere. Another model than the graph was learnt from is
     /// refused.
-    pub fn open_with(
-        path: impl AsRef<Path>,
-        model: Option<&Path>,
-    ) -> Result<DecisionGraph, Error> {
+    pub fn open_with(path: impl AsRef<Path>, model: Option<&Path>) -> Result<DecisionGraph, Error> {
         Ok(DecisionGraph::ready(LearntGraph::open(path, model)?))
     }
 
@@ -228,7 +225,13 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
         self.model.with_inputs(pool, |pool| {
-            Ok(npcov_select::select(&self.graph, pool, options, None, progress)?)
+            Ok(npcov_select::select(
+                &self.graph,
+                pool,
+                options,
+                None,
+                progress,
+            )?)
         })
     }
 
@@ -242,7 +245,13 @@ impl DecisionGraph {
     ) -> Result<Selection, Error> {
         let output = Some(path.as_ref());
         self.model.with_inputs(pool, |pool| {
-            Ok(npcov_select::select(&self.graph, pool, options, output, progress)?)
+            Ok(npcov_select::select(
+                &self.graph,
+                pool,
+                options,
+                output,
+                progress,
+            )?)
         })
     }
 
@@ -254,7 +263,13 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Minimization, Error> {
         self.model.with_inputs(suite, |suite| {
-            Ok(npcov_select::minimize(&self.graph, suite, options, None, progress)?)
+            Ok(npcov_select::minimize(
+                &self.graph,
+                suite,
+                options,
+                None,
+                progress,
+            )?)
         })
     }
 
@@ -268,7 +283,13 @@ impl DecisionGraph {
     ) -> Result<Minimization, Error> {
         let output = Some(path.as_ref());
         self.model.with_inputs(suite, |suite| {
-            Ok(npcov_select::minimize(&self.graph, suite, options, output, progress)?)
+            Ok(npcov_select::minimize(
+                &self.graph,
+                suite,
+                options,
+                output,
+                progress,
+            )?)
         })
     }
 }

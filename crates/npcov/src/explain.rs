@@ -173,8 +173,7 @@ pub fn explain_one(
     let row = explainer.row(&result, index)?;
     let class_logit = |class: usize| ClassLogit {
         class,
-        name: data.class_names()
-            .and_then(|n| n.get(class).cloned()),
+        name: data.class_names().and_then(|n| n.get(class).cloned()),
         logit: explainer
             .signature()
             .logit(row.logits, class)

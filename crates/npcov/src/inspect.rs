@@ -10,7 +10,7 @@ use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use npcov_run::{Network, ModelOptions, RunError};
+use npcov_run::{ModelOptions, Network, RunError};
 
 /// The facts about a model.
 ///

@@ -102,21 +102,21 @@
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
 mod compile;
+mod decision_graph;
 mod error;
 mod explain;
-mod decision_graph;
 mod inputs;
 mod inspect;
 mod model;
 mod trace_file;
 
 pub use compile::{Compilation, ProgramKind};
+pub use decision_graph::{DecisionGraph, Suite};
 pub use error::Error;
 pub use explain::{
     ClassLogit, Explained, Explanation, Explanations, LayerRelevance, LayerSummary, NeuronCount,
     NeuronRelevance, Spread, explain_all, explain_one,
 };
-pub use decision_graph::{DecisionGraph, Suite};
 pub use inputs::Inputs;
 pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
@@ -125,7 +125,7 @@ pub use model::Model;
 pub use trace_file::TraceFile;
 
 pub use npcov_attack::AttackOptions;
-pub use npcov_coverage::{BuildOptions, Coverage, CoverOptions, Gate, Report};
+pub use npcov_coverage::{BuildOptions, CoverOptions, Coverage, Gate, Report};
 pub use npcov_masking::TuneOptions;
 pub use npcov_run::{Event, ExplainOptions, ModelOptions, Progress};
 pub use npcov_select::{MinimizeOptions, SelectOptions};

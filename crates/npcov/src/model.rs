@@ -15,9 +15,9 @@ use npcov_run::{
 };
 
 use crate::compile::{Compilation, ProgramKind, compile};
+use crate::decision_graph::DecisionGraph;
 use crate::error::Error;
 use crate::explain::{Explanation, explain_one};
-use crate::decision_graph::DecisionGraph;
 use crate::inputs::Inputs;
 
 /// A model that is ready to be asked: its logits and path layers are found, and it is known what

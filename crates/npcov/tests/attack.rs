@@ -8,9 +8,9 @@ use npcov::attack::{
     Diversity, Norm, Pgd, attack,
 };
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
-use npcov::run::{Event, Network, ModelOptions, RunError, predict};
+use npcov::run::{Event, ModelOptions, Network, RunError, predict};
 use tempfile::TempDir;
 
 /// A file of the fixtures.
@@ -525,8 +525,7 @@ fn a_file_of_adversaries_is_a_dataset() {
 
 #[test]
 fn a_single_logit_is_attacked_too() {
-    let network =
-        Network::open(fixture("binary-sigmoid.onnx"), &ModelOptions::default()).unwrap();
+    let network = Network::open(fixture("binary-sigmoid.onnx"), &ModelOptions::default()).unwrap();
     let data = data::open(&format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
     let data = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     let (report, _) = run(&network, &data, 30, &pgd(Pgd::maximum(0.3)));

@@ -1,11 +1,11 @@
 //! Models whose file fixes how many inputs they take at once.
 
-use npcov::run::RunError;
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Reduce, ReduceKind, Unary};
 use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType, ValueId};
-use npcov::run::{Network, ModelOptions};
+use npcov::run::RunError;
+use npcov::run::{ModelOptions, Network};
 
 const BATCH: usize = 4;
 const WIDTH: usize = 3;

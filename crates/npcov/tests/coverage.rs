@@ -21,7 +21,7 @@ use npcov::paths::choices::Buckets;
 use npcov::paths::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
 use npcov::run::{
-    ExplainOptions, Explainer, Method, Network, ModelOptions, PathRows, RunError, SampleRange,
+    ExplainOptions, Explainer, Method, ModelOptions, Network, PathRows, RunError, SampleRange,
     TracedRows,
 };
 use serde_json::{Value, json};

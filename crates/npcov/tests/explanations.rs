@@ -12,7 +12,7 @@ use npcov::graph::{
 use npcov::program::{
     ExplainOutputs, LayerOptions, Lrp, NetworkView, Rule, Rules, Target, explain, path_layers,
 };
-use npcov::run::{Network, ModelOptions};
+use npcov::run::{ModelOptions, Network};
 use support::{fixture, graph, images, loader, run};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, NHWC, a single logit.

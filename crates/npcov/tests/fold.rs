@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::program::BatchNorm;
-use npcov::run::{ExplainOptions, Explainer, Network, ModelOptions};
+use npcov::run::{ExplainOptions, Explainer, ModelOptions, Network};
 
 fn explained(batch_norm: BatchNorm) -> npcov::Explanation {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use npcov::Error;
 use npcov::data::{Loader, Preprocessing, open};
-use npcov::run::{Network, ModelOptions};
+use npcov::run::{ModelOptions, Network};
 
 /// A plain CNN, residual sums, depthwise convolutions with gates, attention, NHWC.
 const MODELS: [&str; 5] = ["lenet", "resnet8", "mobilenet", "vit", "keras"];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use npcov::Error;
 use npcov::coverage::{BuildOptions, CoverOptions, Coverage, LearntGraph, SuiteReport};
 use npcov::data::{Loader, Preprocessing, open};
-use npcov::run::{Event, Network, ModelOptions, Progress, SampleRange, TracedRows};
+use npcov::run::{Event, ModelOptions, Network, Progress, SampleRange, TracedRows};
 use npcov::select::{Minimization, MinimizeOptions, SelectOptions, Selection};
 use tempfile::TempDir;
 

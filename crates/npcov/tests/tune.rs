@@ -1,13 +1,13 @@
 //! Masking studies: networks with neurons switched off, and what is chosen by that.
 
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Unary};
 use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
 use npcov::masking::{MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
 use npcov::run::{
-    Event, ExplainOptions, Explainer, MaskedNetwork, Method, Network, ModelOptions,
-    PathExtractor, RunError, TracedRows,
+    Event, ExplainOptions, Explainer, MaskedNetwork, Method, ModelOptions, Network, PathExtractor,
+    RunError, TracedRows,
 };
 use npcov_paths::choices::{Average, Population};
 use npcov_paths::{BitRows, Choices, Layout, Preset, bits};
@@ -42,7 +42,7 @@ fn run(
         }
         std::ops::ControlFlow::Continue(())
     })?;
-    assert_eq!(done, settings.work(data));
+    assert_eq!(done, settings.work(data.len()));
     Ok(tuning)
 }
 

@@ -53,7 +53,7 @@ pub use explainer::{ExplainOptions, Explainer, Row};
 pub use extraction::Extraction;
 pub use masked::{MaskedNetwork, read_rows};
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
-pub use network::{Network, ModelOptions};
+pub use network::{ModelOptions, Network};
 pub use parallel::in_parallel;
 pub use paths::{Extras, PathExtractor, PathRows};
 pub use predict::{ClassResult, Predictions, labels, predict};

@@ -156,7 +156,7 @@ pub fn labels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Network, ModelOptions};
+    use crate::network::{ModelOptions, Network};
     use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
     use npcov_graph::op::Unary;

@@ -1,23 +1,24 @@
 //! `npcov lab rq3`, `rq4` and `rq5`: experiments with coverage, on a decision graph and test data.
 
 use anyhow::anyhow;
-use npcov::coverage::{CoverOptions, LearntGraph, Measurement};
+use npcov::coverage::Measurement;
 use npcov::data::Loader;
 use npcov::run::Network;
+use npcov::{CoverOptions, DecisionGraph};
 use npcov_lab::{Rq3Settings, Rq4Settings, Rq5Settings};
 
 use super::{Results, plain};
 use crate::args::{GraphArgs, Rq3Args, Rq4Args, Rq5Args};
 use crate::config::Config;
-use crate::graph;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::{graph, samples};
 
 /// What measures, and what is measured.
 struct Subject {
-    graph: LearntGraph,
+    graph: DecisionGraph,
     options: CoverOptions,
-    data: Loader,
+    data: Loader<'static>,
 }
 
 impl Subject {
@@ -25,16 +26,16 @@ impl Subject {
         let preprocessing = &args.data.preprocessing;
         let graph = graph::open(&args.graph, args.model.as_deref(), preprocessing, config)?;
         let options = graph::cover_options(&graph, &args.choices, args.criteria.as_ref());
-        let data = graph.loader(&config.data(&args.data)?);
+        let data = graph.loader(samples::open(&config.data(&args.data)?)?)?;
         Ok(Subject {
-            data: data.map_err(npcov::Error::from)?,
+            data,
             graph,
             options,
         })
     }
 
     fn measurement(&self) -> anyhow::Result<Measurement<'_>> {
-        let measurement = self.graph.measurement(&self.options);
+        let measurement = self.graph.learnt().measurement(&self.options);
         Ok(measurement.map_err(npcov::Error::from)?)
     }
 }
@@ -106,7 +107,7 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
         cw_rate: args.cw_rate.unwrap_or(usual.cw_rate),
         cw_lambdas: args.cw_lambdas.clone().unwrap_or(lambdas.clone()),
         lambdas,
-        layers: layers(args, subject.graph.network())?,
+        layers: layers(args, subject.graph.model().network())?,
         range: (args.range.0, args.range.1),
         seed: lab.seed,
         paper: lab.paper,
@@ -165,7 +166,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         printer,
     );
     let found = npcov_lab::rq5(
-        &subject.graph,
+        subject.graph.learnt(),
         &subject.data,
         &settings,
         threads,

@@ -1,10 +1,12 @@
 //! `npcov lab rq1` and `npcov lab rq2`: experiments with masks, on training data.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use npcov::Model;
 use npcov::data::{Digest, Loader, Preprocessing, open};
 use npcov::paths::Choices;
-use npcov::run::{Method, Network, ModelOptions};
+use npcov::run::{Method, ModelOptions, Network};
 use npcov_lab::{Rq1Settings, Rq2Settings};
 
 use super::{Results, plain};
@@ -15,7 +17,7 @@ use crate::progress::ProgressBar;
 
 /// What is masked.
 struct Subject {
-    network: Network,
+    network: Arc<Network>,
     /// The model's digest.
     digest: String,
     data: Loader<'static>,
@@ -32,7 +34,7 @@ impl Subject {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };
-        let network = npcov::open_network(&model, &options)?;
+        let network = Model::open_with(&model, &options)?.network().clone();
         let preprocessing = config.preprocessing(&args.data.preprocessing);
         let data = loader(&data, &network, &preprocessing)?;
         for warning in data.warnings() {
@@ -57,7 +59,7 @@ fn loader(
     network: &Network,
     preprocessing: &Preprocessing,
 ) -> anyhow::Result<Loader<'static>> {
-    let dataset = data::open(spec).map_err(npcov::Error::from)?;
+    let dataset = open(spec).map_err(npcov::Error::from)?;
     let loader = Loader::new(dataset, network.sample_shape(), preprocessing);
     Ok(loader.map_err(npcov::Error::from)?)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use npcov::data::npz::{Compression, NpzWriter};
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use tempfile::TempDir;
 
 /// A temporary folder to run commands in, with all models and data of the fixtures in it.

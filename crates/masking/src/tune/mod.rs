@@ -244,8 +244,8 @@ pub fn tune(
 
 impl TuneOptions {
     /// Inputs of all passes over the data: one that explains, and two for each set of neurons.
-    pub fn work(&self, data: &Loader) -> usize {
-        let inputs = self.sample.unwrap_or(data.len()).min(data.len());
+    pub fn work(&self, available: usize) -> usize {
+        let inputs = self.sample.unwrap_or(available).min(available);
         let sets = 3 * self.alphas.len() + self.clusters.len() * self.betas.len();
         inputs * (1 + 2 * sets)
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use npcov::data::{Loader, Preprocessing, self};
+use npcov::data::{self, Loader, Preprocessing};
 use npcov::engine::{Executor, LANES};
 use npcov::graph::{Graph, OnnxModel, Specialisation};
 

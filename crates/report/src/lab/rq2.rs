@@ -5,8 +5,8 @@ use npcov_lab::{Rq2, Rq2Point};
 
 use super::{drawn, facts, numbers, printed, remark};
 use crate::image_grid::ImageGrid;
-use crate::picture::PictureError;
 use crate::number::{count, decimals, share};
+use crate::picture::PictureError;
 use crate::plot::{Axis, Line, Panel, Panels, Series};
 
 /// The inputs of clusters as a picture: a row for each cluster, classes apart. `None` where inputs

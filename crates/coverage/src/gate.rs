@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use npcov_criteria::Amount;
 use serde::{Deserialize, Serialize};
 
 use crate::difference::{Change, Difference, SuiteDifference};
@@ -338,7 +339,7 @@ impl Gate {
         let all = self.allowances.iter().find(|a| a.criterion.is_none());
         let mut rules = Vec::new();
         for (name, change) in &changes.criteria.0 {
-            let share = report.buckets.get(name).is_some();
+            let share = report.is_share(name);
             let allowance = own(name).or(all.filter(|_| share));
             if let Some(allowance) = allowance {
                 rules.push(Condition::FailOnDrop {
@@ -384,9 +385,9 @@ impl Floor {
             let no_labels = || ConditionError::NoLabels(suite.name.clone());
             (suite.accuracy.ok_or_else(no_labels)?, true)
         } else {
-            let value = suite.criteria.get(name);
+            let value = suite.criteria.get(name).map(Amount::value);
             let value = value.ok_or_else(|| unknown(name, suite))?;
-            (value, report.buckets.get(name).is_some())
+            (value, report.is_share(name))
         };
         let yardsticks = || {
             let found = suite.yardsticks.get(name);
@@ -501,6 +502,14 @@ mod tests {
         Values(list.iter().map(entry).collect())
     }
 
+    /// So many of a hundred things.
+    fn percent(covered: u64) -> Amount {
+        Amount::Share {
+            covered,
+            total: 100,
+        }
+    }
+
     /// Half of SNPC, 0.3 of KMNC, and a count; three classes, of which the suite has one. Training
     /// never showed the last.
     fn example() -> Report {
@@ -530,7 +539,11 @@ mod tests {
                 name: "test".to_owned(),
                 inputs: 10,
                 accuracy: Some(0.9),
-                criteria: values(&[("snpc", 0.5), ("kmnc", 0.3), ("tknp", 7.0)]),
+                criteria: values(&[
+                    ("snpc", percent(50)),
+                    ("kmnc", percent(30)),
+                    ("tknp", Amount::Count(7)),
+                ]),
                 yardsticks: values(&[("snpc", yardsticks)]),
                 classes: vec![class(0, 10), class(1, 0), class(2, 0)],
                 clusters: vec![cluster(0, 0, 4.0), cluster(1, 1, 4.0), cluster(2, 1, 2.0)],

@@ -27,9 +27,9 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// A number for each criterion, in the order in which criteria are shown.
+/// Something for each criterion, in the order in which criteria are shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Values<T = f64>(pub Vec<(String, T)>);
+pub struct Values<T = Amount>(pub Vec<(String, T)>);
 
 impl<T> Default for Values<T> {
     fn default() -> Self {
@@ -38,7 +38,7 @@ impl<T> Default for Values<T> {
 }
 
 impl<T: Copy> Values<T> {
-    /// The number of a criterion.
+    /// What belongs to a criterion.
     pub fn get(&self, name: &str) -> Option<T> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| *value)
@@ -62,7 +62,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Values<T> {
             type Value = Values<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number for each criterion")
+                f.write_str("something for each criterion")
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Values<T>, M::Error> {
@@ -74,6 +74,23 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Values<T> {
             }
         }
         deserializer.deserialize_map(Entries(std::marker::PhantomData))
+    }
+}
+
+impl Report {
+    /// Clusters of which a suite has far fewer inputs than training would let expect.
+    pub fn gaps(&self) -> impl Iterator<Item = &ClusterCoverage> {
+        let clusters = self.suites.iter().flat_map(|suite| &suite.clusters);
+        clusters.filter(|cluster| cluster.thin)
+    }
+
+    /// Whether a criterion is a part of what there is, not a count or another number.
+    pub fn is_share(&self, criterion: &str) -> bool {
+        let amounts = self
+            .suites
+            .iter()
+            .map(|suite| suite.criteria.get(criterion));
+        amounts.flatten().any(Amount::is_share)
     }
 }
 
@@ -365,7 +382,7 @@ impl Coverage {
             let number = |values: &LayerValues| {
                 let amount = values.layers.get(layer)?;
                 let nothing = matches!(amount, Amount::Share { total: 0, .. });
-                (!nothing).then(|| (values.name.clone(), amount.value()))
+                (!nothing).then(|| (values.name.clone(), *amount))
             };
             LayerCoverage {
                 layer,
@@ -493,8 +510,8 @@ impl Coverage {
     }
 }
 
-fn entry(value: Value) -> (String, f64) {
-    (value.name, value.amount.value())
+fn entry(value: Value) -> (String, Amount) {
+    (value.name, value.amount)
 }
 
 /// What a suite is worth.
@@ -533,8 +550,7 @@ fn columns(
 }
 
 fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {
-    let number =
-        |(name, column): &(String, Vec<Amount>)| Some((name.clone(), column.get(index)?.value()));
+    let number = |(name, column): &(String, Vec<Amount>)| Some((name.clone(), *column.get(index)?));
     Values(columns.iter().filter_map(number).collect())
 }
 

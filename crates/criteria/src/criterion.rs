@@ -167,8 +167,10 @@ pub struct LayerValues {
 }
 
 /// How much a suite is worth.
+///
+/// In JSON it is its [value](Amount::value); read again, that is a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(from = "f64", into = "f64")]
 pub enum Amount {
     /// Things that are covered, of all there are.
     Share {
@@ -183,7 +185,24 @@ pub enum Amount {
     Number(f64),
 }
 
+impl From<Amount> for f64 {
+    fn from(amount: Amount) -> f64 {
+        amount.value()
+    }
+}
+
+impl From<f64> for Amount {
+    fn from(number: f64) -> Amount {
+        Amount::Number(number)
+    }
+}
+
 impl Amount {
+    /// Whether it is a part of what there is.
+    pub fn is_share(self) -> bool {
+        matches!(self, Amount::Share { .. })
+    }
+
     /// As one number; a share of nothing is 0.
     pub fn value(self) -> f64 {
         match self {

@@ -140,7 +140,7 @@ pub struct Rq3Curve {
 struct Trial {
     replaced: Vec<usize>,
     filled: usize,
-    coverage: Vec<Values>,
+    coverage: Vec<Values<f64>>,
 }
 
 impl Rq3Settings {

@@ -135,7 +135,7 @@ pub struct Rq4Suite {
     /// How evenly its predictions are spread.
     pub impartiality: f64,
     /// What it is worth by each criterion.
-    pub coverage: Values,
+    pub coverage: Values<f64>,
 }
 
 /// How a criterion goes with impartiality.

@@ -83,8 +83,14 @@ pub(crate) fn measure(
 }
 
 /// What the only suite of a coverage is worth.
-pub(crate) fn values(coverage: &Coverage) -> Result<Values, LabError> {
+pub(crate) fn values(coverage: &Coverage) -> Result<Values<f64>, LabError> {
     let report: Report = coverage.report()?;
     let first = report.suites.into_iter().next();
-    Ok(first.map(|suite| suite.criteria).unwrap_or_default())
+    let amounts = first.map(|suite| suite.criteria).unwrap_or_default();
+    let values = amounts.0.into_iter();
+    Ok(Values(
+        values
+            .map(|(name, amount)| (name, amount.value()))
+            .collect(),
+    ))
 }

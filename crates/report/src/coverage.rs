@@ -2,7 +2,7 @@
 
 use npcov::coverage::{Report, SuiteReport, Values};
 
-use crate::number::{count, decimals, percent, worth};
+use crate::number::{amount, count, decimals, percent};
 use crate::table::{Align, Table};
 
 /// What suites cover, for people to read: the criteria, and the classes by those that look at them.
@@ -39,7 +39,7 @@ pub(crate) fn criteria(report: &Report) -> Table {
     }
     let names = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
     for (name, _) in names {
-        let number = |values: &Values| value(report, name, values);
+        let number = |values: &Values| value(name, values);
         let together = report.together.as_ref().map_or(String::new(), number);
         table.row(row(
             &label(name),
@@ -71,7 +71,11 @@ fn classes(suite: &SuiteReport) -> String {
             class.name.clone().unwrap_or_default(),
             count(class.inputs),
         ];
-        let values = class.criteria.0.iter().map(|(_, value)| percent(*value));
+        let values = class
+            .criteria
+            .0
+            .iter()
+            .map(|(_, amount)| percent(amount.value()));
         table.row(cells.into_iter().chain(values));
     }
     table.lines()
@@ -92,13 +96,9 @@ pub(crate) fn label(name: &str) -> String {
     }
 }
 
-/// A criterion's value: a share, a count, or another number.
-pub(crate) fn value(report: &Report, name: &str, values: &Values) -> String {
-    match (values.get(name), report.buckets.get(name)) {
-        (None, _) => String::new(),
-        (Some(value), Some(_)) => percent(value),
-        (Some(value), None) => worth(value),
-    }
+/// What a criterion says; empty where it says nothing.
+pub(crate) fn value(name: &str, values: &Values) -> String {
+    values.get(name).map_or(String::new(), amount)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
         table.row(std::iter::once("accuracy".to_owned()).chain(cells));
     }
     for (name, values) in &suite.criteria.0 {
-        let share = report.buckets.get(name).is_some();
+        let share = report.is_share(name);
         let shown = |value: f64| if share { percent(value) } else { worth(value) };
         let mut cells = vec![label(name), shown(values.old), shown(values.new)];
         cells.push(change(values.change, share));

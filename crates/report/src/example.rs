@@ -4,10 +4,19 @@ use npcov::coverage::{
     Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution, Counts,
     Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Values, Yardsticks,
 };
+use npcov::criteria::Amount;
 
 pub(crate) fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
     let entry = |&(name, value): &(&str, T)| (name.to_owned(), value);
     Values(list.iter().map(entry).collect())
+}
+
+/// So many of a hundred things.
+fn percent(covered: u64) -> Amount {
+    Amount::Share {
+        covered,
+        total: 100,
+    }
 }
 
 /// One suite with everything a report can say, whose name needs escaping, and one with little: it is
@@ -23,21 +32,25 @@ pub(crate) fn two_suites() -> Report {
         name: "unit|test".to_owned(),
         inputs: 10,
         accuracy: Some(0.9),
-        criteria: values(&[("snpc", 0.5), ("tknp", 7.0), ("nlc", 2.5)]),
+        criteria: values(&[
+            ("snpc", percent(50)),
+            ("tknp", Amount::Count(7)),
+            ("nlc", Amount::Number(2.5)),
+        ]),
         yardsticks: values(&[("snpc", yardsticks(Some(0.6)))]),
         classes: vec![
             ClassCoverage {
                 class: 0,
                 name: Some("shirt".to_owned()),
                 inputs: 10,
-                criteria: values(&[("snpc", 0.6)]),
+                criteria: values(&[("snpc", percent(60))]),
                 thin: false,
             },
             ClassCoverage {
                 class: 1,
                 name: Some("<dress>".to_owned()),
                 inputs: 0,
-                criteria: values(&[("snpc", 0.0)]),
+                criteria: values(&[("snpc", percent(0))]),
                 thin: true,
             },
         ],
@@ -46,13 +59,13 @@ pub(crate) fn two_suites() -> Report {
             class: 1,
             inputs: 0,
             expected: 4.25,
-            criteria: values(&[("snpc", 0.0)]),
+            criteria: values(&[("snpc", percent(0))]),
             thin: true,
         }],
         layers: vec![LayerCoverage {
             layer: 0,
             name: "/relu".to_owned(),
-            criteria: values(&[("snpc", 0.5)]),
+            criteria: values(&[("snpc", percent(50))]),
         }],
         most: vec![Contribution {
             data: "0123456789abcdef".to_owned(),
@@ -69,7 +82,11 @@ pub(crate) fn two_suites() -> Report {
         name: "field".to_owned(),
         inputs: 90,
         accuracy: None,
-        criteria: values(&[("snpc", 0.2), ("tknp", 9.0), ("nlc", 1.0)]),
+        criteria: values(&[
+            ("snpc", percent(20)),
+            ("tknp", Amount::Count(9)),
+            ("nlc", Amount::Number(1.0)),
+        ]),
         yardsticks: values(&[("snpc", yardsticks(None))]),
         classes: Vec::new(),
         clusters: Vec::new(),
@@ -81,7 +98,10 @@ pub(crate) fn two_suites() -> Report {
     };
     Report {
         suites: vec![unit, field],
-        together: Some(values(&[("snpc", 0.55), ("tknp", 12.0)])),
+        together: Some(values(&[
+            ("snpc", percent(55)),
+            ("tknp", Amount::Count(12)),
+        ])),
         buckets: values(&[("snpc", 100)]),
         warnings: vec!["layer 2 is beyond".to_owned()],
     }

@@ -114,9 +114,9 @@ fn cases<'a>(
             .extend(earlier.map(|change| ("earlier", change.old)));
         cases.push(case);
     }
-    for (name, value) in &suite.criteria.0 {
+    for (name, amount) in &suite.criteria.0 {
         let mut case = Case::new(name, &about(name));
-        case.properties.push(("value", *value));
+        case.properties.push(("value", amount.value()));
         if let Some(yardsticks) = suite.yardsticks.get(name) {
             let random = yardsticks.random.map(|random| ("random", random));
             case.properties.extend(random);

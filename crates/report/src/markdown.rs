@@ -48,7 +48,7 @@ pub fn markdown(report: &Report, difference: Option<&Difference>) -> String {
 fn is_shown(report: &Report, row: &Row<'_>) -> bool {
     match row {
         Row::Head | Row::Inputs | Row::Accuracy => true,
-        Row::Criterion(name) => report.buckets.get(name).is_some(),
+        Row::Criterion(name) => report.is_share(name),
         Row::Unknown | Row::Incorrect => false,
     }
 }
@@ -94,7 +94,7 @@ fn moved(
         Row::Inputs => (changes.inputs.new as f64 - changes.inputs.old as f64, false),
         Row::Accuracy => (changes.accuracy?.change, true),
         Row::Criterion(name) => {
-            let share = report.buckets.get(name).is_some();
+            let share = report.is_share(name);
             (changes.criteria.get(name)?.change, share)
         }
         _ => return None,
@@ -145,7 +145,7 @@ fn details(report: &Report, difference: Option<&Difference>) -> String {
         text += &block("lost and new in", suite, things.map(lost_and_new));
         text += &block("classes of", suite, classes(suite));
         text += &block("thin clusters of", suite, clusters(suite));
-        text += &block("layers of", suite, layers(report, suite));
+        text += &block("layers of", suite, layers(suite));
         text += &block("inputs that add most to", suite, most(suite));
     }
     text + "</details>\n"

@@ -3,6 +3,8 @@
 //! Every number in a text of npcov is written here, so that the same kind of number looks the same
 //! everywhere. Programs read [JSON](crate::json), which has all digits.
 
+use npcov::criteria::Amount;
+
 /// A count, with a comma between thousands.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();
@@ -73,6 +75,14 @@ pub fn four_digits(x: f64) -> String {
             decimals(x, usize::try_from(3 - before).unwrap_or(0))
         }
         _ => format!("{x:.3e}"),
+    }
+}
+
+/// What a suite is worth by a criterion: a share, a count, or another number.
+pub fn amount(amount: Amount) -> String {
+    match amount.is_share() {
+        true => percent(amount.value()),
+        false => worth(amount.value()),
     }
 }
 

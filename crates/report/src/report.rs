@@ -4,7 +4,7 @@ use npcov::coverage::{Difference, Report, SuiteReport, Values, Yardsticks};
 
 use crate::coverage::{label, value};
 use crate::difference::differences;
-use crate::number::{count, decimals, percent};
+use crate::number::{count, decimals, percent, worth};
 use crate::table::{Align, Table};
 
 /// Clusters that are listed.
@@ -29,7 +29,7 @@ pub fn report(report: &Report, difference: Option<&Difference>) -> String {
     for suite in &report.suites {
         text += &section("classes of", suite, classes(suite));
         text += &section("thin clusters of", suite, clusters(suite));
-        text += &section("layers of", suite, layers(report, suite));
+        text += &section("layers of", suite, layers(suite));
         text += &section("inputs that add most to", suite, most(suite));
     }
     if !report.warnings.is_empty() {
@@ -131,9 +131,9 @@ impl Row<'_> {
     /// What it says in a column; empty where it says nothing.
     pub(crate) fn cell(&self, report: &Report, column: &Column<'_>) -> String {
         let yardsticks = |name: &str| report.suites.iter().find_map(|s| s.yardsticks.get(name));
-        let shown = |name: &str, number: f64| {
-            let one = Values(vec![(name.to_owned(), number)]);
-            value(report, name, &one)
+        let shown = |name: &str, number: f64| match report.is_share(name) {
+            true => percent(number),
+            false => worth(number),
         };
         match (self, column) {
             (Row::Head, Column::Suite(suite)) => suite.name.clone(),
@@ -151,16 +151,16 @@ impl Row<'_> {
                 most.map_or(String::new(), |most| count(most as usize))
             }
             (Row::Accuracy, Column::Suite(suite)) => suite.accuracy.map_or(String::new(), percent),
-            (Row::Criterion(name), Column::Suite(suite)) => value(report, name, &suite.criteria),
+            (Row::Criterion(name), Column::Suite(suite)) => value(name, &suite.criteria),
             (Row::Criterion(name), Column::Random(suite)) => {
                 let random = suite.yardsticks.get(name).and_then(|y| y.random);
-                random.map_or(String::new(), |random| match report.buckets.get(name) {
-                    Some(_) => percent(random),
+                random.map_or(String::new(), |random| match report.is_share(name) {
+                    true => percent(random),
                     // A mean of counts.
-                    None => decimals(random, 1),
+                    false => decimals(random, 1),
                 })
             }
-            (Row::Criterion(name), Column::Together(together)) => value(report, name, together),
+            (Row::Criterion(name), Column::Together(together)) => value(name, together),
             (Row::Criterion(name), Column::Training) => {
                 yardsticks(name).map_or(String::new(), |y| shown(name, y.training))
             }
@@ -205,7 +205,11 @@ pub(crate) fn classes(suite: &SuiteReport) -> Option<String> {
             class.name.clone().unwrap_or_default(),
             count(class.inputs),
         ];
-        let values = class.criteria.0.iter().map(|(_, value)| percent(*value));
+        let values = class
+            .criteria
+            .0
+            .iter()
+            .map(|(_, amount)| percent(amount.value()));
         let thin = if class.thin { "thin" } else { "" };
         table.row(cells.into_iter().chain(values).chain([thin.to_owned()]));
     }
@@ -237,7 +241,7 @@ pub(crate) fn clusters(suite: &SuiteReport) -> Option<String> {
 }
 
 /// The layers, by criteria that look at them one by one.
-pub(crate) fn layers(report: &Report, suite: &SuiteReport) -> Option<String> {
+pub(crate) fn layers(suite: &SuiteReport) -> Option<String> {
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in suite.layers.iter().flat_map(|layer| &layer.criteria.0) {
         if !names.contains(&name) {
@@ -258,9 +262,7 @@ pub(crate) fn layers(report: &Report, suite: &SuiteReport) -> Option<String> {
     );
     for layer in &suite.layers {
         let cells = [layer.layer.to_string(), layer.name.clone()];
-        let values = names
-            .iter()
-            .map(|name| value(report, name, &layer.criteria));
+        let values = names.iter().map(|name| value(name, &layer.criteria));
         table.row(cells.into_iter().chain(values));
     }
     Some(table.lines())

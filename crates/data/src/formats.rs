@@ -30,7 +30,7 @@ pub trait Format: Send + Sync {
 }
 
 /// The formats that [`open`] knows. The first one that recognises a file or folder opens it.
-pub static FORMATS: [&dyn Format; 5] = [
+pub static FORMATS: &[&dyn Format] = &[
     &Npy,
     &Npz,
     // Told by name, since its files have no magic bytes. They may start with any, also with those of IDX.
@@ -56,7 +56,7 @@ pub static FORMATS: [&dyn Format; 5] = [
 ///
 /// Labels are whole numbers of any type, as `[n]` or `[n, 1]`, or exactly one-hot rows `[n, classes]`.
 pub fn open(spec: &str) -> Result<Arc<dyn Samples>, DataError> {
-    open_with(&FORMATS, spec)
+    open_with(FORMATS, spec)
 }
 
 /// As [`open`], with formats of the caller's choice: [`FORMATS`], others in front of them, or others alone.

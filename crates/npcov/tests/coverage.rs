@@ -21,8 +21,7 @@ use npcov::paths::choices::Buckets;
 use npcov::paths::{Choices, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
 use npcov::run::{
-    ExplainOptions, Explainer, Method, ModelOptions, Network, PathRows, RunError, SampleRange,
-    TracedRows,
+    ExplainOptions, Explainer, Method, ModelOptions, Network, PathRows, SampleRange, TracedRows,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -71,7 +70,7 @@ struct Case {
     folder: TempDir,
     model: PathBuf,
     network: Arc<Network>,
-    loader: Loader,
+    loader: Loader<'static>,
     method: Method,
 }
 
@@ -83,7 +82,7 @@ impl Case {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+        let data = open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
         Case {
             folder: TempDir::new().unwrap(),
             loader: Loader::new(data, network.sample_shape(), &preprocessing).unwrap(),
@@ -136,7 +135,7 @@ impl Case {
     fn value(&self, name: &str) -> f64 {
         let coverage = Coverage::open(self.path("state.npcov")).unwrap();
         let report = coverage.report().unwrap();
-        report.suites[0].criteria.get(name).unwrap()
+        report.suites[0].criteria.get(name).unwrap().value()
     }
 
     /// Everything that the definitions speak of, for each input.
@@ -179,9 +178,7 @@ impl Case {
             }
             Ok(())
         };
-        explainer
-            .all(&self.loader, 0..count, 2, 1, on_batch)
-            .unwrap();
+        npcov::explain_all(&explainer, &self.loader, 0..count, 2, 1, on_batch).unwrap();
         inputs
     }
 }
@@ -419,7 +416,7 @@ fn twin(model: &str, rule: Rule, parameters: Parameters) {
             (cluster, merged.collect())
         })
         .collect();
-    for class in GraphInspection::of(&graph).classes {
+    for class in GraphInspection::of(graph.file()).classes {
         for cluster in class.clusters {
             for layer in cluster.layers {
                 let twin = &abstract_paths[&(cluster.cluster as u32)][layer.layer];

@@ -20,7 +20,7 @@ fn fixture(name: &str) -> PathBuf {
 fn traced(model: &str, range: std::ops::Range<usize>, threads: usize) -> Vec<Vec<u32>> {
     let options = ModelOptions::default();
     let network = Network::open(fixture(&format!("{model}.onnx")), &options).unwrap();
-    let data = data::open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
+    let data = open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap();
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

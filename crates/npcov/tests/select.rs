@@ -27,7 +27,11 @@ fn data() -> String {
 }
 
 /// Some inputs of a dataset.
-fn part(data: &Loader, range: std::ops::Range<usize>, threads: usize) -> SampleRange<'_> {
+fn part<'a>(
+    data: &'a Loader<'a>,
+    range: std::ops::Range<usize>,
+    threads: usize,
+) -> SampleRange<'a> {
     SampleRange {
         data,
         range,
@@ -77,7 +81,7 @@ impl Case {
         progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
         let graph = self.graph();
-        let pool = graph.loader(&data())?;
+        let pool = graph.loader(npcov::data::open(&data()).unwrap())?;
         let options = SelectOptions {
             count,
             ..SelectOptions::from(strategy.parse::<npcov::select::Strategy>().unwrap())
@@ -97,7 +101,7 @@ impl Case {
             ..MinimizeOptions::default()
         };
         let graph = self.graph();
-        let suite = graph.loader(&data()).unwrap();
+        let suite = graph.loader(npcov::data::open(&data()).unwrap()).unwrap();
         let (inputs, output) = (part(&suite, range, 2), self.path("out.npz"));
         npcov::select::minimize(&graph, &inputs, &options, Some(&output), &mut ()).unwrap()
     }
@@ -110,7 +114,7 @@ impl Case {
 
     fn coverage(&self, data: &str, inputs: usize) -> Coverage {
         let graph = self.graph();
-        let loader = graph.loader(data).unwrap();
+        let loader = graph.loader(npcov::data::open(data).unwrap()).unwrap();
         let measurement = graph.measurement(&CoverOptions::default()).unwrap();
         let inputs = part(&loader, 0..inputs, 2);
         measurement.cover("suite", &inputs, &mut ()).unwrap()
@@ -118,14 +122,14 @@ impl Case {
 
     fn cover_selected(&self) -> SuiteReport {
         let selected = self.path("out.npz").display().to_string();
-        let inputs = data::open(&selected).unwrap().len();
+        let inputs = npcov::data::open(&selected).unwrap().len();
         self.cover(&selected, inputs)
     }
 
     /// For every input the activations of all neurons, and the logits.
     fn traces(&self) -> Vec<(Vec<f32>, Vec<f32>)> {
         let graph = self.graph();
-        let loader = graph.loader(&data()).unwrap();
+        let loader = graph.loader(npcov::data::open(&data()).unwrap()).unwrap();
         let tracer = graph.network().tracer(&[]).unwrap();
         let lens = tracer.output_lens();
         let mut traces = Vec::new();
@@ -197,7 +201,7 @@ fn additional_coverage_is_greedy_and_is_what_the_file_covers() {
     let told = selection.coverage.unwrap();
     let measured = case.cover_selected();
     let value = told.covered as f64 / told.total.unwrap() as f64;
-    assert_eq!(measured.criteria.get("kmnc"), Some(value));
+    assert_eq!(measured.criteria.get("kmnc").unwrap().value(), value);
     assert_eq!(measured.inputs, 60);
     assert_eq!(
         measured.accuracy,
@@ -289,7 +293,7 @@ fn smaller_suites_cover_the_same() {
     assert_eq!(after.inputs, kept);
     for (criterion, name) in minimization.criteria.iter().zip(names) {
         assert_eq!(criterion.before, criterion.after);
-        let values = [&before, &after].map(|suite| suite.criteria.get(name).unwrap());
+        let values = [&before, &after].map(|suite| suite.criteria.get(name).unwrap().value());
         assert_eq!(values[0], values[1], "{name}");
         let told = criterion.after as f64 / criterion.total.map_or(1.0, |total| total as f64);
         assert_eq!(values[1], told, "{name}");

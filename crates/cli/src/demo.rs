@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use npcov::artefact::{CoverageState, InputRecord};
 use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, GraphInspection, SuiteReport};
+use npcov::criteria::Amount;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Loader, Preprocessing};
 use npcov::run::Explainer;
@@ -323,7 +324,7 @@ fn graph_section(found: &GraphInspection) -> String {
 }
 
 fn criterion(suite: &SuiteReport, name: &str) -> f64 {
-    suite.criteria.get(name).unwrap_or_default()
+    suite.criteria.get(name).map_or(0.0, Amount::value)
 }
 
 fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<String> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use npcov::data::{Dataset, Loader};
-use npcov::{Network, NetworkOptions, Source};
+use npcov::{Network, NetworkOptions, Source, read_model};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         ..config.network(&args.model)
     };
     let settings = config.paths.build(args)?;
-    let network = Network::open(&model, &options)?;
+    let network = Network::with_digest(read_model(&model)?, &options)?;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     let dataset = Dataset::open(&data).map_err(npcov::Error::from)?;
     let loader =

@@ -10,7 +10,7 @@ use npcov::data::{DataError, Dataset, Loader, Preprocessing};
 use npcov::{
     AUTO_QUANTILE, AnpcUpper, BuildSettings, CoverageState, ExplainSettings, Explained, Explainer,
     GraphInspection, InputRecord, Method, Network, NetworkOptions, Ruler, Source, SuiteReport,
-    SuiteSource,
+    SuiteSource, read_model,
 };
 
 use crate::args::DemoArgs;
@@ -103,7 +103,7 @@ fn build(
 ) -> anyhow::Result<GraphInspection> {
     let model = folder.path("model.onnx");
     let options = NetworkOptions::default();
-    let network = Network::open(&model, &options)?;
+    let network = Network::with_digest(read_model(&model)?, &options)?;
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use npcov_criteria::{CriterionError, Spec};
-use npcov_data::{Digest, Loader, Preprocessing};
+use npcov_data::{Loader, Preprocessing};
 use npcov_paths::choices::Members;
 use npcov_paths::{
     AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::fitting;
 use crate::measures::{self, Measures, default_criteria};
 use crate::method::Method;
-use crate::network::{Network, NetworkOptions, read_model};
+use crate::network::{Network, NetworkOptions};
 use crate::paths::{Extras, PathExtractor};
 use crate::probe::Probe;
 use crate::shards::{Event, ShardForm, ShardWriter, TrainingShards, extract_shards};
@@ -148,7 +148,7 @@ pub struct Source<'a> {
     pub file: &'a Path,
     /// How it was opened.
     pub options: &'a NetworkOptions,
-    /// The network.
+    /// The network, which must know its digest: see [`Network::with_digest`].
     pub network: &'a Network,
     /// What happens to data before it enters the model.
     pub preprocessing: &'a Preprocessing,
@@ -169,6 +169,7 @@ pub fn build(
     threads: usize,
     on: &mut dyn FnMut(Event),
 ) -> Result<GraphFile, Error> {
+    let sha256 = source.network.model_digest().ok_or(Error::NoDigest)?;
     settings.check(source.network, data, &range)?;
     let classes = source.network.classes();
     let alpha = settings.alpha.list(classes);
@@ -192,11 +193,10 @@ pub fn build(
     let (network, method) = (source.network, source.method);
     let extractor =
         PathExtractor::with_extras(network, method, &settings.choices, &alpha, &extras)?;
-    let sha256 = Digest::from(read_model(source.file)?.digest()?).to_string();
     let extraction = ExtractionRecord::new(
         network,
         method,
-        ModelRecord::new(source.file, output, sha256, source.options),
+        ModelRecord::new(source.file, output, sha256.to_string(), source.options),
         PreprocessingRecord::from(source.preprocessing),
         alpha,
     );

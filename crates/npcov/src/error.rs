@@ -63,6 +63,9 @@ pub enum Error {
         /// The number that the file fixes.
         own: usize,
     },
+    /// Something is to be recorded of a network that does not know which model it was made from.
+    #[error("the network has no digest of its model: make it by `Network::with_digest`")]
+    NoDigest,
     /// There is no such input in the dataset.
     #[error("no input {index} in `{data}`: {}", extent(*.inputs))]
     Index {

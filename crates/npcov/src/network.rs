@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use npcov_data::Digest;
 use npcov_engine::{EngineError, Executor, Kernels};
 use npcov_graph::{
     Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
@@ -45,6 +46,7 @@ pub struct Network {
     batch_norm: BatchNorm,
     declared_batch: Option<usize>,
     kernels: Kernels,
+    model_digest: Option<Digest>,
 }
 
 /// How far two ways to run a model may be apart, relative to the largest logit.
@@ -74,6 +76,13 @@ impl Network {
     /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
     /// size that `options` ask for is tried out in the same way where the file fixes another one.
     pub fn new(model: OnnxModel, options: &NetworkOptions) -> Result<Network, Error> {
+        if options.batch == Some(0) {
+            return Err(Error::Parameter {
+                name: "batch size",
+                value: 0.to_string(),
+                wanted: "1 or more",
+            });
+        }
         let inputs = model.inputs();
         let [input] = &inputs[..] else {
             let names = inputs.iter().map(|i| format!("`{}`", i.name)).collect();
@@ -146,7 +155,26 @@ impl Network {
             batch_norm: options.batch_norm,
             declared_batch,
             kernels: options.kernels,
+            model_digest: None,
         })
+    }
+
+    /// As [`Network::new`], for a network that something is recorded of: it knows the digest of its
+    /// model, see [`Network::model_digest`]. To compute it, half a gigabyte takes up to a second.
+    pub fn with_digest(model: OnnxModel, options: &NetworkOptions) -> Result<Network, Error> {
+        // The network keeps nothing of the file, which can be large.
+        let digest = model.digest()?;
+        let network = Network::new(model, options)?;
+        Ok(Network {
+            model_digest: Some(digest.into()),
+            ..network
+        })
+    }
+
+    /// The digest of the model that the network was made from: of the bytes that were read,
+    /// whatever is in the model's file by now. `None` unless [`Network::with_digest`] made it.
+    pub fn model_digest(&self) -> Option<Digest> {
+        self.model_digest
     }
 
     /// How convolutions are computed.
@@ -253,18 +281,21 @@ fn shapes(
     let Some(given) = given else {
         return Ok(Default::default());
     };
-    let with_batch = || [&[batch], given].concat();
-    let shape = match &input.dims {
-        None => with_batch(),
-        Some(dims) if dims.len() == given.len() + 1 => with_batch(),
-        Some(dims) if dims.len() == given.len() => [&[batch], &given[1..]].concat(),
-        Some(_) => {
-            return Err(Error::InputShape {
-                given: ShapeDisplay(given).to_string(),
-                declared: input.shape(),
-            });
-        }
+    let misfit = || Error::InputShape {
+        given: ShapeDisplay(given).to_string(),
+        declared: input.shape(),
     };
+    let (_, behind_batch) = given.split_first().ok_or_else(misfit)?;
+    let sample = match &input.dims {
+        None => given,
+        Some(dims) if dims.len() == given.len() + 1 => given,
+        Some(dims) if dims.len() == given.len() => behind_batch,
+        Some(_) => return Err(misfit()),
+    };
+    if sample.contains(&0) {
+        return Err(misfit());
+    }
+    let shape = [&[batch], sample].concat();
     Ok([(input.name.clone(), shape)].into())
 }
 
@@ -321,5 +352,59 @@ fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
                     .all(|(a, b)| (a - b).abs() <= REBATCH_TOLERANCE * scale)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, Op, TensorType};
+
+    use super::*;
+
+    /// `relu(x)` of a shape that the file fixes.
+    fn open(shape: &[usize], options: &NetworkOptions) -> Result<Network, Error> {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, shape));
+        let y = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
+        graph.set_outputs(vec![y]);
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, options)
+    }
+
+    #[test]
+    fn no_inputs_at_a_time_are_refused() {
+        let options = NetworkOptions {
+            batch: Some(0),
+            ..NetworkOptions::default()
+        };
+        for shape in [&[1, 3][..], &[4, 3], &[3], &[]] {
+            let refused = open(shape, &options).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "batch size cannot be 0: use 1 or more",
+                "{shape:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn shapes_that_say_nothing_are_refused() {
+        let with = |shape: &[usize]| NetworkOptions {
+            input_shape: Some(shape.to_vec()),
+            ..NetworkOptions::default()
+        };
+        let cases: [(&[usize], &[usize]); 4] =
+            [(&[], &[]), (&[3], &[]), (&[1, 3], &[0]), (&[1, 3], &[1, 0])];
+        for (declared, given) in cases {
+            let refused = open(declared, &with(given)).unwrap_err();
+            let named = matches!(refused, Error::InputShape { .. });
+            assert!(named, "{given:?} for {declared:?}: {refused}");
+        }
+        // The batch axis may be there or not, whatever it says.
+        for given in [&[3][..], &[1, 3], &[0, 3]] {
+            let network = open(&[1, 3], &with(given)).unwrap();
+            assert_eq!(network.sample_shape(), [3]);
+        }
     }
 }

@@ -15,7 +15,7 @@ use npcov::program::{Output, Reduction, Side, Tap};
 use npcov::{
     AnpcUpper, BuildSettings, CoverageState, Error, ExplainSettings, Explainer, GraphFile,
     GraphInspection, Method, Network, NetworkOptions, PathBatch, PerClass, Ruler, Source, Suite,
-    SuiteSource,
+    SuiteSource, read_model,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -45,7 +45,7 @@ impl Case {
     fn new(model: &str) -> Case {
         let model = fixture(model);
         let options = NetworkOptions::default();
-        let network = Network::open(&model, &options).unwrap();
+        let network = Network::with_digest(read_model(&model).unwrap(), &options).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()

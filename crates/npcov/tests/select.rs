@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use npcov::data::{Dataset, Loader, Preprocessing};
 use npcov::{
     BuildSettings, Error, Event, Method, Minimization, Network, NetworkOptions, Ruler,
-    SelectSettings, Selection, Source, SuiteReport, SuiteSource,
+    SelectSettings, Selection, Source, SuiteReport, SuiteSource, read_model,
 };
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ impl Case {
         };
         let model = fixture("lenet.onnx");
         let options = NetworkOptions::default();
-        let network = Network::open(&model, &options).unwrap();
+        let network = Network::with_digest(read_model(&model).unwrap(), &options).unwrap();
         let preprocessing = Preprocessing {
             divide: Some(255.0),
             ..Preprocessing::default()

@@ -1,9 +1,6 @@
 //! Which model something was computed from, whatever its file was called.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
@@ -12,12 +9,23 @@ use crate::model::OnnxModel;
 use crate::onnx::proto::{GraphProto, NodeProto, TensorProto};
 
 impl OnnxModel {
-    /// The SHA-256 digest of the model.
+    /// The SHA-256 digest of the model, of the very bytes that were read: files that have been
+    /// replaced since do not matter.
     ///
     /// Of a model in one file, it is that file's. Of a model with external data, it is the digest of
     /// the digests of all its files, one after the other: the model's own, then those it refers to,
-    /// each once and in the order of the first reference. These are read whole, here and now.
+    /// each once and in the order of the first reference.
+    ///
+    /// Half a gigabyte takes up to a second, the first time.
     pub fn digest(&self) -> Result<[u8; 32], GraphError> {
+        if let Some(digest) = self.digest.get() {
+            return Ok(*digest);
+        }
+        let digest = self.compute_digest()?;
+        Ok(*self.digest.get_or_init(|| digest))
+    }
+
+    fn compute_digest(&self) -> Result<[u8; 32], GraphError> {
         let own = Sha256::digest(&self.file);
         let mut all = Sha256::new_with_prefix(own);
         let mut seen = HashSet::new();
@@ -25,13 +33,15 @@ impl OnnxModel {
             let Some(path) = self.external.file_of(tensor)? else {
                 continue;
             };
-            if !seen.contains(&path) {
-                all.update(digest_of_file(&path).map_err(|source| GraphError::Io {
-                    path: path.clone(),
-                    source,
-                })?);
-                seen.insert(path);
+            if seen.contains(&path) {
+                continue;
             }
+            let content = self.external.content(&path);
+            all.update(Sha256::digest(content.map_err(|source| {
+                let path = path.clone();
+                GraphError::Io { path, source }
+            })?));
+            seen.insert(path);
         }
         Ok(if seen.is_empty() { own } else { all.finalize() }.into())
     }
@@ -63,31 +73,14 @@ fn add_nodes<'a>(nodes: &'a [NodeProto], tensors: &mut Vec<&'a TensorProto>) {
     }
 }
 
-/// A piece at a time: weights may be larger than memory.
-fn digest_of_file(path: &Path) -> io::Result<[u8; 32]> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(hash.finalize().into()),
-            Ok(count) => hash.update(&buffer[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use prost::Message;
 
     use super::*;
+    use crate::Specialisation;
     use crate::onnx::proto::{
         AttributeProto, EXTERNAL, FunctionProto, ModelProto, OperatorSetIdProto,
         StringStringEntryProto,
@@ -164,6 +157,41 @@ mod tests {
         );
     }
 
+    /// Weights that were read before a file was replaced, and the digest that was asked for after,
+    /// belong together; in either order.
+    #[test]
+    fn replaced_files_change_neither_weights_nor_digest() {
+        let folder = Folder::new("replaced");
+        let (path, weights) = (
+            folder.0.join("mlp-external.onnx"),
+            folder.0.join("mlp-external.bin"),
+        );
+        let numbers = |model: &OnnxModel| -> Vec<f32> {
+            let graph = model.specialise(&Specialisation::default()).unwrap();
+            let constants = graph.values().iter().filter_map(|v| v.constant.as_ref());
+            constants.flat_map(|tensor| tensor.to_f32()).collect()
+        };
+        let expected = digest(&fixture("mlp-external.onnx"));
+        let original = numbers(&OnnxModel::read(fixture("mlp-external.onnx")).unwrap());
+        for digest_first in [true, false] {
+            for name in ["mlp-external.onnx", "mlp-external.bin"] {
+                std::fs::copy(fixture(name), folder.0.join(name)).unwrap();
+            }
+            let model = OnnxModel::read(&path).unwrap();
+            match digest_first {
+                true => assert_eq!(hex(model.digest().unwrap()), expected),
+                false => assert_eq!(numbers(&model), original),
+            }
+            let zeros = vec![0; std::fs::metadata(&weights).unwrap().len() as usize];
+            std::fs::write(&weights, zeros).unwrap();
+            std::fs::write(&path, b"another model").unwrap();
+            assert_eq!(numbers(&model), original);
+            assert_eq!(hex(model.digest().unwrap()), expected);
+            // A copy of the model has read what the model has.
+            assert_eq!(hex(model.clone().digest().unwrap()), expected);
+        }
+    }
+
     fn external(location: &str) -> TensorProto {
         let entry = StringStringEntryProto {
             key: Some("location".to_owned()),
@@ -234,7 +262,6 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let mut expected = Sha256::digest(&bytes).to_vec();
         for (i, name) in ["a", "b", "c", "d", "e", "f"].into_iter().enumerate() {
-            // Longer than what is read at a time.
             let content = vec![i as u8; i * 40_000];
             std::fs::write(folder.0.join(name), &content).unwrap();
             expected.extend(Sha256::digest(&content));

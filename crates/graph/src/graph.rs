@@ -15,6 +15,9 @@ const MADE: usize = 1 << 26;
 const MADE_PER_GIVEN: usize = 8;
 
 /// A value of a [`Graph`]: an input, a constant or the output of a node.
+///
+/// It is a position, like that of an element in a slice: a graph that has fewer values than the one
+/// it came from panics when it is asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub(crate) u32);
 
@@ -168,7 +171,11 @@ impl Graph {
         inputs: &[ValueId],
     ) -> Result<ValueId, OpError> {
         let name = name.into();
-        let types: Vec<&TensorType> = inputs.iter().map(|&i| &self.value(i).ty).collect();
+        let types: Vec<&TensorType> = inputs
+            .iter()
+            .map(|i| Some(&self.values.get(i.index())?.ty))
+            .collect::<Option<_>>()
+            .ok_or_else(|| OpError::invalid("an input is a value of another graph"))?;
         let ty = op.infer(&types)?;
         let numel = element_count(&ty.shape).ok_or_else(|| {
             let shape = ShapeDisplay(&ty.shape);
@@ -317,6 +324,15 @@ mod tests {
         graph.add_constant("two", Tensor::vector(vec![0.0; 2]));
         assert!(is_folded(&mut graph));
         assert!(!is_folded(&mut graph));
+    }
+
+    #[test]
+    fn values_of_a_larger_graph_are_no_inputs() {
+        let mut other = Graph::new();
+        let mut x = other.add_input("x", TensorType::new(DType::F32, [2]));
+        x = add(&mut other, x, x).unwrap();
+        let error = add(&mut Graph::new(), x, x).unwrap_err();
+        assert_eq!(error.to_string(), "an input is a value of another graph");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use prost::Message;
@@ -75,10 +76,13 @@ pub struct OnnxModel {
     pub(crate) external: ExternalData,
     /// The whole file. Its raw tensors are parts of it, so it is in memory anyway.
     pub(crate) file: Bytes,
+    /// Made when it is first asked for.
+    pub(crate) digest: OnceLock<[u8; 32]>,
 }
 
 impl OnnxModel {
-    /// Reads a model from a file. External data is looked for in the file's folder.
+    /// Reads a model from a file. External data is looked for in the file's folder, and read when it
+    /// is first needed; from then on the model keeps it, as it keeps its own file.
     pub fn read(path: impl AsRef<Path>) -> Result<OnnxModel, GraphError> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| GraphError::Io {
@@ -109,8 +113,9 @@ impl OnnxModel {
         }
         let model = OnnxModel {
             proto,
-            external: ExternalData { folder },
+            external: ExternalData::new(folder),
             file: bytes,
+            digest: OnceLock::new(),
         };
         let opset = model.opset();
         if opset < OLDEST_OPSET {

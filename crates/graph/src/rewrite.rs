@@ -78,14 +78,18 @@ impl<'g> Rewriter<'g> {
 
     /// What has become of a value; constants are copied when they are first asked for.
     pub fn get(&mut self, id: ValueId) -> Result<ValueId, OpError> {
-        let value = self.from.value(id);
-        if self.map[id.index()].is_none()
+        let value = self
+            .from
+            .values()
+            .get(id.index())
+            .ok_or_else(|| OpError::invalid("a value of another graph is asked for"))?;
+        let place = &mut self.map[id.index()];
+        if place.is_none()
             && let Some(tensor) = &value.constant
         {
-            let copy = self.to.add_constant(value.name.clone(), tensor.clone());
-            self.map[id.index()] = Some(copy);
+            *place = Some(self.to.add_constant(value.name.clone(), tensor.clone()));
         }
-        self.map[id.index()].ok_or_else(|| {
+        place.ok_or_else(|| {
             OpError::invalid(format!("`{}` is used before it is computed", value.name))
         })
     }
@@ -122,5 +126,24 @@ impl<'g> Rewriter<'g> {
             .collect::<Result<Vec<_>, _>>()?;
         self.to.set_outputs(outputs);
         Ok(self.to.pruned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::Unary;
+    use crate::tensor::{DType, TensorType};
+
+    #[test]
+    fn values_that_are_not_there_are_errors() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1]));
+        let y = graph.push("y", Op::Unary(Unary::Relu), &[x]).unwrap();
+        let error = |result: Result<ValueId, OpError>| result.unwrap_err().to_string();
+        let late = error(Rewriter::new(&graph).get(y));
+        assert_eq!(late, "`y` is used before it is computed");
+        let foreign = error(Rewriter::new(&Graph::new()).get(y));
+        assert_eq!(foreign, "a value of another graph is asked for");
     }
 }

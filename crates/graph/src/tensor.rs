@@ -49,9 +49,12 @@ impl TensorType {
         self.shape.len()
     }
 
-    /// Number of elements.
+    /// Number of elements; the largest number there is, where it would be larger.
     pub fn numel(&self) -> usize {
-        self.shape.iter().product()
+        match self.shape.contains(&0) {
+            true => 0,
+            false => self.shape.iter().fold(1, |n, &d| n.saturating_mul(d)),
+        }
     }
 }
 
@@ -225,11 +228,11 @@ pub(crate) fn element_count(shape: &[usize]) -> Option<usize> {
     Some(shape.iter().product())
 }
 
-/// Row-major strides of a shape.
+/// Row-major strides of a shape; the largest number there is, where one would be larger.
 pub fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {
-        strides[axis] = strides[axis + 1] * shape[axis + 1];
+        strides[axis] = usize::saturating_mul(strides[axis + 1], shape[axis + 1]);
     }
     strides
 }
@@ -257,5 +260,13 @@ mod tests {
     fn strides_are_row_major() {
         assert_eq!(strides(&[2, 3, 4]), [12, 4, 1]);
         assert_eq!(strides(&[]), [0usize; 0]);
+    }
+
+    #[test]
+    fn absurd_shapes_have_as_many_elements_as_can_be_counted() {
+        let numel = |shape: &[usize]| TensorType::new(DType::F32, shape).numel();
+        assert_eq!(numel(&[1 << 40, 1 << 40]), usize::MAX);
+        assert_eq!(numel(&[1 << 40, 1 << 40, 0]), 0);
+        assert_eq!(strides(&[2, 1 << 40, 1 << 40]), [usize::MAX, 1 << 40, 1]);
     }
 }

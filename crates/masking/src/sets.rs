@@ -160,7 +160,7 @@ pub(super) fn width<'p>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov_data::{Preprocessing, open};
+    use npcov_data::Preprocessing;
     use npcov_run::Method;
     use npcov_run::PathRows;
     use npcov_run::{ModelOptions, Network};

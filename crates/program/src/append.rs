@@ -1,7 +1,7 @@
 //! Adding nodes to a graph, in as few words as formulas have.
 
 use npcov_graph::op::{Binary, Composite, Reduce, ReduceKind, Unary};
-use npcov_graph::{Data, Graph, Op, OpError, Tensor, ValueId};
+use npcov_graph::{Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 
 /// A graph that nodes are appended to, all under one name.
 pub(crate) struct Append<'g> {
@@ -24,6 +24,17 @@ impl<'g> Append<'g> {
         self.graph.push(self.name.clone(), op, inputs)
     }
 
+    /// The type of a composite operator's result, and the check that the inputs fit. Its parts rely
+    /// on the check, and whoever lowers it need not have put it into a graph.
+    pub(crate) fn infer(
+        &self,
+        op: &impl Composite,
+        inputs: &[ValueId],
+    ) -> std::result::Result<TensorType, OpError> {
+        let ty = |&value: &ValueId| &self.graph.value(value).ty;
+        op.infer(&inputs.iter().map(ty).collect::<Vec<_>>())
+    }
+
     /// The plain operators of a composite one.
     pub(crate) fn lowered(&mut self, op: &impl Composite, inputs: &[ValueId]) -> Result {
         op.lower(self.graph, &self.name, inputs)
@@ -44,9 +55,7 @@ impl<'g> Append<'g> {
 
     /// A tensor with the same number everywhere.
     pub(crate) fn filled(&mut self, shape: &[usize], x: f32) -> Result {
-        let count = shape.iter().product();
-        let tensor = Tensor::new(shape, Data::F32(vec![x; count]))
-            .ok_or_else(|| OpError::invalid("a shape of too many elements"))?;
+        let tensor = Tensor::new(shape, Data::F32(repeated(x, shape)?)).ok_or_else(too_many)?;
         Ok(self.constant(tensor))
     }
 
@@ -169,6 +178,33 @@ impl<'g> Append<'g> {
         match self.graph.shape(x) == shape {
             true => Ok(x),
             false => self.op(Op::Expand(shape.to_vec()), &[x]),
+        }
+    }
+}
+
+/// A number for each element of a shape, or an error when there is no room for so many.
+pub(crate) fn repeated(x: f32, shape: &[usize]) -> std::result::Result<Vec<f32>, OpError> {
+    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    let count = count.ok_or_else(too_many)?;
+    let mut numbers = Vec::new();
+    numbers.try_reserve_exact(count).map_err(|_| too_many())?;
+    numbers.resize(count, x);
+    Ok(numbers)
+}
+
+fn too_many() -> OpError {
+    OpError::invalid("a shape of too many elements")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_beyond_memory_are_errors() {
+        assert_eq!(repeated(2.0, &[2, 1]).unwrap(), [2.0, 2.0]);
+        for shape in [&[usize::MAX, 2][..], &[1 << 31, 1 << 31], &[1 << 61]] {
+            assert_eq!(repeated(0.0, shape), Err(too_many()), "{shape:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::append::Append;
 use crate::backward::backward;
 use crate::error::ProgramError;
 use crate::op::{self, Choice};
+use crate::program::require_values;
 use crate::rule::{Bias, Rules, first_layers};
 use crate::sign::nonnegative;
 
@@ -19,6 +20,22 @@ pub struct RelevanceSeed {
     pub one_hot: ValueId,
     /// Of their shape: the relevance that is shared out, at the class that is explained.
     pub relevance: ValueId,
+}
+
+impl RelevanceSeed {
+    /// An error when a program has not these values, or not in these shapes, or not the targets.
+    fn check(&self, program: &Graph, targets: &[ValueId]) -> Result<(), ProgramError> {
+        require_values(program, &[self.logits, self.one_hot, self.relevance])?;
+        require_values(program, targets)?;
+        let shape = program.shape(self.logits);
+        let fits = |value| program.shape(value) == shape;
+        match fits(self.one_hot) && fits(self.relevance) {
+            true => Ok(()),
+            false => Err(ProgramError::Misfit(
+                "a seed of another shape than the logits".to_owned(),
+            )),
+        }
+    }
 }
 
 /// A way to explain a logit.
@@ -46,6 +63,7 @@ impl Attribution for Lrp {
         seed: &RelevanceSeed,
         targets: &[ValueId],
     ) -> Result<Vec<ValueId>, ProgramError> {
+        seed.check(program, targets)?;
         let graph = program.clone();
         let unknown = self.rules.unknown_places(&graph);
         if !unknown.is_empty() {
@@ -108,6 +126,7 @@ impl Attribution for GradientTimesInput {
         seed: &RelevanceSeed,
         targets: &[ValueId],
     ) -> Result<Vec<ValueId>, ProgramError> {
+        seed.check(program, targets)?;
         let graph = program.clone();
         let seeds = [(seed.logits, seed.one_hot)];
         let found = backward(&graph, program, &seeds, targets, op::adjoint);

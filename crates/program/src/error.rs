@@ -33,6 +33,9 @@ pub enum ProgramError {
         /// How many there are.
         layers: usize,
     },
+    /// What is said of a network, or asked of its graph, is not there.
+    #[error("{0}")]
+    Misfit(String),
     /// Some nodes have no rule by which relevance passes through them.
     #[error("relevance cannot pass through{}", nodes(.0))]
     NotExplained(Vec<NodeError>),

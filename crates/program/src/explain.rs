@@ -8,7 +8,7 @@ use crate::append::Append;
 use crate::attribution::{Attribution, Lrp, RelevanceSeed};
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
-use crate::program::{NetworkView, Output, Program};
+use crate::program::{NetworkView, Output, Program, require_values};
 use crate::rule::{Bias, Rule, Rules};
 use crate::trace::{append_tap, tapped};
 use crate::two_sided::two_sided;
@@ -51,13 +51,14 @@ pub fn explain(
     attribution: &dyn Attribution,
     options: &ExplainOutputs,
 ) -> Result<Program, ProgramError> {
+    view.check()?;
     let mut program = view.graph.clone();
     let logits = two_sided(&mut program, view.classifier)?;
     let seed = seed(&mut program, view, logits, options.target)?;
     let input = view.graph.inputs().first().copied();
     let mut targets: Vec<ValueId> = view.layers.iter().map(|l| l.value).collect();
     targets.extend(input.filter(|_| options.input));
-    let relevances = attribution.relevances(&mut program, &seed, &targets)?;
+    let relevances = relevances(attribution, &mut program, &seed, &targets)?;
 
     let mut outputs = vec![Output::Logits];
     let mut values = vec![view.classifier.logits];
@@ -97,6 +98,26 @@ pub fn explain(
     })
 }
 
+/// The relevance of each target, of its shape, as an attribution promises.
+fn relevances(
+    attribution: &dyn Attribution,
+    program: &mut Graph,
+    seed: &RelevanceSeed,
+    targets: &[ValueId],
+) -> Result<Vec<ValueId>, ProgramError> {
+    let relevances = attribution.relevances(program, seed, targets)?;
+    require_values(program, &relevances)?;
+    let fits = |(&target, &relevance): (&ValueId, &ValueId)| {
+        program.shape(target) == program.shape(relevance)
+    };
+    match relevances.len() == targets.len() && targets.iter().zip(&relevances).all(fits) {
+        true => Ok(relevances),
+        false => Err(ProgramError::Misfit(
+            "relevances that are not those of the targets".to_owned(),
+        )),
+    }
+}
+
 /// The relevance of a layer by the z-rule.
 fn importance(
     program: &mut Graph,
@@ -124,7 +145,7 @@ fn importance(
             bias: Bias::Absorb,
         },
     };
-    let relevances = z_rule.relevances(program, &seed, &[found.value])?;
+    let relevances = relevances(&z_rule, program, &seed, &[found.value])?;
     summed(program, found, relevances[0], view.batch).map_err(error)
 }
 

@@ -103,6 +103,7 @@ pub fn gradient(view: &NetworkView<'_>, loss: &Loss) -> Result<Program, ProgramE
         let layer = layer.to_owned();
         |source| ProgramError::Op { layer, source }
     };
+    view.check()?;
     let mut program = view.graph.clone();
     let input = view.graph.inputs().first().copied();
     let input = input

@@ -8,6 +8,7 @@ use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
 use crate::channel::channel_axes;
 use crate::error::ProgramError;
 use crate::flow::Flow;
+use crate::program::require_values;
 
 /// A layer whose neurons a path consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,7 @@ pub fn path_layers(
     batch: usize,
     options: &LayerOptions,
 ) -> Result<Vec<PathLayer>, ProgramError> {
+    require_values(graph, &[classifier.logits])?;
     let flow = Flow::new(graph, classifier.logits);
     let axes = channel_axes(graph);
     let layer = |node: &Node| {

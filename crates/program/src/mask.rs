@@ -13,6 +13,7 @@ use crate::program::{NetworkView, Output, Program};
 /// number for each neuron: 1 leaves it as it is, 0 switches it off. Masks of ones give the model's
 /// own logits, bit by bit.
 pub fn mask(view: &NetworkView<'_>) -> Result<Program, ProgramError> {
+    view.check()?;
     let graph = view.graph;
     let mut rewriter = Rewriter::new(graph);
     let mut masks = Vec::new();

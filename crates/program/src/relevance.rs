@@ -86,6 +86,7 @@ impl Composite for LinearRelevance {
     fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
         let (x, r, weight, bias) = self.inputs(inputs)?;
         let mut g = Append::new(graph, name);
+        g.infer(self, inputs)?;
         let bias = match bias {
             Some(bias) => {
                 let rank = g.graph.shape(r).len();
@@ -214,5 +215,39 @@ pub(crate) fn or_zeros(
         // A bias alone is smaller than the output.
         Some(x) => g.expand(x, shape),
         None => g.filled(shape, 0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npcov_graph::DType;
+    use npcov_graph::op::{Conv, Window};
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_an_operator_is_not_lowered() {
+        let step = LinearRelevance {
+            linear: Linear::Conv(Conv {
+                window: Window::sized([2]),
+                groups: 1,
+            }),
+            rule: Rule::NPC,
+            weight: true,
+            bias: true,
+            nonnegative: false,
+        };
+        let mut graph = Graph::new();
+        let mut input = |shape: &[usize]| graph.add_input("x", TensorType::new(DType::F32, shape));
+        let [x, r, w, b] = [
+            input(&[1, 1, 3]),
+            input(&[1, 1, 2]),
+            input(&[1, 1, 2]),
+            input(&[1]),
+        ];
+        assert!(step.lower(&mut graph, "r", &[x, r, w, b]).is_ok());
+        for inputs in [&[][..], &[x, r, w], &[x, b, w, b], &[b, r, w, b]] {
+            assert!(step.lower(&mut graph, "r", inputs).is_err());
+        }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn append_tap(
 /// A program that gives the logits, one activation per neuron of each path layer in order, then
 /// the taps that ask for something else. Taps that are named twice are computed once.
 pub fn trace(view: &NetworkView<'_>, taps: &[Tap]) -> Result<Program, ProgramError> {
+    view.check()?;
     let mut program = view.graph.clone();
     let mut outputs = vec![Output::Logits];
     let mut values = vec![view.classifier.logits];

@@ -266,18 +266,21 @@ fn shapes(
     let Some(given) = given else {
         return Ok(Default::default());
     };
-    let with_batch = || [&[batch], given].concat();
-    let shape = match &input.dims {
-        None => with_batch(),
-        Some(dims) if dims.len() == given.len() + 1 => with_batch(),
-        Some(dims) if dims.len() == given.len() => [&[batch], &given[1..]].concat(),
-        Some(_) => {
-            return Err(RunError::InputShape {
-                given: ShapeDisplay(given).to_string(),
-                declared: input.shape(),
-            });
-        }
+    let misfit = || RunError::InputShape {
+        given: ShapeDisplay(given).to_string(),
+        declared: input.shape(),
     };
+    let (_, behind_batch) = given.split_first().ok_or_else(misfit)?;
+    let sample = match &input.dims {
+        None => given,
+        Some(dims) if dims.len() == given.len() + 1 => given,
+        Some(dims) if dims.len() == given.len() => behind_batch,
+        Some(_) => return Err(misfit()),
+    };
+    if sample.contains(&0) {
+        return Err(misfit());
+    }
+    let shape = [&[batch], sample].concat();
     Ok([(input.name.clone(), shape)].into())
 }
 
@@ -334,5 +337,59 @@ fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
                     .all(|(a, b)| (a - b).abs() <= REBATCH_TOLERANCE * scale)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use npcov_graph::op::Unary;
+    use npcov_graph::{DType, Op, TensorType};
+
+    use super::*;
+
+    /// `relu(x)` of a shape that the file fixes.
+    fn open(shape: &[usize], options: &ModelOptions) -> Result<Network, RunError> {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, shape));
+        let y = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
+        graph.set_outputs(vec![y]);
+        let model = OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap();
+        Network::new(model, options)
+    }
+
+    #[test]
+    fn no_inputs_at_a_time_are_refused() {
+        let options = ModelOptions {
+            batch: Some(0),
+            ..ModelOptions::default()
+        };
+        for shape in [&[1, 3][..], &[4, 3], &[3], &[]] {
+            let refused = open(shape, &options).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "batch size cannot be 0: use 1 or more",
+                "{shape:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn shapes_that_say_nothing_are_refused() {
+        let with = |shape: &[usize]| ModelOptions {
+            input_shape: Some(shape.to_vec()),
+            ..ModelOptions::default()
+        };
+        let cases: [(&[usize], &[usize]); 4] =
+            [(&[], &[]), (&[3], &[]), (&[1, 3], &[0]), (&[1, 3], &[1, 0])];
+        for (declared, given) in cases {
+            let refused = open(declared, &with(given)).unwrap_err();
+            let named = matches!(refused, RunError::InputShape { .. });
+            assert!(named, "{given:?} for {declared:?}: {refused}");
+        }
+        // The batch axis may be there or not, whatever it says.
+        for given in [&[3][..], &[1, 3], &[0, 3]] {
+            let network = open(&[1, 3], &with(given)).unwrap();
+            assert_eq!(network.sample_shape(), [3]);
+        }
     }
 }

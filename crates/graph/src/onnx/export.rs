@@ -174,8 +174,20 @@ impl Graph {
         self.to_onnx_with(&names)
     }
 
-    /// As [`Graph::to_onnx`], with a name for each output, which no input may have.
+    /// As [`Graph::to_onnx`], with a name for each output, which no other output and no input may
+    /// have.
     pub fn to_onnx_with(&self, outputs: &[String]) -> Result<Vec<u8>, OpError> {
+        if outputs.len() != self.outputs().len() {
+            let (names, count) = (outputs.len(), self.outputs().len());
+            return Err(OpError::invalid(format!(
+                "{names} names for {count} outputs"
+            )));
+        }
+        let mut distinct = BTreeSet::new();
+        if let Some(name) = outputs.iter().find(|name| !distinct.insert(*name)) {
+            let message = format!("two outputs are both called `{name}`");
+            return Err(OpError::invalid(message));
+        }
         let inputs = self.inputs().iter().map(|&i| &self.value(i).name);
         if let Some(name) = inputs.into_iter().find(|name| outputs.contains(name)) {
             let message = format!("an input and an output are both called `{name}`");
@@ -369,5 +381,11 @@ mod tests {
         assert_eq!(names, ["f", "f_2"]);
         let error = graph.to_onnx_with(&["v1".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("both called `v1`"), "{error}");
+        let error = graph.to_onnx_with(&[]).unwrap_err();
+        assert_eq!(error.to_string(), "0 names for 1 outputs");
+        graph.set_outputs(vec![y, x]);
+        let error = graph.to_onnx_with(&["y", "y"].map(str::to_owned));
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, "two outputs are both called `y`");
     }
 }

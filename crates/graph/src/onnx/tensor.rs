@@ -1,9 +1,11 @@
 //! Stored tensors, inside of the model or in files beside it.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::collections::HashMap;
+use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use half::{bf16, f16};
 use prost::Message;
 
@@ -11,10 +13,13 @@ use super::proto::{EXTERNAL, TensorProto, data_type as kind};
 use crate::error::GraphError;
 use crate::tensor::{DType, Data, Tensor};
 
-/// Where a model's external data may be: its own folder, or nowhere for a model from memory.
+/// A model's external data: files in its own folder, or none for a model from memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExternalData {
-    pub(crate) folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    /// The files that were read, for good: what is computed with a model, and the digest that says
+    /// which model it was, come from the same bytes, whatever happens to the files.
+    files: Arc<Mutex<HashMap<PathBuf, Bytes>>>,
 }
 
 /// The canonical element type of an ONNX one.
@@ -165,6 +170,29 @@ fn location(proto: &TensorProto) -> Result<&str, String> {
 }
 
 impl ExternalData {
+    /// The external data of a model in the given folder.
+    pub(crate) fn new(folder: Option<PathBuf>) -> ExternalData {
+        ExternalData {
+            folder,
+            files: Arc::default(),
+        }
+    }
+
+    /// The content of a file, as it was when it was first asked for.
+    pub(crate) fn content(&self, path: &Path) -> io::Result<Bytes> {
+        // A file whose reading panicked is not there, so it is read again.
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(content) = files.get(path) {
+            return Ok(content.clone());
+        }
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let content = Bytes::from(std::fs::read(path)?);
+        files.insert(path.to_owned(), content.clone());
+        Ok(content)
+    }
+
     /// The file that a tensor is stored in, where that is not the model's own.
     pub(crate) fn file_of(&self, proto: &TensorProto) -> Result<Option<PathBuf>, GraphError> {
         if proto.data_location != Some(EXTERNAL) {
@@ -180,7 +208,7 @@ impl ExternalData {
     }
 
     /// The bytes of a tensor that is stored in another file.
-    fn read(&self, proto: &TensorProto, bytes: usize) -> Result<Vec<u8>, String> {
+    fn read(&self, proto: &TensorProto, bytes: usize) -> Result<Bytes, String> {
         let number = |key: &str| {
             entry(proto, key)
                 .map(|v| v.parse::<u64>().map_err(|_| format!("`{key}` is `{v}`")))
@@ -194,22 +222,19 @@ impl ExternalData {
             return Err(format!("`{location}` holds {length} bytes, {bytes} wanted"));
         }
         let path = self.resolve(location)?;
-        let wrong = |e: std::io::Error| format!("cannot read `{}`: {e}", path.display());
-        let mut file = File::open(&path).map_err(wrong)?;
-        let available = file.metadata().map_err(wrong)?.len();
-        // Checked before anything is allocated: the shape is a claim of the model.
-        if offset
-            .checked_add(bytes as u64)
-            .is_none_or(|end| end > available)
-        {
-            return Err(format!(
-                "`{location}` has {available} bytes, the tensor ends after {offset} + {bytes}"
-            ));
-        }
-        file.seek(SeekFrom::Start(offset)).map_err(wrong)?;
-        let mut data = vec![0; bytes];
-        file.read_exact(&mut data).map_err(wrong)?;
-        Ok(data)
+        let content = self
+            .content(&path)
+            .map_err(|e| format!("cannot read `{}`: {e}", path.display()))?;
+        // The shape is a claim of the model.
+        let range = usize::try_from(offset)
+            .ok()
+            .and_then(|start| Some(start..start.checked_add(bytes)?))
+            .filter(|range| range.end <= content.len());
+        let range = range.ok_or_else(|| {
+            let available = content.len();
+            format!("`{location}` has {available} bytes, the tensor ends after {offset} + {bytes}")
+        })?;
+        Ok(content.slice(range))
     }
 
     /// The file of that name, if it is inside of the model's folder: also after links are followed.
@@ -311,9 +336,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("weights"), [1, 2, 3, 4]).unwrap();
         std::fs::write(root.join("secret"), [9, 9, 9, 9]).unwrap();
-        let data = ExternalData {
-            folder: Some(folder.clone()),
-        };
+        let data = ExternalData::new(Some(folder.clone()));
         let read = |location, offset| read_tensor(&external(location, offset), &data);
         assert_eq!(read("weights", "2").unwrap().as_i64(), Some(&[3, 4][..]));
         assert!(read("weights", "3").is_err());

@@ -245,8 +245,23 @@ impl Op {
     }
 
     /// The value on constants, for the operators that shape arithmetic and prepared weights use;
-    /// `None` leaves the node to the engine. `output` is what [`Op::infer`] gave.
+    /// `None` leaves the node to the engine, and so does another `output` than [`Op::infer`] gives.
+    ///
+    /// ```
+    /// use npcov_graph::{DType, Op, Tensor, TensorType};
+    ///
+    /// let x = Tensor::vector(vec![1.0, 2.0]);
+    /// let column = TensorType::new(DType::F32, [2, 1]);
+    /// let y = Op::Reshape(vec![2, 1]).eval(&[&x], &column);
+    /// assert_eq!(y, x.reshaped([2, 1]));
+    /// assert_eq!(Op::Reshape(vec![2, 1]).eval(&[], &column), None);
+    /// ```
     pub fn eval(&self, inputs: &[&Tensor], output: &TensorType) -> Option<Tensor> {
+        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty()).collect();
+        let inferred = self.infer(&types.iter().collect::<Vec<_>>()).ok()?;
+        if inferred != *output {
+            return None;
+        }
         match self {
             Op::Unary(op) => op.eval(inputs, output),
             Op::Binary(op) => op.eval(inputs, output),

@@ -62,12 +62,13 @@ impl Slice {
         Ok(TensorType::new(x.dtype, self.shape.clone()))
     }
 
-    /// Whether the first and last positions, and so all of them, exist in an extent.
+    /// Whether the first and last positions, and so all of them, exist in an extent; nothing may be
+    /// taken from anywhere up to its end.
     fn inside(&self, axis: usize, extent: usize) -> bool {
-        let Some(last) = self.shape[axis].checked_sub(1) else {
-            return true;
-        };
         let start = self.starts[axis];
+        let Some(last) = self.shape[axis].checked_sub(1) else {
+            return start <= extent;
+        };
         let distance = last.checked_mul(self.steps[axis].unsigned_abs());
         let end = distance.and_then(|distance| match self.steps[axis] < 0 {
             true => start.checked_sub(distance),
@@ -294,6 +295,18 @@ mod tests {
         assert_eq!(slice_of(5, -9, i64::MIN, -1), [0.0]);
         assert_eq!(slice_of(0, 0, i64::MAX, 1), none);
         assert_eq!(slice_of(0, -1, i64::MIN, -1), none);
+    }
+
+    #[test]
+    fn nothing_is_taken_from_inside_only() {
+        let x = TensorType::new(DType::F32, [3]);
+        let nothing = |start| Slice {
+            starts: vec![start],
+            steps: vec![1],
+            shape: vec![0],
+        };
+        assert_eq!(nothing(3).infer(&[&x]).unwrap().shape, [0]);
+        assert!(nothing(4).infer(&[&x]).is_err());
     }
 
     #[test]

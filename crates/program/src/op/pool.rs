@@ -7,7 +7,7 @@ use npcov_graph::op::{
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 
 use super::{Shares, Step};
-use crate::append::Append;
+use crate::append::{Append, repeated};
 use crate::linear::reaching;
 
 /// The adjoint of a pool.
@@ -25,7 +25,7 @@ pub struct PoolAdjoint {
 
 impl PoolAdjoint {
     /// For each window of an average pool, in row-major order, what its sum is divided by.
-    pub fn divisors(&self, output: &[usize]) -> Vec<f32> {
+    fn divisors(&self, output: &[usize]) -> Vec<f32> {
         let window = &self.pool.window;
         let count_include_pad = match self.pool.kind {
             PoolKind::Average { count_include_pad } => count_include_pad,
@@ -78,6 +78,7 @@ impl Composite for PoolAdjoint {
 
     fn lower(&self, graph: &mut Graph, name: &str, inputs: &[ValueId]) -> Result<ValueId, OpError> {
         let mut g = Append::new(graph, name);
+        g.infer(self, inputs)?;
         match self.pool.kind {
             PoolKind::Max => {
                 let &[places, r] = inputs else {
@@ -118,11 +119,16 @@ impl Taps {
         let padded = (0..input.len())
             .map(|a| input[a] + window.pads_begin[a] + window.pads_end[a])
             .collect();
-        let taps: usize = window.kernel.iter().product();
-        let one_hot = (0..taps * taps)
-            .map(|i| f32::from(u8::from(i / taps == i % taps)))
-            .collect();
+        let taps = window
+            .kernel
+            .iter()
+            .try_fold(1, |n, &k| usize::checked_mul(n, k));
+        let taps = taps.ok_or_else(|| OpError::invalid("a window of too many taps"))?;
         let shape = with([taps, 1], &window.kernel);
+        let mut one_hot = repeated(0.0, &shape)?;
+        for (tap, row) in one_hot.chunks_mut(taps.max(1)).enumerate() {
+            row[tap] = 1.0;
+        }
         Ok(Taps {
             // Padded positions must never be the maximum.
             pad: Pad {
@@ -168,7 +174,7 @@ impl Composite for MaxPlace {
         };
         let mut g = Append::new(graph, name);
         let shape = g.shape(x);
-        let output = self.pool.infer(&[&g.graph.value(x).ty])?.shape;
+        let output = g.infer(self, inputs)?.shape;
         let (planes, spatial) = (shape[0] * shape[1], &shape[2..]);
         let taps = Taps::new(&self.pool, spatial, &output[2..])?;
         let x = g.reshape(x, &[&[planes, 1], spatial].concat())?;
@@ -266,4 +272,74 @@ pub(super) fn max_adjoint(
     let places = g.op(Op::Composite(CompositeOp::new(places)), &[step.input(0)])?;
     let op = Op::Composite(CompositeOp::new(adjoint));
     Ok(vec![(0, g.op(op, &[places, step.cotangent])?)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A graph with values of some shapes.
+    fn graph(shapes: &[&[usize]]) -> (Graph, Vec<ValueId>) {
+        let mut graph = Graph::new();
+        let values = shapes
+            .iter()
+            .map(|&shape| graph.add_input("x", TensorType::new(DType::F32, shape)))
+            .collect();
+        (graph, values)
+    }
+
+    #[test]
+    fn what_does_not_fit_a_pool_is_not_lowered() {
+        let adjoint = |kind, input: &[usize]| PoolAdjoint {
+            pool: Pool {
+                kind,
+                window: Window::sized([2]),
+                ceil_mode: false,
+            },
+            input: input.to_vec(),
+        };
+        let average = PoolKind::Average {
+            count_include_pad: false,
+        };
+        let (mut graph, v) = graph(&[&[], &[1, 1, 3], &[1, 1, 2]]);
+        assert!(
+            adjoint(average, &[1, 1, 4])
+                .lower(&mut graph, "a", &[v[1]])
+                .is_ok()
+        );
+        let wrong: [(PoolKind, &[usize], &[ValueId]); 6] = [
+            (average, &[], &[v[1]]),
+            (average, &[1], &[v[1]]),
+            (average, &[1, 1, 4], &[v[0]]),
+            (average, &[1, 1, 4], &[v[2]]),
+            (PoolKind::Max, &[1, 1, 4], &[v[1]]),
+            (PoolKind::Max, &[1, 1, 4], &[v[2], v[1]]),
+        ];
+        for (kind, input, inputs) in wrong {
+            let result = adjoint(kind, input).lower(&mut graph, "a", inputs);
+            assert!(result.is_err(), "{kind:?} of {input:?}");
+        }
+        let places = MaxPlace {
+            pool: adjoint(PoolKind::Max, &[]).pool,
+        };
+        for inputs in [&[][..], &[v[0]], &[v[1], v[2]]] {
+            assert!(places.lower(&mut graph, "p", inputs).is_err());
+        }
+    }
+
+    /// The taps of a window as wide as a long signal, squared, are more than any memory holds.
+    #[test]
+    fn windows_too_wide_to_be_laid_side_by_side_are_errors() {
+        let wide = 1 << 31;
+        let (mut graph, v) = graph(&[&[1, 1, wide]]);
+        let places = MaxPlace {
+            pool: Pool {
+                kind: PoolKind::Max,
+                window: Window::sized([wide]),
+                ceil_mode: false,
+            },
+        };
+        let error = places.lower(&mut graph, "p", &v).unwrap_err();
+        assert_eq!(error.to_string(), "a shape of too many elements");
+    }
 }

@@ -3,7 +3,7 @@
 use npcov_graph::op::Resize;
 use npcov_graph::{Data, Op, OpError, Tensor, ValueId};
 
-use crate::append::Append;
+use crate::append::{Append, repeated};
 use crate::linear::Part;
 
 /// Which way a product with the matrix of weights goes.
@@ -28,7 +28,7 @@ pub(crate) fn product(
     let mut x = x;
     for map in &resize.axes {
         let input = shape[map.axis];
-        let mut matrix = vec![0.0; map.output * input];
+        let mut matrix = repeated(0.0, &[map.output, input])?;
         for (o, taps) in resize.taps(map, input).into_iter().enumerate() {
             for (i, weight) in taps {
                 matrix[o * input + i] += weight;

@@ -218,3 +218,39 @@ pub(super) fn without_pads(g: &mut Append<'_>, x: ValueId, pad: &Pad) -> Result<
     }
     g.op(Op::Slice(slice), &[x])
 }
+
+#[cfg(test)]
+mod tests {
+    use npcov_graph::{DType, Graph, TensorType};
+
+    use super::*;
+    use crate::op::adjoint;
+
+    /// The error of the way back through a node that picks elements of four.
+    fn refused(op: Op, index: i64) -> String {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4]));
+        let index = graph.add_constant("i", Tensor::ints(vec![index]));
+        let y = graph.push("y", op, &[x, index]).unwrap();
+        let mut program = graph.clone();
+        let step = Step {
+            graph: &graph,
+            node: &graph.nodes()[0],
+            cotangent: y,
+        };
+        let result = adjoint(&mut Append::new(&mut program, "y"), &step);
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn indices_of_elements_that_are_not_there_are_errors() {
+        for index in [4, -5, i64::MAX, i64::MIN] {
+            for op in [
+                Op::Gather(Gather { axis: 0 }),
+                Op::GatherElements(GatherElements { axis: 0 }),
+            ] {
+                assert_eq!(refused(op, index), "an element comes from outside");
+            }
+        }
+    }
+}

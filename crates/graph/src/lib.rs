@@ -23,8 +23,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is *computed from* a model (traces, relevances) is made by `npcov-program` as a graph that
-//! contains the model's; `npcov-engine` runs either.
+//! [`Classifier::find`] says where a model's logits are, [`OnnxModel::digest`] which model it is.
+//!
+//! This crate depends on no other of npcov. What is *computed from* a model (traces, relevances) is
+//! made by `npcov-program` as a graph that contains the model's; `npcov-engine` runs either.
 
 // Whoever adds an operator is told of every place that has to decide about it.
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -1,11 +1,19 @@
 //! What is computed *from* a model, as a graph that contains the model's own.
 //!
-//! A program is made once and run on every input by an engine that knows nothing of its meaning.
-//! The [`trace`] gives the logits, and for every path layer one activation per neuron.
+//! A program is made once and run on every input by an engine that knows nothing of its meaning. All
+//! give the logits, and
+//!
+//! * [`trace`] what happens in the path layers: one activation per neuron, or what [`Tap`]s ask for;
+//! * [`explain`] one relevance per neuron of each path layer, and the input's, by an
+//!   [`Attribution`]: [`Lrp`] with [`Rules`], or [`GradientTimesInput`];
+//! * [`gradient`] a [`Loss`] of each input, and its gradient with respect to the input;
+//! * [`mask`] nothing else, but with a switch for every neuron.
+//!
+//! [`path_layers`] finds the layers that all this is about.
 //!
 //! ```
 //! use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::{Gemm, Unary}};
-//! use npcov_program::{LayerOptions, NetworkView, path_layers, trace};
+//! use npcov_program::{ExplainOptions, LayerOptions, Lrp, NetworkView, explain, path_layers, trace};
 //!
 //! // Two dense layers with a ReLU between them.
 //! let mut graph = Graph::new();
@@ -25,11 +33,15 @@
 //! let view = NetworkView { graph: &graph, classifier: &classifier, layers: &layers, batch: 1 };
 //! let program = trace(&view, &[])?;
 //! assert_eq!(program.output_names(), ["logits", "activation.0"]);
+//! let program = explain(&view, &Lrp::default(), &ExplainOptions::default())?;
+//! assert_eq!(program.output_names(), ["logits", "relevance.0"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Graphs come from `npcov-graph`; `npcov-engine` runs them; the crate `npcov` brings both
-//! together with data.
+//! Graphs come from `npcov-graph`, and programs are such graphs; `npcov-engine` runs them, and has
+//! kernels for the steps that are composite operators ([`LinearRelevance`], [`MaxPlace`],
+//! [`PoolAdjoint`]); the crate `npcov` brings both together with data. The words for taps are those of
+//! `npcov-tap`, which criteria use as well.
 
 // Whoever adds an operator is told of every place that has to decide about it.
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -171,6 +171,7 @@ mod tests {
         for (text, again) in [
             ("alpha-beta", "alpha-beta:0.5"),
             ("alpha-beta:1,1e-9,rare=off", "alpha-beta:1,1e-9,rare=off"),
+            ("alpha-beta:rare=off,2,rare=on", "alpha-beta:2"),
             ("zplus", "alpha-beta:0"),
             ("epsilon", "epsilon:1e-6"),
             ("gamma:0.1", "gamma:0.1"),
@@ -195,6 +196,7 @@ mod tests {
             ("epsilon:nan", "not a number"),
             ("flat:1", "one number too many"),
             ("epsilon:1,rare=off", "no such option"),
+            ("alpha-beta:rare=maybe", "no such option"),
         ] {
             let error = text.parse::<Rule>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");

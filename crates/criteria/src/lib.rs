@@ -61,7 +61,6 @@ mod subject;
 mod surprise;
 mod topk;
 mod training;
-mod wide;
 mod yardstick;
 
 pub use batch::Batch;

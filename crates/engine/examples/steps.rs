@@ -25,8 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Options::default()
     };
     if let Some(name) = isa.first() {
-        let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
-        options.isa = isa.ok_or_else(|| format!("this CPU has no `{name}`"))?;
+        options.isa = Isa::named(name).ok_or_else(|| format!("this CPU has no `{name}`"))?;
     }
     let model = Model::read(model)?.specialise(&Specialisation::default())?;
     let classifier = Classifier::find(&model, model.outputs()[0]);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use npcov_cpu::Isa;
 use npcov_graph::Graph;
 
 use crate::error::EngineError;
-use crate::isa::Isa;
 use crate::kernel::Inputs;
 use crate::options::Options;
 use crate::pack::{LANES, Pack, numbers, pack, unpack};
@@ -24,7 +24,7 @@ impl Executor {
         Executor::with_options(graph, Options::default())
     }
 
-    /// Prepares a graph for an instruction set that [`Isa::available`] lists.
+    /// Prepares a graph for an instruction set.
     pub fn with_isa(graph: &Graph, isa: Isa) -> Result<Executor, EngineError> {
         let options = Options {
             isa,

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use npcov_cpu::Isa;
 use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
 
-use crate::isa::Isa;
 use crate::options::{Kernels, Options};
 use crate::pack::Pack;
 use crate::plan::Place;

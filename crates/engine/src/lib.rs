@@ -44,7 +44,6 @@ mod arena;
 mod error;
 mod executor;
 mod fuse;
-mod isa;
 mod kernel;
 mod math;
 mod op;
@@ -59,6 +58,6 @@ mod winograd;
 
 pub use error::EngineError;
 pub use executor::{Executor, Worker};
-pub use isa::Isa;
+pub use npcov_cpu::Isa;
 pub use options::{Kernels, Options};
 pub use pack::LANES;

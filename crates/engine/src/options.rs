@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::isa::Isa;
+use npcov_cpu::Isa;
 
 /// How an [`Executor`](crate::Executor) computes. With the same options and shapes the same kernels
 /// are chosen, whatever the machine's mood: results are the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The instruction set, one that [`Isa::available`] lists.
+    /// The instruction set.
     pub isa: Isa,
     /// How convolutions are computed.
     pub kernels: Kernels,

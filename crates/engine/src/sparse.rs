@@ -11,7 +11,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::isa::Isa;
+use npcov_cpu::{Isa, Vectors, dispatch};
+
 use crate::pack::Pack;
 
 /// Rows of packs that a piece has at most: 24 KiB with six columns.
@@ -20,10 +21,12 @@ pub(crate) const CHUNK: usize = 64;
 /// The numbers of columns that there are kernels for, ascending: as many sums as leave registers
 /// for the operands.
 pub(crate) fn columns(isa: Isa) -> &'static [usize] {
-    match isa {
-        Isa::Avx2 => &[1, 2, 4, 6],
-        Isa::Avx512 => &[1, 2, 4, 8, 12],
-        Isa::Portable => &[1, 2],
+    match isa.vectors() {
+        Vectors::Portable => &[1, 2],
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => &[1, 2, 4, 6],
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => &[1, 2, 4, 8, 12],
     }
 }
 
@@ -89,16 +92,8 @@ impl Sparse {
         assert!(x.len() >= CHUNK * columns && sums.len() >= self.rows * columns);
         let starts = &self.starts[piece * self.rows..][..self.rows + 1];
         // SAFETY: places are below `CHUNK`, starts ascend within the lists, the slices are long
-        // enough; a `Sparse` is only made for an instruction set that was detected.
-        unsafe {
-            match self.isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::run(self, starts, columns, x, sums),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::run(self, starts, columns, x, sums),
-                _ => portable::run(self, starts, columns, x, sums),
-            }
-        }
+        // enough; an `Isa` is one that this CPU has.
+        unsafe { dispatch!(self.isa => run(self, starts, columns, x, sums)) }
     }
 }
 
@@ -242,7 +237,7 @@ mod tests {
     #[test]
     #[should_panic]
     fn slices_that_are_too_short_panic() {
-        let sparse = Sparse::new(Isa::Portable, 2, &[1], |_, _, _| 1.0);
+        let sparse = Sparse::new(Isa::detect(), 2, &[1], |_, _, _| 1.0);
         sparse.run(0, 1, &[Pack::ZERO; CHUNK], &mut [Pack::ZERO]);
     }
 }

@@ -16,7 +16,8 @@
 
 use std::ops::Range;
 
-use crate::isa::Isa;
+use npcov_cpu::{Isa, Vectors, dispatch};
+
 use crate::pack::Pack;
 
 /// Which products a tile adds up: `rows x cols` runs of `len` neighbouring packs and weights.
@@ -83,13 +84,15 @@ pub(crate) enum Part {
 
 /// The largest tile: as many channels as leave registers for the operands.
 pub(crate) fn max_rows(isa: Isa) -> usize {
-    match isa {
-        // 2 accumulators a row; 12 of 16 registers.
-        Isa::Avx2 => 6,
-        // 1 accumulator a row; 12 chains hide the latency of two FMA units.
-        Isa::Avx512 => 12,
+    match isa.vectors() {
         // 4 registers a pack: 12 of 16, and of NEON's 32.
-        Isa::Portable => 3,
+        Vectors::Portable => 3,
+        // 2 accumulators a row; 12 of 16 registers.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => 6,
+        // 1 accumulator a row; 12 chains hide the latency of two FMA units.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => 12,
     }
 }
 
@@ -221,16 +224,8 @@ impl Block<'_> {
         }
         assert!(walk.k <= self.k);
         // SAFETY: a `Walk` and the assertions above are exactly the bounds that the kernels rely
-        // on; a `Weights` is only made for an instruction set that was detected.
-        unsafe {
-            match self.isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::run(self, part, walk, init, finish, output, target),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::run(self, part, walk, init, finish, output, target),
-                _ => portable::run(self, part, walk, init, finish, output, target),
-            }
-        }
+        // on, and an `Isa` is one that this CPU has.
+        unsafe { dispatch!(self.isa => run(self, part, walk, init, finish, output, target)) }
     }
 }
 
@@ -255,36 +250,31 @@ impl Block<'_> {
         }
         assert!(columns.start <= columns.end && columns.end <= self.k);
         assert!(factors.len() >= self.height * parts.len() && output.len() >= columns.len());
-        // SAFETY: the assertions above are exactly the bounds that the kernels rely on; a
-        // `Weights` is only made for an instruction set that was detected.
-        unsafe {
-            match self.isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::scatter(self, parts, factors, columns, output),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::scatter(self, parts, factors, columns, output),
-                _ => portable::scatter(self, parts, factors, columns, output),
-            }
-        }
+        // SAFETY: the assertions above are exactly the bounds that the kernels rely on, and an
+        // `Isa` is one that this CPU has.
+        unsafe { dispatch!(self.isa => scatter(self, parts, factors, columns, output)) }
     }
 }
 
 impl Taps {
-    /// These taps on a tensor, for channels of `k` weights.
+    /// These taps on a tensor, for channels of `k` weights. Runs of no products may lie anywhere: they
+    /// are not walked over.
     ///
     /// # Panics
     /// Unless all runs lie inside of `x` and of the weights. Positions are linear in the row and
     /// column numbers, so their extremes are at the corners.
     pub(crate) fn on(self, x: &[Pack], k: usize) -> Walk<'_> {
-        if self.rows > 0 && self.cols > 0 && self.len > 0 {
-            let (rows, cols) = (self.rows as isize - 1, self.cols as isize - 1);
-            let far = [rows * self.x_row, cols * self.x_col];
-            let low = self.x as isize + far[0].min(0) + far[1].min(0);
-            let high = self.x as isize + far[0].max(0) + far[1].max(0);
-            assert!(low >= 0 && high + self.len as isize <= x.len() as isize);
-            let w = self.w + rows as usize * self.w_row + cols as usize * self.w_col + self.len;
-            assert!(w <= k);
+        if self.rows == 0 || self.cols == 0 || self.len == 0 {
+            let taps = Taps::default();
+            return Walk { x, taps, k };
         }
+        let (rows, cols) = (self.rows as isize - 1, self.cols as isize - 1);
+        let far = [rows * self.x_row, cols * self.x_col];
+        let low = self.x as isize + far[0].min(0) + far[1].min(0);
+        let high = self.x as isize + far[0].max(0) + far[1].max(0);
+        assert!(low >= 0 && high + self.len as isize <= x.len() as isize);
+        let w = self.w + rows as usize * self.w_row + cols as usize * self.w_col + self.len;
+        assert!(w <= k);
         Walk { x, taps: self, k }
     }
 }
@@ -543,6 +533,8 @@ kernel! {
 
 #[cfg(test)]
 mod tests {
+    use npcov_cpu::Arithmetic;
+
     use super::*;
     use crate::pack::LANES;
 
@@ -772,6 +764,58 @@ mod tests {
                 );
             }
             assert!(output[0].0.iter().all(|x| x.is_nan()), "{isa:?}");
+        }
+    }
+
+    #[test]
+    fn runs_without_products_leave_the_bias() {
+        let far = Taps {
+            x: 1000,
+            w: 1000,
+            rows: 2,
+            cols: 2,
+            ..Taps::default()
+        };
+        for isa in Isa::available() {
+            let weights = Weights::new(isa, 2, 3, |_, _| 1.0);
+            let mut output = packs(2);
+            for block in weights.blocks() {
+                let target = Target {
+                    at: block.first,
+                    stride: 1,
+                };
+                let init = Init::Bias(&[0.5; 2]);
+                block.run(&far.on(&[], 3), init, Finish::None, &mut output, target);
+            }
+            assert_eq!(output, [Pack::splat(0.5); 2], "{isa:?}");
+        }
+    }
+
+    /// With `w = x = 1 + 2^-12`, `w x` is `1 + 2^-11 + 2^-24`, of which a rounded product lacks the
+    /// last term.
+    #[test]
+    fn products_are_added_up_as_the_instruction_set_says() {
+        let w = 1.0 + (-12_f32).exp2();
+        let taps = Taps {
+            len: 1,
+            cols: 1,
+            rows: 1,
+            ..Taps::default()
+        };
+        for isa in Isa::available() {
+            let expected = match isa.arithmetic() {
+                Arithmetic::Fused => (-24_f32).exp2(),
+                Arithmetic::Unfused => 0.0,
+            };
+            let weights = Weights::new(isa, 1, 1, |_, _| w);
+            let mut output = [Pack::ZERO];
+            for block in weights.blocks() {
+                let init = Init::Bias(&[-(1.0 + (-11_f32).exp2())]);
+                let target = Target { at: 0, stride: 1 };
+                let x = [Pack::splat(w)];
+                block.run(&taps.on(&x, 1), init, Finish::None, &mut output, target);
+            }
+            assert_eq!(output, [Pack::splat(expected)], "{isa:?}");
         }
     }
 

@@ -42,6 +42,8 @@ pub(crate) mod x86 {
 
 /// A pack as an array, for compilers to vectorise as they can.
 pub(crate) mod plain {
+    use npcov_cpu::{Arithmetic, PORTABLE_ARITHMETIC};
+
     use crate::pack::LANES;
 
     type Vector = [f32; LANES];
@@ -76,15 +78,12 @@ pub(crate) mod plain {
         std::array::from_fn(|l| f(a[l], b[l]))
     }
 
-    /// Fused where the target always has the instruction; elsewhere it would be a library call.
+    /// Fused or not, as portable kernels are.
     #[inline(always)]
     pub(crate) fn fma(a: Vector, b: Vector, c: Vector) -> Vector {
-        std::array::from_fn(|l| {
-            if cfg!(target_arch = "aarch64") {
-                a[l].mul_add(b[l], c[l])
-            } else {
-                a[l] * b[l] + c[l]
-            }
+        std::array::from_fn(|l| match PORTABLE_ARITHMETIC {
+            Arithmetic::Fused => a[l].mul_add(b[l], c[l]),
+            Arithmetic::Unfused => a[l] * b[l] + c[l],
         })
     }
 

@@ -1,10 +1,10 @@
 //! Positions of extreme elements.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::ArgMax;
 
 use super::fibre::Fibres;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::{LANES, Pack};
 

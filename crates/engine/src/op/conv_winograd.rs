@@ -1,6 +1,7 @@
 //! Convolution of 3x3 taps by tiles: see [`winograd`](crate::winograd).
 
-use crate::isa::{Isa, vectorised};
+use npcov_cpu::{Isa, vectorised};
+
 use crate::kernel::{Inputs, Kernel, Tail};
 use crate::pack::Pack;
 use crate::tile::Finish;

@@ -1,9 +1,9 @@
 //! Convolution where every group has a single input channel.
 
+use npcov_cpu::vectorised;
 use npcov_graph::op::Window;
 
 use super::conv::{AxisTaps, Volume};
-use crate::isa::vectorised;
 use crate::kernel::{Inputs, Kernel, Tail};
 use crate::pack::Pack;
 use crate::tile::Finish;

@@ -1,8 +1,9 @@
 //! Transposed convolution where every group has one output channel: the adjoint of a depthwise
 //! convolution.
 
+use npcov_cpu::vectorised;
+
 use super::conv_transpose::{Axis, Progression, RANK};
-use crate::isa::vectorised;
 use crate::kernel::{Inputs, Kernel};
 use crate::pack::Pack;
 

@@ -1,10 +1,10 @@
 //! Element-wise operators, fused: a chain of them runs block by block, and what lies between two
 //! of them never leaves the nearest cache.
 
+use npcov_cpu::vectorised;
 use npcov_graph::op::{Binary, Unary};
 use npcov_graph::{DType, Graph, Op, OpError, ValueId, strides};
 
-use crate::isa::vectorised;
 use crate::kernel::{Inputs, Kernel};
 use crate::math;
 use crate::pack::Pack;

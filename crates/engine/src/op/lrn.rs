@@ -1,9 +1,9 @@
 //! Local response normalisation.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::Lrn;
 
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::math;
 use crate::pack::Pack;

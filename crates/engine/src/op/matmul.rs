@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::Gemm;
 
 use super::elementwise::broadcast_table;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared, Tail};
 use crate::pack::Pack;
 use crate::tile::{Init, Taps, Target, Weights};

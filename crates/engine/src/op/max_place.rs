@@ -1,10 +1,10 @@
 //! Where the maximum of each window of a pool is.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_program::MaxPlace;
 
 use super::pool::{Axis, RANK, axes, each_element};
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::{LANES, Pack};
 

@@ -1,10 +1,10 @@
 //! Normalisation layers.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::{BatchNormalization, InstanceNormalization, LayerNormalization};
 
 use super::fibre::sum;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 

@@ -3,11 +3,11 @@
 //! A maximum is NaN when an element of its window is. A window without any element, which large
 //! dilations can make, has the maximum minus infinity and the average 0.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::{Pool, PoolKind};
 
 use super::fibre::max;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 

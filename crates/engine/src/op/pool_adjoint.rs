@@ -4,12 +4,12 @@
 //! given keeps it: lanes differ in which one that is, not in what is computed. What arrived at a
 //! window without any element goes nowhere.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::PoolKind;
 use npcov_program::PoolAdjoint;
 
 use super::pool::{Axis, RANK, Span, axes, each_element};
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::{LANES, Pack};
 

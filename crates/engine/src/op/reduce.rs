@@ -1,10 +1,10 @@
 //! Reductions over axes.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::{Reduce, ReduceKind};
 
 use super::fibre::{Fibres, max, min};
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::math;
 use crate::pack::Pack;

@@ -1,10 +1,10 @@
 //! Interpolation along axes.
 
+use npcov_cpu::vectorised;
 use npcov_graph::op::Resize;
 use npcov_graph::{OpError, strides};
 
 use super::structure::{Select, check_size};
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 

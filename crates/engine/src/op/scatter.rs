@@ -1,8 +1,8 @@
 //! Elements added up at given places.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::pack::Pack;
 

@@ -1,10 +1,10 @@
 //! Softmax and its logarithm.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::Softmax;
 
 use super::fibre::{Fibres, max};
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::math;
 use crate::pack::Pack;

@@ -1,9 +1,9 @@
 //! One node under test: run through the whole executor, and compared with its definition.
 
+use npcov_cpu::Isa;
 use npcov_graph::{DType, Data, Graph, Op, Tensor, TensorType};
 
 use crate::executor::Executor;
-use crate::isa::Isa;
 use crate::pack::LANES;
 
 /// An argument of the node.

@@ -11,12 +11,12 @@ pub(crate) mod transform;
 
 use std::ops::Range;
 
+use npcov_cpu::Isa;
 use npcov_graph::op::Window;
 
 pub(crate) use self::product::Matrices;
 use self::product::PANEL;
 use self::transform::{POINTS, SEEN, TILE};
-use crate::isa::Isa;
 use crate::pack::Pack;
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.

@@ -11,8 +11,9 @@
 
 #![allow(unsafe_code)]
 
+use npcov_cpu::{Isa, dispatch};
+
 use super::transform::{POINTS, weights};
-use crate::isa::Isa;
 use crate::pack::Pack;
 
 /// Rows of a panel; rows and columns are filled up to a multiple of it with zeros.
@@ -92,16 +93,8 @@ impl Matrices {
         let weights = self.matrix(point);
         assert!(x.len() >= self.columns * tiles && y.len() >= self.row_packs() * tiles);
         // SAFETY: the assertion above and the size of a matrix are exactly the bounds that the
-        // kernels rely on; `Matrices` are only made for an instruction set that was detected.
-        unsafe {
-            match self.isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::forward(self, weights, tiles, x, y),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::forward(self, weights, tiles, x, y),
-                _ => portable::forward(self, weights, tiles, x, y),
-            }
-        }
+        // kernels rely on, and an `Isa` is one that this CPU has.
+        unsafe { dispatch!(self.isa => forward(self, weights, tiles, x, y)) }
     }
 
     /// `y[column][tile] = sum over rows of w[row][column] * x[row][tile]`.
@@ -113,15 +106,7 @@ impl Matrices {
         let weights = self.matrix(point);
         assert!(x.len() >= self.rows * tiles && y.len() >= self.column_packs() * tiles);
         // SAFETY: as in `forward`.
-        unsafe {
-            match self.isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::transposed(self, weights, tiles, x, y),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::transposed(self, weights, tiles, x, y),
-                _ => portable::transposed(self, weights, tiles, x, y),
-            }
-        }
+        unsafe { dispatch!(self.isa => transposed(self, weights, tiles, x, y)) }
     }
 }
 
@@ -176,10 +161,12 @@ macro_rules! kernel {
                     let mut first = 0;
                     while first < rows {
                         let (height, width) = extent(rows - first, tiles - tile);
+                        // Nothing is there for a matrix without columns.
+                        let at = first / PANEL * panel + first % PANEL;
+                        let weights = weights.as_ptr().wrapping_add(at);
+                        let x = x.as_ptr().wrapping_add(tile);
                         // SAFETY: the caller's.
                         unsafe {
-                            let weights = weights.as_ptr().add(first / PANEL * panel + first % PANEL);
-                            let x = x.as_ptr().add(tile);
                             let y = y.as_mut_ptr().add(first * tiles + tile);
                             match (height, width) {
                                 $(($height, $width) => sums::<$height, $width>(
@@ -209,10 +196,11 @@ macro_rules! kernel {
                     let mut first = 0;
                     while first < columns {
                         let (height, width) = extent(columns - first, tiles - tile);
+                        // Nothing is there for a matrix without rows.
+                        let weights = weights.as_ptr().wrapping_add(first * PANEL);
+                        let x = x.as_ptr().wrapping_add(tile);
                         // SAFETY: the caller's.
                         unsafe {
-                            let weights = weights.as_ptr().add(first * PANEL);
-                            let x = x.as_ptr().add(tile);
                             let y = y.as_mut_ptr().add(first * tiles + tile);
                             match (height, width) {
                                 $(($height, $width) => transposed_sums::<$height, $width>(
@@ -262,8 +250,9 @@ macro_rules! kernel {
                                 }
                             }
                         }
-                        weights = weights.add(PANEL);
-                        x = x.add(tiles * LANES);
+                        // Behind the last column, both may be beyond the end.
+                        weights = weights.wrapping_add(PANEL);
+                        x = x.wrapping_add(tiles * LANES);
                     }
                     put(&sums, tiles, y);
                 }
@@ -303,8 +292,9 @@ macro_rules! kernel {
                                     }
                                 }
                             }
-                            x = x.add(tiles * LANES);
+                            x = x.wrapping_add(tiles * LANES);
                         }
+                        // Behind the last row, both may be beyond the end.
                         weights = weights.wrapping_add(panel);
                         left = left.saturating_sub(PANEL);
                     }
@@ -394,7 +384,8 @@ mod tests {
 
     #[test]
     fn every_instruction_set_and_width_agrees_with_the_definition() {
-        for (rows, columns) in [(1, 1), (8, 3), (13, 20), (24, 16)] {
+        // Whole panels end where the memory of weights does; so do walks over them.
+        for (rows, columns) in [(1, 1), (8, 3), (8, 8), (16, 8), (13, 20), (24, 16)] {
             let taps = |row: usize, column: usize| {
                 std::array::from_fn(|tap| number((row * columns + column) * 9 + tap))
             };
@@ -436,9 +427,22 @@ mod tests {
     }
 
     #[test]
+    fn without_rows_or_columns_sums_are_zero() {
+        for isa in Isa::available() {
+            for (rows, columns) in [(16, 0), (0, 16)] {
+                let matrices = Matrices::new(isa, rows, columns, |_, _| [1.0; 9]);
+                let (mut y, mut back) = (packs(rows * 3), packs(columns * 3));
+                matrices.forward(35, 3, &packs(columns * 3), &mut y);
+                matrices.transposed(35, 3, &packs(rows * 3), &mut back);
+                assert!(y.iter().chain(&back).all(|pack| *pack == Pack::ZERO));
+            }
+        }
+    }
+
+    #[test]
     #[should_panic]
     fn slices_that_are_too_short_panic() {
-        let matrices = Matrices::new(Isa::Portable, 2, 2, |_, _| [1.0; 9]);
+        let matrices = Matrices::new(Isa::detect(), 2, 2, |_, _| [1.0; 9]);
         matrices.forward(0, 1, &packs(2), &mut packs(PANEL - 1));
     }
 }

@@ -8,7 +8,8 @@
 
 use std::ops::Range;
 
-use crate::isa::Isa;
+use npcov_cpu::{Isa, dispatch};
+
 use crate::pack::Pack;
 
 /// The products of one unit: some of its taps, and where in an image they apply.
@@ -42,17 +43,9 @@ impl Single<'_> {
     /// When the window or the image do not fit.
     pub(crate) fn add_up(&self, isa: Isa, x: &[Pack], sums: &mut [Pack; 2]) {
         self.check(x.len());
-        // SAFETY: what is checked are exactly the bounds that the kernels rely on; callers have an
-        // instruction set that was detected.
-        unsafe {
-            match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::add_up(self, x, sums),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::add_up(self, x, sums),
-                _ => portable::add_up(self, x, sums),
-            }
-        }
+        // SAFETY: what is checked are exactly the bounds that the kernels rely on, and an `Isa` is
+        // one that this CPU has.
+        unsafe { dispatch!(isa => add_up(self, x, sums)) }
     }
 
     /// Adds to an image what factors of the sums send back.
@@ -62,15 +55,7 @@ impl Single<'_> {
     pub(crate) fn send_back(&self, isa: Isa, factors: &[Pack; 2], image: &mut [Pack]) {
         self.check(image.len());
         // SAFETY: as in `add_up`.
-        unsafe {
-            match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => avx2::send_back(self, factors, image),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => avx512::send_back(self, factors, image),
-                _ => portable::send_back(self, factors, image),
-            }
-        }
+        unsafe { dispatch!(isa => send_back(self, factors, image)) }
     }
 }
 
@@ -109,7 +94,7 @@ macro_rules! kernel {
                         for (j, col) in cols.clone().enumerate() {
                             let tap = (top + i) * 3 + left + j;
                             let weights = single.weights.as_ptr().add(tap * single.channels);
-                            let mut x = x.as_ptr().add(row * width + col);
+                            let mut x = x.as_ptr().wrapping_add(row * width + col);
                             for c in 0..single.channels {
                                 let weight = *weights.add(c);
                                 let s = usize::from(single.split && weight < 0.0);
@@ -144,7 +129,7 @@ macro_rules! kernel {
                         for (j, col) in cols.clone().enumerate() {
                             let tap = (top + i) * 3 + left + j;
                             let weights = single.weights.as_ptr().add(tap * single.channels);
-                            let mut y = image.as_mut_ptr().add(row * width + col);
+                            let mut y = image.as_mut_ptr().wrapping_add(row * width + col);
                             for c in 0..single.channels {
                                 let weight = *weights.add(c);
                                 let s = usize::from(single.split && weight < 0.0);
@@ -248,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn without_channels_nothing_is_added() {
+        let single = Single {
+            weights: &[],
+            split: true,
+            channels: 0,
+            extent: [4, 4],
+            window: [(1..4, 0), (1..4, 0)],
+        };
+        for isa in Isa::available() {
+            let mut sums = [Pack::splat(0.5), Pack::splat(-0.5)];
+            single.add_up(isa, &[], &mut sums);
+            assert_eq!(sums, [Pack::splat(0.5), Pack::splat(-0.5)]);
+            single.send_back(isa, &sums, &mut []);
+        }
+    }
+
+    #[test]
     #[should_panic]
     fn windows_that_do_not_fit_panic() {
         let single = Single {
@@ -257,6 +259,6 @@ mod tests {
             extent: [4, 4],
             window: [(2..4, 0), (2..5, 0)],
         };
-        single.add_up(Isa::Portable, &packs(16, 1), &mut [Pack::ZERO; 2]);
+        single.add_up(Isa::detect(), &packs(16, 1), &mut [Pack::ZERO; 2]);
     }
 }

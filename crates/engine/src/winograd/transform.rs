@@ -22,7 +22,8 @@
 
 #![allow(unsafe_code)]
 
-use crate::isa::Isa;
+use npcov_cpu::{Isa, dispatch};
+
 use crate::pack::Pack;
 
 /// Positions of a tile along an axis.
@@ -81,16 +82,8 @@ pub(super) fn weights<const N: usize>(taps: &[[f64; N]; 9]) -> [[f64; N]; POINTS
 /// When a slice is too short.
 pub(crate) fn input(isa: Isa, x: &[Pack], stride: usize, v: &mut [Pack], spread: usize) {
     assert!(x.len() >= (SEEN - 1) * stride + SEEN && v.len() > (POINTS - 1) * spread);
-    // SAFETY: the slices are long enough; callers have an instruction set that was detected.
-    unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::input(x, stride, v, spread),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::input(x, stride, v, spread),
-            _ => portable::input(x, stride, v, spread),
-        }
-    }
+    // SAFETY: the slices are long enough, and an `Isa` is one that this CPU has.
+    unsafe { dispatch!(isa => input(x, stride, v, spread)) }
 }
 
 /// `At m A` of the points at `m[p * spread]`.
@@ -100,15 +93,7 @@ pub(crate) fn input(isa: Isa, x: &[Pack], stride: usize, v: &mut [Pack], spread:
 pub(crate) fn output(isa: Isa, m: &[Pack], spread: usize, y: &mut [Pack; TILE * TILE]) {
     assert!(m.len() > (POINTS - 1) * spread);
     // SAFETY: as in `input`.
-    unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::output(m, spread, y),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::output(m, spread, y),
-            _ => portable::output(m, spread, y),
-        }
-    }
+    unsafe { dispatch!(isa => output(m, spread, y)) }
 }
 
 /// `A y At`, the adjoint of [`output`]; point `p` of the result goes to `m[p * spread]`.
@@ -118,15 +103,7 @@ pub(crate) fn output(isa: Isa, m: &[Pack], spread: usize, y: &mut [Pack; TILE * 
 pub(crate) fn output_adjoint(isa: Isa, y: &[Pack; TILE * TILE], m: &mut [Pack], spread: usize) {
     assert!(m.len() > (POINTS - 1) * spread);
     // SAFETY: as in `input`.
-    unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::output_adjoint(y, m, spread),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::output_adjoint(y, m, spread),
-            _ => portable::output_adjoint(y, m, spread),
-        }
-    }
+    unsafe { dispatch!(isa => output_adjoint(y, m, spread)) }
 }
 
 /// `B v Bt`, the adjoint of [`input`], of the points at `v[p * spread]`.
@@ -136,15 +113,7 @@ pub(crate) fn output_adjoint(isa: Isa, y: &[Pack; TILE * TILE], m: &mut [Pack], 
 pub(crate) fn input_adjoint(isa: Isa, v: &[Pack], spread: usize, x: &mut [Pack; POINTS]) {
     assert!(v.len() > (POINTS - 1) * spread);
     // SAFETY: as in `input`.
-    unsafe {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => avx2::input_adjoint(v, spread, x),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => avx512::input_adjoint(v, spread, x),
-            _ => portable::input_adjoint(v, spread, x),
-        }
-    }
+    unsafe { dispatch!(isa => input_adjoint(v, spread, x)) }
 }
 
 /// The transforms for one vector type: the same text for every instruction set.
@@ -469,7 +438,7 @@ mod tests {
     #[should_panic]
     fn slices_that_are_too_short_panic() {
         input(
-            Isa::Portable,
+            Isa::detect(),
             &packs(POINTS, 1),
             SEEN + 1,
             &mut array::<POINTS>(2),

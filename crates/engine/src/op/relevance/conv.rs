@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_graph::op::{Conv, ConvTranspose, Window};
 use npcov_program::LinearRelevance;
@@ -15,7 +16,6 @@ use npcov_program::LinearRelevance;
 use super::conv_winograd::ConvRelevanceWinograd;
 use super::factors::Factors;
 use super::signed;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::op::conv::{Volume, in_volume};
 use crate::op::conv_transpose::Axis;

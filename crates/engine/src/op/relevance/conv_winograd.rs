@@ -11,12 +11,12 @@
 //! would drown the others of its tile on the way back. So units with a sum that is small for their
 //! tile are left out, and computed product by product, both ways.
 
+use npcov_cpu::{Isa, vectorised};
 use npcov_graph::op::Conv;
 use npcov_program::LinearRelevance;
 
 use super::factors::Factors;
 use super::signed;
-use crate::isa::{Isa, vectorised};
 use crate::kernel::{Context, Inputs, Kernel};
 use crate::pack::{LANES, Pack};
 use crate::winograd::single::Single;

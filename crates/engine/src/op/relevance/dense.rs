@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_program::{Linear, LinearRelevance};
 
 use super::factors::Factors;
-use crate::isa::vectorised;
 use crate::kernel::{Context, Inputs, Kernel, Prepared};
 use crate::op::matmul;
 use crate::pack::Pack;

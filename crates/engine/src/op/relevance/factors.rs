@@ -1,9 +1,9 @@
 //! From sums of contributions to what contributions are multiplied by.
 
+use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_program::Rule;
 
-use crate::isa::vectorised;
 use crate::pack::{LANES, Pack};
 
 /// The middle of a relevance step.

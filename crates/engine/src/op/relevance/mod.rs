@@ -71,13 +71,13 @@ fn signed(weight: f32, sum: usize, part: usize) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use npcov_cpu::{Arithmetic, Isa};
     use npcov_graph::op::{CompositeOp, Conv, Gemm, Window};
     use npcov_graph::{DType, Data, Op, Tensor, TensorType};
     use npcov_program::Rule;
 
     use super::*;
     use crate::executor::Executor;
-    use crate::isa::Isa;
     use crate::options::{Kernels, Options};
     use crate::pack::LANES;
 
@@ -170,7 +170,7 @@ mod tests {
                             "{isa:?}, `{rule}`, bias {bias}, {linear:?}: {a} for {b} at {i} of {scale}"
                         );
                     }
-                    if isa != Isa::Portable {
+                    if isa.arithmetic() == Arithmetic::Fused {
                         fused.push(output.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
                     }
                 }

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{Spec, Subject, Yardstick};
 use npcov_data::{Layout, Loader, Preprocessing};
-use npcov_engine::{Isa, Kernels, LANES};
+use npcov_engine::native::Kernels;
 use npcov_paths::Choices;
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use serde::{Deserialize, Serialize};
@@ -236,6 +236,7 @@ impl ExtractionRecord {
         preprocessing: PreprocessingRecord,
         alpha: Vec<f64>,
     ) -> ExtractionRecord {
+        let engine = network.engine().record();
         ExtractionRecord {
             model,
             preprocessing,
@@ -243,9 +244,9 @@ impl ExtractionRecord {
             layers: LayerRecord::of(network),
             logits: network.signature().logits(),
             alpha,
-            micro_batch: LANES * network.batch(),
-            cpu: Isa::detect().name().to_owned(),
-            kernels: network.kernels().name().to_owned(),
+            micro_batch: engine.together * network.batch(),
+            cpu: engine.cpu,
+            kernels: engine.kernels,
         }
     }
 }

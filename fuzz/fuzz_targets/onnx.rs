@@ -6,7 +6,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use npcov_engine::Executor;
+use npcov_engine::native::Native;
+use npcov_engine::{Engine, KEEP_ALL};
 use npcov_graph::{Classifier, Dim, Graph, OnnxModel, Specialisation};
 use npcov_program::{
     ExplainOutputs, GradientTimesInput, LayerOptions, Loss, Lrp, NetworkView, Preset, Term,
@@ -83,19 +84,19 @@ fn run_programs(graph: &Graph) {
 
 /// Runs a graph on zeros, unless that takes much memory.
 fn run(graph: &Graph) {
-    let Ok(executor) = Executor::new(graph) else {
+    let Ok(prepared) = Native::default().prepare(graph, KEEP_ALL) else {
         return;
     };
-    if executor.worker_bytes() > 1 << 26 {
+    if prepared.worker_bytes() > 1 << 26 {
         return;
     }
-    let zeros = |len| vec![0.0; len];
-    let inputs: Vec<Vec<f32>> = executor.input_lens().map(zeros).collect();
+    let zeros = |&len: &usize| vec![0.0; len];
+    let inputs: Vec<Vec<f32>> = prepared.input_lens().iter().map(zeros).collect();
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let mut outputs: Vec<Vec<f32>> = executor.output_lens().map(zeros).collect();
+    let mut outputs: Vec<Vec<f32>> = prepared.output_lens().iter().map(zeros).collect();
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut worker = executor.worker().expect("64 MiB can be had");
+    let mut worker = prepared.worker().expect("64 MiB can be had");
     worker
-        .run(1, &inputs, &mut outputs)
-        .expect("the buffers are as long as the executor says");
+        .run(1, &inputs, &mut outputs, &mut |_, _| {})
+        .expect("the buffers are as long as the engine says");
 }

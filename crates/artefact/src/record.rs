@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{Spec, Subject, SubjectGraph, SubjectLayer, Yardstick};
 use npcov_data::{Loader, Preprocessing};
-use npcov_engine::{Isa, Kernels, LANES};
+use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use npcov_run::{Method, MethodInfo, ModelOptions, Network};
@@ -166,6 +166,13 @@ pub struct ExtractionRecord {
     /// How convolutions were computed; directly, where an artefact does not say.
     #[serde(default = "direct")]
     pub kernels: String,
+    /// How products were added up.
+    #[serde(default = "fused")]
+    pub arithmetic: String,
+}
+
+fn fused() -> String {
+    "fused".to_owned()
 }
 
 fn direct() -> String {
@@ -181,6 +188,7 @@ impl ExtractionRecord {
         preprocessing: Preprocessing,
         alpha: Vec<f64>,
     ) -> ExtractionRecord {
+        let engine = network.engine().record();
         ExtractionRecord {
             model,
             preprocessing,
@@ -188,9 +196,10 @@ impl ExtractionRecord {
             layers: LayerRecord::of(network),
             logits: network.signature().logits(),
             alpha,
-            micro_batch: LANES * network.batch(),
-            cpu: Isa::detect().name().to_owned(),
-            kernels: network.kernels().name().to_owned(),
+            micro_batch: engine.together * network.batch(),
+            cpu: engine.cpu,
+            kernels: engine.kernels,
+            arithmetic: engine.arithmetic,
         }
     }
 }
@@ -321,6 +330,9 @@ pub struct StateRecord {
     pub logits: usize,
     /// The digest of the model.
     pub model: String,
+    /// How products were added up: the same inputs give other bits where that differs.
+    #[serde(default = "fused")]
+    pub arithmetic: String,
     /// The criteria that were measured.
     pub criteria: Vec<CriterionRecord>,
     /// The suites.

@@ -113,7 +113,7 @@ impl<'a> Seeds<'a> {
         let lens = tracer.output_lens();
         tracer.run_fed(&feed, 0..positions.len(), self.threads, |batch| {
             for (place, index) in batch.rows.clone().enumerate() {
-                let outputs = batch.outputs.iter().zip(&lens);
+                let outputs = batch.outputs.iter().zip(lens);
                 let outputs: Vec<&[f32]> = outputs
                     .map(|(all, &len)| &all[place * len..(place + 1) * len])
                     .collect();

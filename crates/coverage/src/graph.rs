@@ -68,8 +68,10 @@ impl LearntGraph {
         let network = Network::new(model, &record.model.options(batch_norm, kernels))?;
         // The same model may have other layers for another version of npcov.
         let here = ExtractionRecord {
-            // Where vectors are of another width, sums are the same bits.
+            // Where vectors are of another width, sums are the same bits. Whether products are fused is
+            // a matter of the suite that is measured, and recorded with it.
             cpu: record.cpu.clone(),
+            arithmetic: record.arithmetic.clone(),
             ..ExtractionRecord::new(
                 &network,
                 &method,

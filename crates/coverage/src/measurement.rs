@@ -186,6 +186,7 @@ impl<'g> Measurement<'g> {
             layers: record.extraction.layers.clone(),
             logits: record.extraction.logits,
             model: record.extraction.model.sha256.clone(),
+            arithmetic: self.graph.network().engine().record().arithmetic,
             criteria: self.records.clone(),
             suites: Vec::new(),
         })

@@ -62,7 +62,6 @@ mod subject;
 mod surprise;
 mod topk;
 mod training;
-mod wide;
 mod yardstick;
 
 pub use batch::Batch;

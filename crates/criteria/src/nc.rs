@@ -25,7 +25,7 @@ use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
 use crate::subject::Subject;
 use crate::training::Training;
-use crate::wide::vectorised;
+use npcov_cpu::widest;
 use npcov_tap::{Reduction, Shown, Side, Tap};
 
 /// The criterion.
@@ -172,7 +172,7 @@ fn add_rectified_block(packs: &[[f32; TOGETHER]], inputs: usize, sums: &mut [i12
         false => 0,
     });
     let mut totals = [0.0; UNITS];
-    let exponents = vectorised(
+    let exponents = widest(
         #[inline(always)]
         || total(packs, &mask, &mut totals),
     );

@@ -1,14 +1,16 @@
 //! Where the time of a program goes.
 //!
 //! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd [ISA]`
-//! prints the milliseconds that each step takes one thread for sixteen inputs, the best of several
-//! runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
+//! prints the milliseconds that each step takes one thread for as many inputs as are computed together,
+//! the best of several runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
 //! instruction sets, `portable`, `avx2` or `avx512`, else the best one is taken.
 
 use std::error::Error;
 use std::time::Instant;
 
-use npcov_engine::{Executor, Isa, LANES, Options};
+use npcov_cpu::Isa;
+use npcov_engine::native::{Native, Options};
+use npcov_engine::{KEEP_ALL, Prepared};
 use npcov_graph::{Classifier, OnnxModel, Specialisation};
 use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, Rules, explain, path_layers};
 
@@ -25,8 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..Options::default()
     };
     if let Some(name) = isa.first() {
-        let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
-        options.isa = isa.ok_or_else(|| format!("this CPU has no `{name}`"))?;
+        options.isa = Isa::named(name).ok_or_else(|| format!("this CPU has no `{name}`"))?;
     }
     let model = OnnxModel::read(model)?.specialise(&Specialisation::default())?;
     let classifier = Classifier::find(&model, model.outputs()[0]);
@@ -44,21 +45,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             explain(&view, &Lrp { rules }, &ExplainOutputs::default())?.graph
         }
     };
-    let executor = Executor::with_options(&graph, options)?;
-    let sample: usize = executor.input_lens().sum();
-    let input: Vec<f32> = (0..LANES * sample)
+    let executor = Native::new(options).executor(&graph, KEEP_ALL)?;
+    let together = executor.together();
+    let sample: usize = executor.input_lens().iter().sum();
+    let input: Vec<f32> = (0..together * sample)
         .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
         .collect();
     let mut outputs: Vec<Vec<f32>> = executor
         .output_lens()
-        .map(|len| vec![0.0; LANES * len])
+        .iter()
+        .map(|len| vec![0.0; together * len])
         .collect();
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut worker = executor.worker()?;
+    let mut worker = executor.lane_worker()?;
     let mut best = vec![f64::INFINITY; executor.steps().count()];
     for _ in 0..RUNS {
         let mut start = Instant::now();
-        worker.run_timed(LANES, &[&input], &mut outputs, |step| {
+        worker.run_timed(together, &[&input], &mut outputs, |step| {
             best[step] = best[step].min(start.elapsed().as_secs_f64());
             start = Instant::now();
         })?;

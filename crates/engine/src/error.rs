@@ -25,6 +25,14 @@ pub enum EngineError {
         /// Its size.
         bytes: usize,
     },
+    /// An engine's own reason.
+    #[error("the engine `{engine}` failed: {reason}")]
+    Failed {
+        /// Its name.
+        engine: &'static str,
+        /// Why.
+        reason: String,
+    },
     /// A caller's buffer does not fit the graph.
     #[error("{what} has {got} numbers, expected {expected}")]
     Buffer {

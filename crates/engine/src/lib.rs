@@ -1,11 +1,12 @@
-//! Runs npcov's graphs: sixteen inputs in lockstep, in pure Rust.
+//! Runs npcov's graphs.
 //!
-//! An [`Executor`] is a graph made ready to run: kernels prepared, neighbouring nodes fused, every
-//! buffer planned. Each thread has a [`Worker`] of it, which takes up to [`LANES`] sets of inputs at
-//! a time and allocates nothing.
+//! An [`Engine`] makes a graph ready to run, and each thread has a [`Worker`] that takes several sets of
+//! inputs at a time. Callers know engines by these traits alone: neither how many inputs one computes
+//! together nor how they lie in its memory is theirs to know.
 //!
 //! ```
-//! use npcov_engine::Executor;
+//! use npcov_engine::native::Native;
+//! use npcov_engine::{Engine, KEEP_ALL};
 //! use npcov_graph::{DType, Graph, Op, TensorType, op::Unary};
 //!
 //! let mut graph = Graph::new();
@@ -13,52 +14,31 @@
 //! let y = graph.push("relu", Op::Unary(Unary::Relu), &[x])?;
 //! graph.set_outputs(vec![y]);
 //!
-//! let executor = Executor::new(&graph)?;
-//! let mut worker = executor.worker()?;
+//! let engine: &dyn Engine = &Native::default();
+//! let prepared = engine.prepare(&graph, KEEP_ALL)?;
+//! let mut worker = prepared.worker()?;
 //! let mut output = [0.0; 6];
 //! // Three inputs of two numbers each.
-//! worker.run(3, &[&[1.0, -1.0, -2.0, 2.0, 3.0, -3.0]], &mut [&mut output])?;
+//! let inputs = [1.0, -1.0, -2.0, 2.0, 3.0, -3.0];
+//! worker.run(3, &[&inputs], &mut [&mut output], &mut |_, _| {})?;
 //! assert_eq!(output, [1.0, 0.0, 0.0, 2.0, 3.0, 0.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Lanes
+//! All numbers are `f32` at run time, indices and truth values too; whole numbers are exact up to 2^24.
 //!
-//! A graph is made for one input, and the engine runs it for sixteen at once: a tensor element is a
-//! *pack* of sixteen numbers, one for each input, which fill a cache line. Kernels are written as if
-//! for a single input and vectorise for any shape. Lanes never mix, and every lane performs the same
-//! operations in the same order; so the result for an input is the same bits wherever it stands in a
-//! batch and whatever stands beside it, and results do not depend on the number of threads, which
-//! share nothing but the plan. Convolutions and dense layers are sums of fused multiply-adds in one
-//! fixed order, and no kernel depends on the width of vectors: CPUs with FMA agree with each other.
-//!
-//! All numbers are `f32` at run time, indices and truth values too; whole numbers are exact up to
-//! 2^24.
+//! [`native`] is npcov's own engine, in pure Rust.
 //!
 //! # Relation to the other crates
 //!
 //! Graphs come from `npcov-graph` or, with more outputs, from `npcov-program`. What outputs mean is
-//! not known here.
+//! not known here. What is shown while a graph runs is handed on as `npcov-tap` has it, and `npcov-cpu`
+//! knows the instructions of the machine.
 
-mod arena;
+mod engine;
 mod error;
-mod executor;
-mod fuse;
-mod isa;
-mod kernel;
-mod math;
-mod op;
-mod options;
-mod pack;
-mod plan;
-mod schedule;
-mod sparse;
-mod tile;
-mod vector;
-mod winograd;
+pub mod native;
 
+pub use engine::{Buffers, Engine, EngineRecord, KEEP_ALL, Prepared, Worker};
 pub use error::EngineError;
-pub use executor::{Executor, Worker};
-pub use isa::Isa;
-pub use options::{Kernels, Options};
-pub use pack::LANES;
+pub use npcov_tap::Shown;

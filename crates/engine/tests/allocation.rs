@@ -6,7 +6,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::PathBuf;
 
-use npcov_engine::{Executor, LANES};
+use npcov_engine::native::Native;
+use npcov_engine::{Engine, KEEP_ALL};
 use npcov_graph::{Classifier, Graph, OnnxModel, Specialisation};
 use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, explain, path_layers};
 
@@ -52,21 +53,27 @@ fn graph(name: &str) -> Graph {
     model.specialise(&Specialisation::default()).unwrap()
 }
 
+/// Runs a graph with all outputs kept, and with all but the first shown.
 fn check(graph: &Graph, name: &str) {
-    let executor = Executor::new(graph).unwrap();
-    let input = vec![0.5; LANES * executor.input_lens().sum::<usize>()];
-    let mut outputs: Vec<Vec<f32>> = executor
-        .output_lens()
-        .map(|len| vec![0.0; LANES * len])
-        .collect();
-    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut worker = executor.worker().unwrap();
-    worker.run(LANES, &[&input], &mut outputs).unwrap();
-    let before = ALLOCATIONS.get();
-    for _ in 0..3 {
-        worker.run(LANES, &[&input], &mut outputs).unwrap();
+    let engine: &dyn Engine = &Native::default();
+    for kept in [KEEP_ALL, 1] {
+        let prepared = engine.prepare(graph, kept).unwrap();
+        let together = prepared.together();
+        let input = vec![0.5; together * prepared.input_lens().iter().sum::<usize>()];
+        let lens = prepared.output_lens();
+        let mut outputs: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; together * len]).collect();
+        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut worker = prepared.worker().unwrap();
+        let mut shown = 0;
+        let before = ALLOCATIONS.get();
+        for _ in 0..3 {
+            let run = worker.run(together, &[&input], &mut outputs, &mut |_, _| shown += 1);
+            run.unwrap();
+            assert_eq!(prepared.output_lens().len(), outputs.len());
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{name}, {kept} kept");
+        assert_eq!(shown, 3 * (graph.outputs().len() - outputs.len()), "{name}");
     }
-    assert_eq!(ALLOCATIONS.get() - before, 0, "{name}");
 }
 
 #[test]

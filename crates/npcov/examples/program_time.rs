@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use npcov::engine::{Executor, LANES};
+use npcov::engine::KEEP_ALL;
 use npcov::program::{ExplainOutputs, Lrp, NetworkView, Rules, explain, trace};
 use npcov::run::{ModelOptions, Network};
 
@@ -39,27 +39,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             explain(&network.view(), &Lrp { rules }, &options)?
         }
     };
-    let executor = Executor::new(&program.graph)?;
-    let sample: usize = executor.input_lens().sum();
-    let lens: Vec<usize> = executor.output_lens().collect();
+    let prepared = network.engine().prepare(&program.graph, KEEP_ALL)?;
+    let together = prepared.together();
+    let sample: usize = prepared.input_lens().iter().sum();
+    let lens = prepared.output_lens();
     let data: Vec<f32> = (0..inputs * sample)
         .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
         .collect();
     let mut workers: Vec<_> = (0..threads)
-        .map(|_| executor.worker())
+        .map(|_| prepared.worker())
         .collect::<Result<_, _>>()?;
     for _ in 0..repeats {
         let start = Instant::now();
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for worker in &mut workers {
-                let (next, data, lens) = (&next, &data, &lens);
+                let (next, data) = (&next, &data);
                 scope.spawn(move || {
                     let mut results: Vec<Vec<f32>> =
-                        lens.iter().map(|len| vec![0.0; LANES * len]).collect();
+                        lens.iter().map(|len| vec![0.0; together * len]).collect();
                     loop {
-                        let start = next.fetch_add(LANES, Ordering::Relaxed);
-                        let count = inputs.saturating_sub(start).min(LANES);
+                        let start = next.fetch_add(together, Ordering::Relaxed);
+                        let count = inputs.saturating_sub(start).min(together);
                         if count == 0 {
                             break;
                         }
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                             .collect();
                         let input = &data[start * sample..][..count * sample];
                         worker
-                            .run(count, &[input], &mut outputs)
+                            .run(count, &[input], &mut outputs, &mut |_, _| {})
                             .expect("buffers fit");
                     }
                 });

@@ -11,8 +11,8 @@
 //!
 //! **How a case is run.** A graph needs some inputs as constants (shapes, axes), and the engine
 //! prefers others to be (weights). So each case is tried with every [`Binding`]; those that are
-//! refused do not count, and all that are not must give the expected outputs. The case stands in
-//! one lane of a micro-batch, its elements in other orders stand in the other lanes.
+//! refused do not count, and all that are not must give the expected outputs. The case stands at
+//! one place of a micro-batch, its elements in other orders stand at the other places.
 //!
 //! **What must hold.** A case passes when at least one binding runs and none differs. The cases
 //! that no binding runs are listed with a reason in `conformance-exceptions.txt`, and so are those
@@ -26,7 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use npcov::engine::{Executor, LANES};
+use npcov::engine::native::Native;
+use npcov::engine::{Engine, KEEP_ALL};
 use npcov::graph::{DType, Graph, OnnxModel, Specialisation, Tensor};
 
 /// The least number of cases that must pass.
@@ -42,8 +43,8 @@ const ABSOLUTE: f32 = 1e-7;
 /// ONNX's number of the type `f32`.
 const FLOAT: i32 = 1;
 
-/// The lane that the case stands in.
-const LANE: usize = 5;
+/// Where the case stands among the inputs that are computed together, if there are as many.
+const PLACE: usize = 5;
 
 /// Which inputs of a case are constants of the graph, from few to all.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -188,40 +189,42 @@ impl Case {
 
     /// The outputs of a graph of this case.
     fn run(&self, graph: &Graph, binding: Binding) -> Result<Vec<Vec<f32>>, String> {
-        let executor = Executor::new(graph).map_err(|e| e.to_string())?;
+        let engine: &dyn Engine = &Native::default();
+        let prepared = engine.prepare(graph, KEEP_ALL).map_err(|e| e.to_string())?;
+        let together = prepared.together();
         let varying = |i: &usize| !binding.is_constant(&self.inputs, *i);
         let inputs: Vec<Vec<f32>> = (0..self.inputs.len())
             .filter(varying)
             .map(|i| self.inputs[i].1.to_f32())
             .collect();
-        let run = |count: usize, lane: usize| {
+        let run = |count: usize, place: usize| {
             let batches: Vec<Vec<f32>> = inputs
                 .iter()
                 .map(|sample| {
                     let mut batch = Vec::new();
-                    for l in 0..count {
+                    for p in 0..count {
                         let mut other = sample.clone();
-                        other.rotate_left((l + LANES - lane) % LANES % sample.len().max(1));
+                        let turn = (p + together - place) % together;
+                        other.rotate_left(turn % sample.len().max(1));
                         batch.extend(other);
                     }
                     batch
                 })
                 .collect();
             let batches: Vec<&[f32]> = batches.iter().map(Vec::as_slice).collect();
-            let lens: Vec<usize> = executor.output_lens().collect();
+            let lens = prepared.output_lens();
             let mut outputs: Vec<Vec<f32>> =
                 lens.iter().map(|len| vec![0.0; count * len]).collect();
             let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-            executor
-                .worker()
-                .unwrap()
-                .run(count, &batches, &mut slices)
+            let mut worker = prepared.worker().unwrap();
+            worker
+                .run(count, &batches, &mut slices, &mut |_, _| {})
                 .map_err(|e| e.to_string())?;
-            let lane = |(y, len): (&Vec<f32>, &usize)| y[lane * len..][..*len].to_vec();
-            Ok::<_, String>(outputs.iter().zip(&lens).map(lane).collect::<Vec<_>>())
+            let own = |(y, len): (&Vec<f32>, &usize)| y[place * len..][..*len].to_vec();
+            Ok::<_, String>(outputs.iter().zip(lens).map(own).collect::<Vec<_>>())
         };
-        let among_others = run(LANES, LANE)?;
-        assert_eq!(bits(&among_others), bits(&run(1, 0)?), "the lane matters");
+        let among_others = run(together, PLACE.min(together - 1))?;
+        assert_eq!(bits(&among_others), bits(&run(1, 0)?), "the place matters");
         Ok(among_others)
     }
 

@@ -154,7 +154,7 @@ impl Case {
                 let mut logit = 0.0;
                 let mut relevances = Vec::new();
                 let mut activations = Vec::new();
-                for ((output, values), len) in outputs.iter().zip(&batch.outputs).zip(&lens) {
+                for ((output, values), len) in outputs.iter().zip(&batch.outputs).zip(lens) {
                     let values = values[place * len..(place + 1) * len].to_vec();
                     match output {
                         Output::Logits => logit = f64::from(values[class]),

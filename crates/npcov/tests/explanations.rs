@@ -41,7 +41,7 @@ fn explained(network: &Network, range: Range<usize>, threads: usize) -> Vec<Vec<
     explainer
         .run(&loader, range, threads, |batch| -> Result<(), Error> {
             for row in 0..batch.rows.len() {
-                let outputs = batch.outputs.iter().zip(&lens);
+                let outputs = batch.outputs.iter().zip(lens);
                 rows.push(
                     outputs
                         .flat_map(|(output, &len)| &output[row * len..(row + 1) * len])

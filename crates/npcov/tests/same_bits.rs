@@ -32,7 +32,7 @@ fn traced(model: &str, range: std::ops::Range<usize>, threads: usize) -> Vec<Vec
     tracer
         .run(&loader, range, threads, |batch| -> Result<(), Error> {
             for row in 0..batch.rows.len() {
-                let outputs = batch.outputs.iter().zip(&lens);
+                let outputs = batch.outputs.iter().zip(lens);
                 rows.push(
                     outputs
                         .flat_map(|(output, &len)| &output[row * len..(row + 1) * len])

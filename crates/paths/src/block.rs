@@ -106,8 +106,8 @@ mod tests {
 
     use super::*;
     use crate::layout::Layout;
-    use crate::popcount::counting;
     use crate::similarity::layer_counts;
+    use npcov_cpu::counting;
 
     proptest! {
         #[test]

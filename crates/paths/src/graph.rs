@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use npcov_cpu::counting;
+
 use crate::abstraction::Frequencies;
 use crate::bits::{self, BitRows};
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::kmeans::{self, KMeans};
 use crate::layout::Layout;
-use crate::popcount::counting;
 use crate::similarity::{Comparison, layer_counts, more_similar};
 
 /// The cluster of a training input that belongs to none.

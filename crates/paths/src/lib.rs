@@ -55,7 +55,6 @@ mod graph;
 pub mod kmeans;
 mod layout;
 mod observe;
-mod popcount;
 pub mod random;
 mod similarity;
 

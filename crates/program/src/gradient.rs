@@ -76,6 +76,7 @@ pub enum Term {
 /// of their own.
 ///
 /// ```
+/// use npcov_engine::{Engine, native::Native};
 /// use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::Gemm};
 /// use npcov_program::{Loss, NetworkView, Term, gradient};
 ///
@@ -91,11 +92,8 @@ pub enum Term {
 ///
 /// let program = gradient(&view, &Loss::from(Term::Margin))?;
 /// assert_eq!(program.output_names(), ["logits", "loss", "gradient.input"]);
-/// let executor = npcov_engine::Executor::new(&program.graph)?;
-/// let (mut logits, mut loss, mut gradient) = ([0.0; 2], [0.0], [0.0; 2]);
-/// let outputs: &mut [&mut [f32]] = &mut [&mut logits, &mut loss, &mut gradient];
-/// executor.worker()?.run(1, &[&[1.0, 1.0], &[0.0]], outputs)?;
-/// assert_eq!((logits, loss, gradient), ([1.5, 1.0], [-0.5], [1.0, -1.5]));
+/// let outputs = Native::default().run_once(&program.graph, 1, &[&[1.0, 1.0], &[0.0]])?;
+/// assert_eq!(outputs, [vec![1.5, 1.0], vec![-0.5], vec![1.0, -1.5]]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn gradient(view: &NetworkView<'_>, loss: &Loss) -> Result<Program, ProgramError> {

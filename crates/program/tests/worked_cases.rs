@@ -1,6 +1,7 @@
 //! Relevances that can be checked by hand.
 
-use npcov_engine::Executor;
+use npcov_engine::Engine;
+use npcov_engine::native::Native;
 use npcov_graph::op::{Conv, Gemm, Pool, PoolKind, Reduce, ReduceKind, Unary, Window};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{
@@ -30,15 +31,7 @@ fn rule(beta: f32, epsilon: f32) -> Rule {
 }
 
 fn run(graph: &Graph, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
-    let executor = Executor::new(graph).unwrap();
-    let mut outputs: Vec<Vec<f32>> = executor.output_lens().map(|n| vec![0.0; n]).collect();
-    let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    executor
-        .worker()
-        .unwrap()
-        .run(1, inputs, &mut slices)
-        .unwrap();
-    outputs
+    Native::default().run_once(graph, 1, inputs).unwrap()
 }
 
 /// The relevance of the input of a single operator, when `r` arrives at its output. The native

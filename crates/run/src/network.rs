@@ -1,8 +1,10 @@
 //! A model that is ready to be asked.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use npcov_engine::{EngineError, Executor, Kernels};
+use npcov_engine::native::{Kernels, Native, Options};
+use npcov_engine::{Engine, EngineError};
 use npcov_graph::{
     Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
     ValueId, fold_batch_norm,
@@ -31,7 +33,7 @@ pub struct ModelOptions {
     /// Number of inputs that the graph takes at once. By default 1, or what the model fixes in a
     /// way that cannot be undone.
     pub batch: Option<usize>,
-    /// How convolutions are computed.
+    /// How convolutions are computed, where no engine is given.
     pub kernels: Kernels,
 }
 
@@ -45,6 +47,7 @@ pub struct Network {
     options: ModelOptions,
     file: Option<PathBuf>,
     digest: [u8; 32],
+    engine: Arc<dyn Engine>,
 }
 
 /// How far two ways to run a model may be apart, relative to the largest logit.
@@ -65,6 +68,19 @@ impl Network {
     /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
     /// size that `options` ask for is tried out in the same way where the file fixes another one.
     pub fn new(model: OnnxModel, options: &ModelOptions) -> Result<Network, RunError> {
+        let native = Native::new(Options {
+            kernels: options.kernels,
+            ..Options::default()
+        });
+        Network::with_engine(model, options, Arc::new(native))
+    }
+
+    /// As [`Network::new`], for an engine that runs all programs of the network.
+    pub fn with_engine(
+        model: OnnxModel,
+        options: &ModelOptions,
+        engine: Arc<dyn Engine>,
+    ) -> Result<Network, RunError> {
         let digest = model.digest()?;
         let inputs = model.inputs();
         let [input] = &inputs[..] else {
@@ -96,7 +112,7 @@ impl Network {
         let rebatched = |batch: usize| {
             let found = specialised(batch).ok()?;
             let whole = specialised(own).ok()?;
-            agree((&whole, own), (&found, batch)).then_some(found)
+            agree(&*engine, (&whole, own), (&found, batch)).then_some(found)
         };
         let (batch, (graph, classifier)) = match options.batch {
             Some(batch) if declared_batch.is_some_and(|declared| declared != batch) => {
@@ -139,6 +155,7 @@ impl Network {
             options: options.clone(),
             file: None,
             digest,
+            engine,
         })
     }
 
@@ -165,6 +182,11 @@ impl Network {
     /// How convolutions are computed.
     pub fn kernels(&self) -> Kernels {
         self.options.kernels
+    }
+
+    /// What runs its programs.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
     }
 
     /// The graph for [`Network::batch`] inputs.
@@ -304,7 +326,7 @@ type Candidate<'a> = (&'a (Graph, Classifier), usize);
 
 /// Whether two graphs for different numbers of inputs give the same logits, tried with different
 /// inputs in all places of both.
-fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
+fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
     // Both see the same inputs, in whole batches of their own.
     let mut inputs = a.1.max(1);
     while !inputs.is_multiple_of(b.1.max(1)) {
@@ -313,20 +335,18 @@ fn agree(a: Candidate<'_>, b: Candidate<'_>) -> bool {
     let run = |((graph, classifier), rows): Candidate<'_>| {
         let mut program = graph.clone();
         program.set_outputs(vec![classifier.logits]);
-        let executor = Executor::new(&program.pruned())?;
-        let len = executor.input_lens().sum::<usize>() / rows;
+        let program = program.pruned();
+        let len: usize = program
+            .inputs()
+            .iter()
+            .map(|&i| program.value(i).ty.numel())
+            .sum();
         // A fixed pattern without period in the places that models distinguish.
         let number = |i: usize| ((i * 7919 + i / 97 * 31) % 1009) as f32 / 1009.0 - 0.3;
-        let mut logits = Vec::new();
-        for start in (0..inputs).step_by(rows) {
-            let input: Vec<f32> = (start * len..(start + rows) * len).map(number).collect();
-            let mut output = vec![0.0; executor.output_lens().sum()];
-            executor
-                .worker()?
-                .run(1, &[&input], &mut [output.as_mut_slice()])?;
-            logits.extend(output);
-        }
-        Ok::<_, EngineError>(logits)
+        let sets = inputs / rows.max(1);
+        let input: Vec<f32> = (0..sets * len).map(number).collect();
+        let logits = engine.run_once(&program, sets, &[&input])?;
+        Ok::<_, EngineError>(logits.concat())
     };
     match (run(a), run(b)) {
         (Ok(a), Ok(b)) => {

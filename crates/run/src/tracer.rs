@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use npcov_data::Loader;
-use npcov_engine::{Executor, LANES, Options, Worker};
+use npcov_engine::{Prepared, Worker};
 use npcov_program::{Output, Program, Tap};
 
 use crate::error::RunError;
@@ -20,8 +20,11 @@ const BUFFERS_PER_THREAD: usize = 4;
 
 /// A program, ready to run on the inputs of a dataset.
 pub struct Tracer {
-    executor: Executor,
+    prepared: Box<dyn Prepared>,
     outputs: Vec<Output>,
+    /// Numbers that each input and each output of the program have for one input of the network.
+    input_lens: Vec<usize>,
+    output_lens: Vec<usize>,
     /// What is shown while it is computed.
     shown: Vec<Tap>,
     signature: Signature,
@@ -94,12 +97,12 @@ impl Tracer {
             results.push(value);
         }
         program.graph.set_outputs([results, passing].concat());
-        let options = Options {
-            kernels: network.kernels(),
-            ..Options::default()
-        };
+        let prepared = network.engine().prepare(&program.graph, kept.len())?;
+        let each = |len: &usize| len / network.batch();
         Ok(Tracer {
-            executor: Executor::showing(&program.graph, options, kept.len())?,
+            input_lens: prepared.input_lens().iter().map(each).collect(),
+            output_lens: prepared.output_lens().iter().map(each).collect(),
+            prepared,
             outputs: kept,
             shown,
             signature: network.signature().clone(),
@@ -117,19 +120,16 @@ impl Tracer {
     }
 
     /// Numbers that each output has for one input.
-    pub fn output_lens(&self) -> Vec<usize> {
-        self.executor
-            .output_lens()
-            .map(|len| len / self.signature.batch())
-            .collect()
+    pub fn output_lens(&self) -> &[usize] {
+        &self.output_lens
     }
 
     /// The shape that each output has for one input: that of the model's input for what belongs to
     /// its elements, else one axis.
     pub fn output_shapes(&self) -> Vec<Vec<usize>> {
-        let outputs = self.outputs.iter().zip(self.output_lens());
+        let outputs = self.outputs.iter().zip(&self.output_lens);
         outputs
-            .map(|(output, len)| match output {
+            .map(|(output, &len)| match output {
                 Output::InputRelevance | Output::InputGradient => {
                     self.signature.sample_shape().to_vec()
                 }
@@ -140,12 +140,12 @@ impl Tracer {
 
     /// Bytes of memory that `threads` threads will need.
     pub fn bytes(&self, threads: usize) -> usize {
-        threads * self.executor.worker_bytes()
+        threads * self.prepared.worker_bytes()
     }
 
     /// Number of inputs that are computed together.
     pub fn micro_batch(&self) -> usize {
-        LANES * self.signature.batch()
+        self.prepared.together() * self.signature.batch()
     }
 
     /// Runs the program on a range of a dataset, on `threads` threads, and hands the results to
@@ -233,7 +233,7 @@ impl Tracer {
         done: &Sender<Result<TracedRows, RunError>>,
         stop: &AtomicBool,
     ) {
-        let mut worker = match self.executor.worker() {
+        let mut worker = match self.prepared.worker() {
             Ok(worker) => worker,
             Err(error) => {
                 // The run may have ended already.
@@ -258,7 +258,7 @@ impl Tracer {
                 batch
             };
             let result = self
-                .compute(&mut worker, feed, watch, &mut inputs, &mut batch)
+                .compute(&mut *worker, feed, watch, &mut inputs, &mut batch)
                 .map(|()| batch);
             if done.send(result).is_err() {
                 return;
@@ -268,7 +268,7 @@ impl Tracer {
 
     fn compute(
         &self,
-        worker: &mut Worker,
+        worker: &mut dyn Worker,
         feed: &Feed<'_>,
         watch: &Watch<'_>,
         inputs: &mut Vec<Vec<f32>>,
@@ -276,47 +276,50 @@ impl Tracer {
     ) -> Result<(), RunError> {
         let rows = batch.rows.len();
         // Models with a batch size of their own take whole batches: the last is filled up.
-        let lanes = rows.div_ceil(self.signature.batch());
-        let lens: Vec<usize> = self
-            .executor
-            .input_lens()
-            .map(|len| len / self.signature.batch())
-            .collect();
+        let own = self.signature.batch();
+        let sets = rows.div_ceil(own);
+        let lens = &self.input_lens;
         inputs.resize_with(lens.len(), Vec::new);
-        for (input, len) in inputs.iter_mut().zip(&lens) {
-            input.resize(lanes * self.signature.batch() * len, 0.0);
+        for (input, len) in inputs.iter_mut().zip(lens) {
+            input.resize(sets * own * len, 0.0);
         }
-        let slices = inputs.iter_mut().zip(&lens);
+        let slices = inputs.iter_mut().zip(lens);
         let mut slices: Vec<&mut [f32]> = slices.map(|(i, len)| &mut i[..rows * len]).collect();
         feed(batch.rows.clone(), &mut slices)?;
-        for (input, len) in inputs.iter_mut().zip(&lens) {
-            for row in rows..lanes * self.signature.batch() {
+        for (input, len) in inputs.iter_mut().zip(lens) {
+            for row in rows..sets * own {
                 input.copy_within(..*len, row * len);
             }
         }
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         batch.outputs.resize_with(self.outputs.len(), Vec::new);
-        for (output, len) in batch.outputs.iter_mut().zip(self.executor.output_lens()) {
-            output.resize(lanes * len, 0.0);
+        for (output, len) in batch.outputs.iter_mut().zip(self.prepared.output_lens()) {
+            output.resize(sets * len, 0.0);
         }
         let mut outputs: Vec<&mut [f32]> =
             batch.outputs.iter_mut().map(Vec::as_mut_slice).collect();
         let positions = batch.rows.clone();
-        let show = |number: usize, numbers: &[f32]| {
-            // The inputs of a lane stand in it one after the other: the first of all lanes, then the
+        // Sets of inputs that each value was shown of already.
+        let mut done = vec![0; self.shown.len()];
+        let mut show = |number: usize, shown: npcov_tap::Shown<'_>| {
+            let before = done[number];
+            done[number] += shown.inputs();
+            // The inputs of a set stand in it one after the other: the first of all sets, then the
             // second ones.
-            let len = numbers.len() / self.signature.batch();
+            let (numbers, stride) = (shown.places(), shown.stride());
+            let len = shown.len() / own * stride;
             for (place, numbers) in numbers.chunks_exact(len.max(1)).enumerate() {
-                let inputs = rows.saturating_sub(place).div_ceil(self.signature.batch());
+                let there = rows.saturating_sub(place).div_ceil(own);
+                let inputs = there.saturating_sub(before).min(shown.inputs());
                 (watch.show)(ShownTap {
                     tap: self.shown[number],
                     rows: positions.clone(),
-                    numbers: npcov_tap::Shown::new(numbers, inputs, LANES),
+                    numbers: npcov_tap::Shown::new(numbers, inputs, stride),
                 });
             }
         };
-        worker.run_showing(lanes, &inputs, &mut outputs, show)?;
-        for (output, len) in batch.outputs.iter_mut().zip(self.output_lens()) {
+        worker.run(sets, &inputs, &mut outputs, &mut show)?;
+        for (output, len) in batch.outputs.iter_mut().zip(&self.output_lens) {
             output.truncate(rows * len);
         }
         Ok(())

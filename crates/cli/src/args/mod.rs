@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
-use npcov::engine::Kernels;
+use npcov::engine::native::Kernels;
 use npcov::program::{Preset, Selector};
 
 pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};

@@ -3,7 +3,8 @@
 //! What the files compute in ONNX Runtime is checked by `scripts/agreement_relevance.py`.
 
 use insta::assert_snapshot;
-use npcov::engine::Executor;
+use npcov::engine::Engine;
+use npcov::engine::native::Native;
 use npcov::graph::{OnnxModel, Specialisation};
 
 use crate::support::Project;
@@ -32,19 +33,16 @@ fn masks_switch_neurons_off() {
     assert_snapshot!(project.snapshot("compile lenet.onnx --program mask --batch 2 -o mask.onnx"));
     let model = OnnxModel::read(project.path("mask.onnx")).unwrap();
     let graph = model.specialise(&Specialisation::default()).unwrap();
-    let executor = Executor::new(&graph).unwrap();
     let pixels = &project.rows("fashion-1000.npz", "x")[..2];
     let image: Vec<f32> = pixels.concat().iter().map(|x| x / 255.0).collect();
     let run = |last: f32| {
         let masks = [vec![1.0; 12], vec![1.0; 24], vec![last; 128]];
         let mut inputs = vec![image.as_slice()];
         inputs.extend(masks.iter().map(Vec::as_slice));
-        let mut logits = vec![0.0; 20];
-        let mut worker = executor.worker().unwrap();
-        worker
-            .run(1, &inputs, &mut [logits.as_mut_slice()])
-            .unwrap();
-        logits
+        Native::default()
+            .run_once(&graph, 1, &inputs)
+            .unwrap()
+            .concat()
     };
     let command = "predict lenet.onnx --data fashion-1000.npz --divide 255 --limit 2";
     assert_eq!(

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use npcov::data::{self, Loader, Preprocessing};
-use npcov::engine::{Executor, LANES};
+use npcov::engine::Engine;
+use npcov::engine::native::Native;
 use npcov::graph::{Graph, OnnxModel, Specialisation};
 
 /// A file of the fixtures.
@@ -40,23 +41,5 @@ pub(crate) fn images(graph: &Graph, count: usize) -> Vec<f32> {
 
 /// All outputs of a program for `count` sets of inputs, those of an output one after the other.
 pub(crate) fn run(program: &Graph, count: usize, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
-    let executor = Executor::new(program).unwrap();
-    let mut worker = executor.worker().unwrap();
-    let lens: Vec<usize> = executor.output_lens().collect();
-    let mut outputs: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
-    for start in (0..count).step_by(LANES) {
-        let lanes = LANES.min(count - start);
-        let part = |len: usize| start * len..(start + lanes) * len;
-        let inputs: Vec<&[f32]> = inputs
-            .iter()
-            .map(|input| &input[part(input.len() / count)])
-            .collect();
-        let mut slices: Vec<&mut [f32]> = outputs
-            .iter_mut()
-            .zip(&lens)
-            .map(|(output, &len)| &mut output[part(len)])
-            .collect();
-        worker.run(lanes, &inputs, &mut slices).unwrap();
-    }
-    outputs
+    Native::default().run_once(program, count, inputs).unwrap()
 }

@@ -1,6 +1,7 @@
 //! Numbers, runs and comparisons.
 
-use npcov_engine::Executor;
+use npcov_engine::native::Native;
+use npcov_engine::{Engine, KEEP_ALL};
 use npcov_graph::{DType, Data, Graph, Tensor, TensorType, ValueId};
 use npcov_program::{Attribution, Lrp, ProgramError, RelevanceSeed, Rules};
 
@@ -56,13 +57,7 @@ pub(crate) fn input(graph: &mut Graph, name: &str, shape: &[usize]) -> ValueId {
 
 /// The outputs of a graph for `count` sets of inputs.
 pub(crate) fn run(graph: &Graph, count: usize, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
-    let executor = Executor::new(graph).unwrap();
-    let lens = executor.output_lens();
-    let mut outputs: Vec<Vec<f32>> = lens.map(|n| vec![0.0; count * n]).collect();
-    let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut worker = executor.worker().unwrap();
-    worker.run(count, inputs, &mut slices).unwrap();
-    outputs
+    Native::default().run_once(graph, count, inputs).unwrap()
 }
 
 /// The derivative of a graph's only output with respect to its input `of`, at the input zero:
@@ -73,9 +68,9 @@ pub(crate) fn matrix(graph: &Graph, of: usize) -> Vec<Vec<f64>> {
         .iter()
         .map(|&i| graph.value(i).ty.numel())
         .collect();
-    let executor = Executor::new(graph).unwrap();
-    let mut worker = executor.worker().unwrap();
-    let outputs: usize = executor.output_lens().sum();
+    let prepared = Native::default().prepare(graph, KEEP_ALL).unwrap();
+    let mut worker = prepared.worker().unwrap();
+    let outputs: usize = prepared.output_lens().iter().sum();
     let mut column = |unit: Option<usize>| {
         let mut inputs: Vec<Vec<f32>> = lens.iter().map(|&len| vec![0.0; len]).collect();
         if let Some(unit) = unit {
@@ -83,7 +78,8 @@ pub(crate) fn matrix(graph: &Graph, of: usize) -> Vec<Vec<f64>> {
         }
         let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let mut output = vec![0.0; outputs];
-        worker.run(1, &inputs, &mut [&mut output[..]]).unwrap();
+        let run = worker.run(1, &inputs, &mut [&mut output[..]], &mut |_, _| {});
+        run.unwrap();
         output
     };
     let zero = column(None);

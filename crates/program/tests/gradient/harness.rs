@@ -1,6 +1,7 @@
 //! What all gradient tests need: an operator in a graph, and the naive gradient beside it.
 
-use npcov_engine::Executor;
+use npcov_engine::Engine;
+use npcov_engine::native::Native;
 use npcov_graph::op::{Binary, Slice};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{Loss, NetworkView, PathLayer, Term, gradient};
@@ -43,15 +44,7 @@ impl Operand {
 }
 
 pub(crate) fn run(graph: &Graph, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
-    let executor = Executor::new(graph).unwrap();
-    let mut outputs: Vec<Vec<f32>> = executor.output_lens().map(|n| vec![0.0; n]).collect();
-    let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    executor
-        .worker()
-        .unwrap()
-        .run(1, inputs, &mut slices)
-        .unwrap();
-    outputs
+    Native::default().run_once(graph, 1, inputs).unwrap()
 }
 
 /// A layer of one's own choice.

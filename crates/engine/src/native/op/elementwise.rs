@@ -1,0 +1,596 @@
+//! Element-wise operators, fused: a chain of them runs block by block, and what lies between two
+//! of them never leaves the nearest cache.
+
+use npcov_cpu::vectorised;
+use npcov_graph::op::{Binary, Unary};
+use npcov_graph::{DType, Graph, OpError, ValueId, strides};
+
+use super::{Role, role};
+use crate::native::kernel::{Inputs, Kernel};
+use crate::native::math;
+use crate::native::pack::Pack;
+
+/// Packs that are computed together: a kilobyte an intermediate result.
+const BLOCK: usize = 16;
+
+/// The longest chain. Intermediate results of one block must fit into the nearest cache.
+pub(crate) const MAX_STEPS: usize = 12;
+
+/// An operator that computes each element by itself, so that its nodes can stand in a chain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Elementwise {
+    Unary(Unary),
+    Binary(Binary),
+    Where,
+    Cast(DType),
+}
+
+/// A chain of element-wise operators that ends in one value.
+pub(crate) struct Chain {
+    sources: Vec<Source>,
+    steps: Vec<Step>,
+}
+
+/// Something that a chain reads.
+enum Source {
+    /// A value: input number, and which element goes where.
+    Packs(usize, Map),
+    /// A constant.
+    Numbers(Vec<f32>, Map),
+}
+
+/// The element that an operand contributes to each element of the output.
+enum Map {
+    /// The one at the same position.
+    Same,
+    /// The only one.
+    One,
+    /// Each of `extent` elements `inner` times, over and over: one number a channel, or one a
+    /// column.
+    Repeat { inner: usize, extent: usize },
+    /// Listed.
+    Table(Vec<u32>),
+}
+
+#[derive(Clone, Copy)]
+enum Argument {
+    /// A source.
+    Source(usize),
+    /// The result of a step.
+    Step(usize),
+}
+
+struct Step {
+    function: Function,
+    arguments: [Argument; 3],
+}
+
+#[derive(Clone, Copy)]
+enum Function {
+    Unary(Unary),
+    Binary(Binary),
+    /// Quotient of integers.
+    IntegerDiv,
+    Where,
+    Truncate,
+    IsNonZero,
+    Copy,
+}
+
+impl Chain {
+    /// The chain of `nodes` (positions in the graph, ascending), whose last one is the result, and
+    /// the values it reads.
+    pub(crate) fn new(graph: &Graph, nodes: &[usize]) -> Result<(Chain, Vec<ValueId>), OpError> {
+        let mut chain = Chain {
+            sources: Vec::new(),
+            steps: Vec::new(),
+        };
+        let mut reads = Vec::new();
+        // Values that have become arguments.
+        let mut known: Vec<(ValueId, Argument)> = Vec::new();
+        let output = match nodes.last() {
+            Some(&last) => graph.shape(graph.nodes()[last].output),
+            None => return Err(OpError::invalid("an empty chain")),
+        };
+        for &position in nodes {
+            let node = &graph.nodes()[position];
+            let mut arguments = [Argument::Source(0); 3];
+            for (argument, &id) in arguments.iter_mut().zip(&node.inputs) {
+                let found = known.iter().find(|(v, _)| *v == id).map(|(_, a)| *a);
+                *argument = match found {
+                    Some(argument) => argument,
+                    None => {
+                        let source = Argument::Source(chain.sources.len());
+                        chain
+                            .sources
+                            .push(source_of(graph, id, output, &mut reads)?);
+                        known.push((id, source));
+                        source
+                    }
+                };
+            }
+            let dtype = |id: ValueId| graph.value(id).ty.dtype;
+            let Role::Elementwise(op) = role(&node.op) else {
+                let name = node.op.name();
+                return Err(OpError::invalid(format!("{name} is not element-wise")));
+            };
+            let function = match op {
+                Elementwise::Binary(Binary::Div) if dtype(node.output) == DType::I64 => {
+                    Function::IntegerDiv
+                }
+                Elementwise::Binary(f) => Function::Binary(f),
+                Elementwise::Unary(f) => Function::Unary(f),
+                Elementwise::Where => Function::Where,
+                Elementwise::Cast(to) => match (dtype(node.inputs[0]), to) {
+                    (DType::F32, DType::I64) => Function::Truncate,
+                    (DType::F32 | DType::I64, DType::Bool) => Function::IsNonZero,
+                    (DType::F32 | DType::I64 | DType::Bool, DType::F32)
+                    | (DType::I64 | DType::Bool, DType::I64)
+                    | (DType::Bool, DType::Bool) => Function::Copy,
+                },
+            };
+            known.push((node.output, Argument::Step(chain.steps.len())));
+            chain.steps.push(Step {
+                function,
+                arguments,
+            });
+        }
+        if chain.steps.len() > MAX_STEPS {
+            return Err(OpError::invalid("the chain is too long"));
+        }
+        Ok((chain, reads))
+    }
+}
+
+fn source_of(
+    graph: &Graph,
+    id: ValueId,
+    output: &[usize],
+    reads: &mut Vec<ValueId>,
+) -> Result<Source, OpError> {
+    let shape = graph.shape(id);
+    let map = if shape == output {
+        Map::Same
+    } else if graph.value(id).ty.numel() == 1 {
+        Map::One
+    } else if let Some(repeat) = repeated(shape, output) {
+        repeat
+    } else {
+        Map::Table(broadcast_table(shape, output)?)
+    };
+    Ok(match graph.constant(id) {
+        Some(tensor) => Source::Numbers(tensor.to_f32(), map),
+        None => {
+            reads.push(id);
+            Source::Packs(reads.len() - 1, map)
+        }
+    })
+}
+
+/// [`Map::Repeat`], when the operand's axes that are not broadcast stand next to each other.
+fn repeated(shape: &[usize], output: &[usize]) -> Option<Map> {
+    let lead = output.len() - shape.len();
+    let own = |axis: usize| axis >= lead && shape[axis - lead] != 1;
+    let first = (0..output.len()).find(|&axis| own(axis))?;
+    let end = (first..output.len())
+        .find(|&axis| !own(axis))
+        .unwrap_or(output.len());
+    // Axes of extent 1 in the output too belong to either side.
+    let rest_is_broadcast = (end..output.len()).all(|axis| !own(axis));
+    rest_is_broadcast.then(|| Map::Repeat {
+        inner: output[end..].iter().product(),
+        extent: output[first..end].iter().product(),
+    })
+}
+
+/// For each element of the output, the position of the one it takes from a smaller operand: axes
+/// align at the end, and an axis of extent 1 stays where it is.
+pub(super) fn broadcast_table(shape: &[usize], output: &[usize]) -> Result<Vec<u32>, OpError> {
+    let lead = output.len() - shape.len();
+    let steps: Vec<usize> = strides(shape)
+        .into_iter()
+        .zip(shape)
+        .map(|(stride, &extent)| if extent == 1 { 0 } else { stride })
+        .collect();
+    let output_strides = strides(output);
+    (0..output.iter().product())
+        .map(|i: usize| {
+            let at = (lead..output.len())
+                .map(|axis| i / output_strides[axis] % output[axis] * steps[axis - lead])
+                .sum::<usize>();
+            u32::try_from(at).map_err(|_| OpError::unsupported("more than 2^32 elements"))
+        })
+        .collect()
+}
+
+impl Kernel for Chain {
+    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        vectorised(
+            #[inline(always)]
+            || self.run_blocks(inputs, output),
+        );
+    }
+}
+
+impl Chain {
+    #[inline(always)]
+    fn run_blocks(&self, inputs: &Inputs<'_>, output: &mut [Pack]) {
+        let mut results = [[Pack::ZERO; BLOCK]; MAX_STEPS];
+        let mut gathered = [[Pack::ZERO; BLOCK]; 3];
+        let last = self.steps.len() - 1;
+        for (number, block) in output.chunks_mut(BLOCK).enumerate() {
+            let (start, len) = (number * BLOCK, block.len());
+            for (i, step) in self.steps.iter().enumerate() {
+                let (before, rest) = results.split_at_mut(i);
+                let [first, second, third] = &mut gathered;
+                let operand = |a: usize, buffer| {
+                    self.operand(step.arguments[a], inputs, before, start, len, buffer)
+                };
+                let target = match i == last {
+                    true => &mut *block,
+                    false => &mut rest[0][..len],
+                };
+                match step.function {
+                    Function::Unary(f) => unary(f, operand(0, first), target),
+                    Function::Binary(f) => {
+                        binary(f, operand(0, first), operand(1, second), target);
+                    }
+                    Function::IntegerDiv => {
+                        zip(operand(0, first), operand(1, second), target, |a, b| {
+                            (a / b).trunc()
+                        });
+                    }
+                    Function::Where => {
+                        let condition = operand(0, first);
+                        let (a, b) = (operand(1, second), operand(2, third));
+                        for (((y, c), a), b) in target.iter_mut().zip(condition).zip(a).zip(b) {
+                            for l in 0..y.0.len() {
+                                y.0[l] = if c.0[l] != 0.0 { a.0[l] } else { b.0[l] };
+                            }
+                        }
+                    }
+                    Function::Truncate => map(operand(0, first), target, f32::trunc),
+                    Function::IsNonZero => {
+                        map(operand(0, first), target, |x| truth(x != 0.0));
+                    }
+                    Function::Copy => target.copy_from_slice(operand(0, first)),
+                }
+            }
+        }
+    }
+
+    /// The elements `start..start + len` of an argument.
+    #[inline(always)]
+    fn operand<'a>(
+        &self,
+        argument: Argument,
+        inputs: &Inputs<'a>,
+        before: &'a [[Pack; BLOCK]],
+        start: usize,
+        len: usize,
+        buffer: &'a mut [Pack; BLOCK],
+    ) -> &'a [Pack] {
+        let source = match argument {
+            Argument::Step(i) => return &before[i][..len],
+            Argument::Source(i) => &self.sources[i],
+        };
+        let buffer = &mut buffer[..len];
+        match source {
+            Source::Packs(i, Map::Same) => return &inputs.get(*i)[start..start + len],
+            Source::Packs(i, Map::One) => buffer.fill(inputs.get(*i)[0]),
+            Source::Packs(i, Map::Repeat { inner, extent }) => {
+                let packs = inputs.get(*i);
+                repeat(start, *inner, *extent, buffer, |at| packs[at]);
+            }
+            Source::Packs(i, Map::Table(table)) => {
+                let packs = inputs.get(*i);
+                for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
+                    *y = packs[at as usize];
+                }
+            }
+            Source::Numbers(x, Map::Same) => {
+                for (y, &x) in buffer.iter_mut().zip(&x[start..start + len]) {
+                    *y = Pack::splat(x);
+                }
+            }
+            Source::Numbers(x, Map::One) => buffer.fill(Pack::splat(x[0])),
+            Source::Numbers(x, Map::Repeat { inner, extent }) => {
+                repeat(start, *inner, *extent, buffer, |at| Pack::splat(x[at]));
+            }
+            Source::Numbers(x, Map::Table(table)) => {
+                for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
+                    *y = Pack::splat(x[at as usize]);
+                }
+            }
+        }
+        buffer
+    }
+}
+
+/// Fills a block that starts at element `start` with elements `i / inner % extent`, without
+/// dividing more than once.
+#[inline(always)]
+fn repeat(
+    start: usize,
+    inner: usize,
+    extent: usize,
+    block: &mut [Pack],
+    element: impl Fn(usize) -> Pack,
+) {
+    let (mut at, mut within) = (start / inner % extent, start % inner);
+    let mut pack = element(at);
+    for y in block {
+        if within == inner {
+            at = if at + 1 == extent { 0 } else { at + 1 };
+            within = 0;
+            pack = element(at);
+        }
+        *y = pack;
+        within += 1;
+    }
+}
+
+fn truth(x: bool) -> f32 {
+    f32::from(u8::from(x))
+}
+
+#[inline(always)]
+fn map(x: &[Pack], y: &mut [Pack], f: impl Fn(f32) -> f32) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = x.map(&f);
+    }
+}
+
+#[inline(always)]
+fn zip(a: &[Pack], b: &[Pack], y: &mut [Pack], f: impl Fn(f32, f32) -> f32) {
+    for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
+        *y = a.zip(*b, &f);
+    }
+}
+
+/// A function of one argument, on a block. What has no vector form here is computed lane by lane
+/// from its definition.
+#[inline(always)]
+fn unary(f: Unary, x: &[Pack], y: &mut [Pack]) {
+    // Comparisons with NaN are false, and the branch taken then returns `x`.
+    match f {
+        Unary::Relu => map(x, y, |x| if x < 0.0 { 0.0 } else { x }),
+        Unary::LeakyRelu { alpha } => map(x, y, |x| if x < 0.0 { alpha * x } else { x }),
+        Unary::Clip { min, max } => map(x, y, |x| {
+            let x = if x < min { min } else { x };
+            if x > max { max } else { x }
+        }),
+        Unary::Elu { alpha } => map(x, y, |x| if x < 0.0 { alpha * math::exp_m1(x) } else { x }),
+        Unary::Selu { alpha, gamma } => map(x, y, |x| {
+            gamma * if x < 0.0 { alpha * math::exp_m1(x) } else { x }
+        }),
+        Unary::Sigmoid => map(x, y, math::sigmoid),
+        Unary::HardSigmoid { alpha, beta } => map(x, y, |x| {
+            let x = alpha * x + beta;
+            let x = if x < 0.0 { 0.0 } else { x };
+            if x > 1.0 { 1.0 } else { x }
+        }),
+        Unary::Tanh => map(x, y, math::tanh),
+        Unary::Gelu { tanh: false } => map(x, y, |x| {
+            0.5 * x * (1.0 + math::erf(x * std::f32::consts::FRAC_1_SQRT_2))
+        }),
+        Unary::Gelu { tanh: true } => map(x, y, |x| {
+            // sqrt(2 / pi) (x + 0.044715 x^3)
+            0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)))
+        }),
+        Unary::Swish { alpha } => map(x, y, |x| x * math::sigmoid(alpha * x)),
+        Unary::HardSwish => map(x, y, |x| {
+            let gate = x * (1.0 / 6.0) + 0.5;
+            let gate = if gate < 0.0 { 0.0 } else { gate };
+            x * if gate > 1.0 { 1.0 } else { gate }
+        }),
+        Unary::Mish => map(x, y, |x| x * math::tanh(math::softplus(x))),
+        Unary::Softplus => map(x, y, math::softplus),
+        Unary::Abs => map(x, y, f32::abs),
+        Unary::Neg => map(x, y, |x| -x),
+        Unary::Exp => map(x, y, math::exp),
+        Unary::Log => map(x, y, math::ln),
+        Unary::Sqrt => map(x, y, f32::sqrt),
+        Unary::Reciprocal => map(x, y, |x| 1.0 / x),
+        Unary::Erf => map(x, y, math::erf),
+        Unary::ThresholdedRelu { .. }
+        | Unary::Celu { .. }
+        | Unary::Softsign
+        | Unary::Shrink { .. }
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::Round
+        | Unary::Sign
+        | Unary::Sin
+        | Unary::Cos
+        | Unary::Tan
+        | Unary::Asin
+        | Unary::Acos
+        | Unary::Atan
+        | Unary::Sinh
+        | Unary::Cosh
+        | Unary::Asinh
+        | Unary::Acosh
+        | Unary::Atanh
+        | Unary::Not
+        | Unary::IsNaN
+        | Unary::IsInf { .. } => map(x, y, |x| f.apply(x)),
+    }
+}
+
+/// A function of two arguments, on a block, as [`unary`].
+#[inline(always)]
+fn binary(f: Binary, a: &[Pack], b: &[Pack], y: &mut [Pack]) {
+    match f {
+        Binary::Add => zip(a, b, y, |a, b| a + b),
+        Binary::Sub => zip(a, b, y, |a, b| a - b),
+        Binary::Mul => zip(a, b, y, |a, b| a * b),
+        Binary::Div => zip(a, b, y, |a, b| a / b),
+        Binary::PRelu => zip(a, b, y, |a, b| if a < 0.0 { b * a } else { a }),
+        Binary::Equal => zip(a, b, y, |a, b| truth(a == b)),
+        Binary::Less => zip(a, b, y, |a, b| truth(a < b)),
+        Binary::Greater => zip(a, b, y, |a, b| truth(a > b)),
+        Binary::Pow
+        | Binary::Min
+        | Binary::Max
+        | Binary::Mod
+        | Binary::Fmod
+        | Binary::LessOrEqual
+        | Binary::GreaterOrEqual
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor => zip(a, b, y, |a, b| f.apply(a, b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::{Data, Op, Tensor, TensorType};
+
+    use crate::native::op::testing::{Input, check, number_of, positions, run_graph};
+    use crate::native::options::Options;
+    use crate::native::pack::LANES;
+
+    /// Numbers of both signs, different in every lane.
+    fn samples(per_lane: usize) -> Vec<f32> {
+        (0..per_lane * LANES)
+            .map(|i| ((i * 37 % 101) as f32 - 50.0) / 9.0)
+            .collect()
+    }
+
+    #[test]
+    fn vector_forms_agree_with_the_definitions() {
+        let functions = [
+            Unary::Relu,
+            Unary::LeakyRelu { alpha: 0.1 },
+            Unary::Clip {
+                min: -1.0,
+                max: 2.0,
+            },
+            Unary::Elu { alpha: 1.5 },
+            Unary::Selu {
+                alpha: 1.67,
+                gamma: 1.05,
+            },
+            Unary::Sigmoid,
+            Unary::HardSigmoid {
+                alpha: 0.2,
+                beta: 0.5,
+            },
+            Unary::Tanh,
+            Unary::Gelu { tanh: false },
+            Unary::Gelu { tanh: true },
+            Unary::Swish { alpha: 1.0 },
+            Unary::HardSwish,
+            Unary::Mish,
+            Unary::Softplus,
+            Unary::Abs,
+            Unary::Neg,
+            Unary::Exp,
+            Unary::Reciprocal,
+            Unary::Erf,
+            Unary::Softsign,
+            Unary::Sign,
+            Unary::Round,
+        ];
+        let x = samples(21);
+        for f in functions {
+            let mut graph = Graph::new();
+            let input = graph.add_input("x", TensorType::new(DType::F32, [1, 21]));
+            let y = graph.push("y", Op::Unary(f), &[input]).unwrap();
+            graph.set_outputs(vec![y]);
+            let got = run_graph(&graph, Options::default(), &[&x]);
+            for (&x, &got) in x.iter().zip(&got[0]) {
+                let expected = f.apply(x);
+                assert!(
+                    got == expected || (got - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+                    "{f:?}({x}) = {got}, expected {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nan_passes_through_activations() {
+        for f in [
+            Unary::Relu,
+            Unary::Clip { min: 0.0, max: 6.0 },
+            Unary::HardSwish,
+        ] {
+            let mut y = [Pack::ZERO];
+            unary(f, &[Pack::splat(f32::NAN)], &mut y);
+            assert!(y[0].0[0].is_nan(), "{f:?}");
+        }
+    }
+
+    /// Every way to broadcast an operand to `[2, 3, 4, 5]`, as a value and as a constant.
+    #[test]
+    fn operands_repeat_as_numpy_broadcasts() {
+        let output = [2, 3, 4, 5];
+        for shape in [
+            &[2, 3, 4, 5][..],
+            &[1, 3, 1, 1],
+            &[3, 1, 1],
+            &[5],
+            &[4, 5],
+            &[2, 1, 1, 1],
+            &[2, 3, 1, 1],
+            &[1, 3, 4, 1],
+            &[3, 4, 1],
+            // With a gap: listed in a table.
+            &[2, 1, 4, 1],
+            &[3, 1, 5],
+            &[1],
+        ] {
+            for constant in [false, true] {
+                let b = match constant {
+                    true => Input::constant(shape),
+                    false => Input::varying(shape),
+                };
+                let inputs = [Input::varying(&output), b];
+                check(Op::Binary(Binary::Sub), &inputs, 1e-7, |v| {
+                    let from = |position: &Vec<usize>| {
+                        let lead = output.len() - shape.len();
+                        let own: Vec<usize> = position[lead..]
+                            .iter()
+                            .zip(shape)
+                            .map(|(&i, &extent)| if extent == 1 { 0 } else { i })
+                            .collect();
+                        v[0][number_of(&output, position)] - v[1][number_of(shape, &own)]
+                    };
+                    positions(&output).iter().map(from).collect()
+                });
+            }
+        }
+    }
+
+    /// `where(a < c, a * b + c, a)` with every kind of operand: a value, a broadcast value, a
+    /// broadcast constant, a scalar.
+    #[test]
+    fn chains_broadcast_like_numpy() {
+        let mut graph = Graph::new();
+        let a = graph.add_input("a", TensorType::new(DType::F32, [1, 3, 7]));
+        let b = graph.add_input("b", TensorType::new(DType::F32, [1, 3, 1]));
+        let c = Tensor::new([7], Data::F32((0..7).map(|i| i as f32 - 3.0).collect())).unwrap();
+        let c = graph.add_constant("c", c);
+        let half = graph.add_constant("h", Tensor::scalar(0.5));
+        let push = |graph: &mut Graph, op, inputs: &[ValueId]| graph.push("n", op, inputs).unwrap();
+        let m = push(&mut graph, Op::Binary(Binary::Mul), &[a, b]);
+        let s = push(&mut graph, Op::Binary(Binary::Add), &[m, c]);
+        let s = push(&mut graph, Op::Binary(Binary::Mul), &[s, half]);
+        let less = push(&mut graph, Op::Binary(Binary::Less), &[a, c]);
+        let y = push(&mut graph, Op::Where, &[less, s, a]);
+        graph.set_outputs(vec![y]);
+        let (a, b) = (samples(21), samples(3));
+        let got = run_graph(&graph, Options::default(), &[&a, &b]);
+        for lane in 0..LANES {
+            for i in 0..21 {
+                let (x, y) = (a[lane * 21 + i], b[lane * 3 + i / 7]);
+                let c = (i % 7) as f32 - 3.0;
+                let expected = if x < c { (x * y + c) * 0.5 } else { x };
+                assert_eq!(got[0][lane * 21 + i], expected);
+            }
+        }
+    }
+}

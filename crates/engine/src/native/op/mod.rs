@@ -1,0 +1,183 @@
+//! Kernels, one file per operator family, named as in `npcov-graph`.
+
+mod arg;
+mod conv;
+mod conv_transpose;
+mod conv_winograd;
+mod depthwise;
+mod depthwise_transpose;
+pub(crate) mod elementwise;
+mod fibre;
+mod gather;
+mod lrn;
+mod matmul;
+mod max_place;
+mod norm;
+mod pixel_major;
+mod pool;
+mod pool_adjoint;
+mod reduce;
+mod relevance;
+mod resize;
+mod scatter;
+mod softmax;
+mod structure;
+
+use npcov_graph::op::{CompositeOp, Conv, Gemm};
+use npcov_graph::{Graph, Node, Op, OpError};
+use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint};
+
+use self::elementwise::Elementwise;
+use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
+use crate::native::pack::Pack;
+#[cfg(test)]
+pub(crate) mod testing;
+
+/// How a node is planned.
+pub(crate) enum Role<'a> {
+    /// Not at all: its output is its input under another shape, and stands in the same place.
+    Alias,
+    /// In a chain with its neighbours.
+    Elementwise(Elementwise),
+    /// With what happens to its sums before they are stored, if [`Product::takes_tail`].
+    Product(Product<'a>),
+    /// By itself.
+    Alone,
+}
+
+/// The role of an operator.
+pub(crate) fn role(op: &Op) -> Role<'_> {
+    match op {
+        Op::Reshape(_) => Role::Alias,
+        Op::Unary(f) => Role::Elementwise(Elementwise::Unary(*f)),
+        Op::Binary(f) => Role::Elementwise(Elementwise::Binary(*f)),
+        Op::Where => Role::Elementwise(Elementwise::Where),
+        Op::Cast(to) => Role::Elementwise(Elementwise::Cast(*to)),
+        Op::Conv(op) => Role::Product(Product::Conv(op)),
+        Op::Gemm(op) => Role::Product(Product::Gemm(op)),
+        Op::MatMul => Role::Product(Product::MatMul),
+        Op::ConvTranspose(_)
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => Role::Alone,
+    }
+}
+
+/// A weighted sum for each element of the output.
+pub(crate) enum Product<'a> {
+    Conv(&'a Conv),
+    Gemm(&'a Gemm),
+    MatMul,
+}
+
+impl Product<'_> {
+    /// Whether its kernel can do other nodes' work before it stores its sums.
+    pub(crate) fn takes_tail(&self, cx: &Context<'_>) -> bool {
+        !cx.output().contains(&0)
+            && match self {
+                Product::Conv(_) => cx.constant(0).is_none(),
+                Product::Gemm(op) => matmul::gemm_is_dense(op, cx),
+                Product::MatMul => matmul::is_dense(cx),
+            }
+    }
+
+    /// Its kernel.
+    pub(crate) fn prepare(&self, cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpError> {
+        match self {
+            Product::Conv(op) => conv::prepare(op, cx, tail),
+            Product::Gemm(op) => matmul::prepare_gemm(op, cx, tail),
+            Product::MatMul => matmul::prepare(cx, tail),
+        }
+    }
+}
+
+/// The kernel of a node.
+pub(crate) fn prepare(cx: &Context<'_>) -> Result<NodeKernel, OpError> {
+    if cx.output().contains(&0) {
+        return Ok(NodeKernel::new(Nothing, []));
+    }
+    match &cx.node.op {
+        Op::Conv(op) => conv::prepare(op, cx, Tail::NONE),
+        Op::ConvTranspose(op) => conv_transpose::prepare(op, cx),
+        Op::Gemm(op) => matmul::prepare_gemm(op, cx, Tail::NONE),
+        Op::MatMul => matmul::prepare(cx, Tail::NONE),
+        Op::BatchNormalization(op) => norm::prepare_batch(op, cx),
+        Op::InstanceNormalization(op) => norm::prepare_instance(op, cx),
+        Op::LayerNormalization(op) => norm::prepare_layer(op, cx),
+        Op::Lrn(op) => lrn::prepare(op, cx),
+        Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
+            Err(OpError::invalid("element-wise operators are run as chains"))
+        }
+        Op::Pool(op) => pool::prepare(op, cx),
+        Op::Reduce(op) => reduce::prepare(op, cx),
+        Op::ArgMax(op) => arg::prepare(op, cx),
+        Op::Softmax(op) => softmax::prepare(op, cx),
+        Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Expand(_) | Op::Tile(_) => {
+            structure::prepare_select(cx)
+        }
+        Op::Pad(op) => structure::prepare_pad(op, cx),
+        Op::Concat(axis) => structure::prepare_concat(*axis, cx),
+        Op::Gather(op) => gather::prepare(op, cx),
+        Op::GatherElements(op) => gather::prepare_elements(op, cx),
+        Op::Resize(op) => resize::prepare(op, cx),
+        Op::ScatterSum(_) => scatter::prepare(cx),
+        Op::Composite(op) => match Known::find(op) {
+            Some(Known::LinearRelevance(op)) => relevance::prepare(op, cx),
+            Some(Known::PoolAdjoint(op)) => pool_adjoint::prepare(op, cx),
+            Some(Known::MaxPlace(op)) => max_place::prepare(op, cx),
+            None => Err(OpError::unsupported("it has no kernel")),
+        },
+    }
+}
+
+/// The composite operators that have kernels.
+enum Known<'a> {
+    LinearRelevance(&'a LinearRelevance),
+    PoolAdjoint(&'a PoolAdjoint),
+    MaxPlace(&'a MaxPlace),
+}
+
+impl Known<'_> {
+    fn find(op: &CompositeOp) -> Option<Known<'_>> {
+        let linear = op.downcast().map(Known::LinearRelevance);
+        linear
+            .or_else(|| op.downcast().map(Known::PoolAdjoint))
+            .or_else(|| op.downcast().map(Known::MaxPlace))
+    }
+}
+
+/// Whether a composite operator has a kernel of its own; else it is run as plain ones.
+pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
+    let Op::Composite(op) = &node.op else {
+        return true;
+    };
+    match Known::find(op) {
+        Some(Known::LinearRelevance(op)) => relevance::has_kernel(op, graph, node),
+        Some(Known::PoolAdjoint(_) | Known::MaxPlace(_)) => true,
+        None => false,
+    }
+}
+
+/// Computes a tensor without elements, whatever the operator: other kernels may take it that an
+/// axis has an extent.
+struct Nothing;
+
+impl Kernel for Nothing {
+    fn run(&self, _: &Inputs<'_>, _: &mut [Pack], _: &mut [Pack]) {}
+}

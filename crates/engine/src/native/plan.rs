@@ -1,0 +1,375 @@
+//! From a graph to a list of steps on one stretch of memory.
+//!
+//! Each step writes one place. A place is free again after the last step that reads its value.
+//! Reshapes cost nothing: both sides share a place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use npcov_graph::{Graph, NodeError, NodeErrorKind, ShapeDisplay, Tensor, Value, ValueId};
+
+use crate::engine::Buffers;
+use crate::error::EngineError;
+use crate::native::arena::{Life, layout};
+use crate::native::fuse::{self, Unit, UnitKernel};
+use crate::native::kernel::{Kernel, SharedWeights};
+use crate::native::op::{self, Role};
+use crate::native::options::Options;
+use crate::native::pack::{LANES, Pack};
+use crate::native::schedule;
+
+/// A kernel and the places it works on.
+pub(crate) struct Step {
+    /// Operator and name of the node, of several that of the first.
+    pub(crate) name: String,
+    pub(crate) kernel: Box<dyn Kernel>,
+    pub(crate) inputs: Vec<Place>,
+    /// Apart from all inputs.
+    pub(crate) output: Place,
+}
+
+/// Where a value stands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+impl Place {
+    /// The place as a range.
+    pub(crate) fn range(self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+}
+
+/// A value that is shown as soon as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// How many steps are done by then.
+    pub(crate) after: usize,
+    /// Which of the values that are shown.
+    pub(crate) number: usize,
+    pub(crate) place: Place,
+}
+
+/// A graph, ready to run.
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+    /// Packs of memory that values stand in.
+    pub(crate) memory: usize,
+    /// Places that hold constants, filled once.
+    pub(crate) constants: Vec<(Place, Arc<Tensor>)>,
+    pub(crate) inputs: Vec<Place>,
+    pub(crate) outputs: Vec<Place>,
+    pub(crate) buffers: Buffers,
+    /// What is shown in the course of a run, by step.
+    pub(crate) shown: Vec<Shown>,
+    /// Length of the working memory that all kernels share.
+    pub(crate) scratch: usize,
+}
+
+/// Elements of the largest tensor: 8 GiB of packs. Shapes come from files and users; a limit here
+/// keeps everything that is made from them small enough to try.
+const MAX_ELEMENTS: usize = 1 << 27;
+
+impl Plan {
+    /// Of a graph whose first `kept` outputs are results, and whose others are shown.
+    pub(crate) fn new(graph: &Graph, options: Options, kept: usize) -> Result<Plan, EngineError> {
+        let is_large = |v: &&Value| v.constant.is_none() && v.ty.numel() > MAX_ELEMENTS;
+        if let Some(value) = graph.values().iter().find(is_large) {
+            return Err(EngineError::TooLarge {
+                name: value.name.clone(),
+                shape: ShapeDisplay(&value.ty.shape).to_string(),
+                limit: MAX_ELEMENTS,
+            });
+        }
+        let graph = graph
+            .lowered(|node| !op::has_kernel(graph, node))
+            .and_then(|graph| npcov_graph::fold_batch_norm(&graph))
+            .and_then(|graph| schedule::early(&graph))
+            .map_err(|error| {
+                EngineError::Nodes(vec![NodeError {
+                    node: "all of them".to_owned(),
+                    op_type: "any".to_owned(),
+                    reason: NodeErrorKind::Op(error),
+                }])
+            })?;
+        let units = fuse::units(&graph, options);
+        let mut kernels = Vec::with_capacity(units.len());
+        let mut errors = Vec::new();
+        let shared = SharedWeights::default();
+        for unit in &units {
+            match unit.prepare(&graph, options, &shared) {
+                Ok(kernel) => kernels.push(kernel),
+                Err(error) => errors.push(error),
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(Planner::new(&graph, &units, &kernels, kept).plan(&units, kernels)),
+            false => Err(EngineError::Nodes(errors)),
+        }
+    }
+}
+
+/// The values that share a place (reshapes of one another) and when they are needed.
+struct Planner<'a> {
+    graph: &'a Graph,
+    kept: &'a [ValueId],
+    shown: &'a [ValueId],
+    /// For each value, the value whose place it shares.
+    root: Vec<usize>,
+    /// For each root that has one, its life.
+    lives: Vec<Option<Life>>,
+}
+
+/// A step later than all steps: for what must survive the run.
+const FOREVER: usize = usize::MAX;
+
+impl<'a> Planner<'a> {
+    fn new(graph: &'a Graph, units: &[Unit], kernels: &[UnitKernel], kept: usize) -> Self {
+        let (kept, shown) = graph.outputs().split_at(kept.min(graph.outputs().len()));
+        let mut root: Vec<usize> = (0..graph.values().len()).collect();
+        for node in graph.nodes() {
+            if matches!(op::role(&node.op), Role::Alias) {
+                root[node.output.index()] = root[node.inputs[0].index()];
+            }
+        }
+        let mut planner = Planner {
+            graph,
+            kept,
+            shown,
+            lives: vec![None; root.len()],
+            root,
+        };
+        // The caller writes before the first step, constants stay.
+        for &input in graph.inputs() {
+            planner.define(input, 0);
+        }
+        for (i, (unit, kernel)) in units.iter().zip(kernels).enumerate() {
+            for &value in &kernel.reads {
+                planner.read(value, i + 1);
+            }
+            planner.define(unit.output(graph), i + 1);
+        }
+        for &output in kept {
+            planner.read(output, FOREVER);
+        }
+        for &output in shown {
+            // It is there when it was written, and need not stay.
+            planner.read(output, 0);
+        }
+        planner
+    }
+
+    /// A step writes a value.
+    fn define(&mut self, value: ValueId, step: usize) {
+        self.lives[self.root[value.index()]] = Some(Life {
+            len: self.graph.value(value).ty.numel(),
+            from: step,
+            to: step,
+        });
+    }
+
+    /// A step reads a value. A constant, which nothing has written, is there all the time.
+    fn read(&mut self, value: ValueId, step: usize) {
+        let constant = Life {
+            len: self.graph.value(value).ty.numel(),
+            from: 0,
+            to: FOREVER,
+        };
+        let life = self.lives[self.root[value.index()]].get_or_insert(constant);
+        life.to = life.to.max(step);
+    }
+
+    fn plan(self, units: &[Unit], kernels: Vec<UnitKernel>) -> Plan {
+        let graph = self.graph;
+        let lives: Vec<Life> = self.lives.iter().flatten().copied().collect();
+        let (starts, memory) = layout(&lives);
+        let mut starts = starts.into_iter();
+        let places: Vec<Option<Place>> = self
+            .lives
+            .iter()
+            .map(|life| {
+                let len = life.as_ref()?.len;
+                starts.next().map(|start| Place { start, len })
+            })
+            .collect();
+        let nowhere = Place { start: 0, len: 0 };
+        let place = |v: &ValueId| places[self.root[v.index()]].unwrap_or(nowhere);
+        let constants = graph
+            .values()
+            .iter()
+            .zip(&places)
+            .filter_map(|(value, place)| Some(((*place)?, value.constant.clone()?)))
+            .collect();
+        let mut shown: Vec<Shown> = (self.shown.iter().enumerate())
+            .map(|(number, value)| Shown {
+                after: self.lives[self.root[value.index()]].map_or(0, |life| life.from),
+                number,
+                place: place(value),
+            })
+            .collect();
+        shown.sort_by_key(|shown| shown.after);
+        let scratch = kernels.iter().map(|k| k.kernel.scratch()).max();
+        let steps = units.iter().zip(kernels).map(|(unit, prepared)| Step {
+            name: unit.name(graph),
+            kernel: prepared.kernel,
+            inputs: prepared.reads.iter().map(place).collect(),
+            output: place(&unit.output(graph)),
+        });
+        Plan {
+            steps: steps.collect(),
+            memory,
+            constants,
+            inputs: graph.inputs().iter().map(place).collect(),
+            outputs: self.kept.iter().map(place).collect(),
+            buffers: Buffers::of(graph, self.kept.len(), LANES),
+            shown,
+            scratch: scratch.unwrap_or(0),
+        }
+    }
+}
+
+/// The memory that a plan works in.
+pub(crate) struct Memory {
+    pub(crate) values: Vec<Pack>,
+    pub(crate) scratch: Vec<Pack>,
+}
+
+impl Memory {
+    /// The memory, or `None` when the system does not have it: shapes come from files.
+    pub(crate) fn new(plan: &Plan) -> Option<Memory> {
+        let mut values = zeroed(plan.memory)?;
+        for (place, constant) in &plan.constants {
+            for (pack, x) in values[place.range()].iter_mut().zip(constant.to_f32()) {
+                *pack = Pack::splat(x);
+            }
+        }
+        Some(Memory {
+            values,
+            scratch: zeroed(plan.scratch)?,
+        })
+    }
+}
+
+fn zeroed(len: usize) -> Option<Vec<Pack>> {
+    let mut packs = Vec::new();
+    packs.try_reserve_exact(len).ok()?;
+    packs.resize(len, Pack::ZERO);
+    Some(packs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::KEEP_ALL;
+    use npcov_graph::op::{ConvTranspose, Unary, Window};
+    use npcov_graph::{DType, Op, TensorType};
+
+    fn relu(graph: &mut Graph, x: ValueId) -> ValueId {
+        graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap()
+    }
+
+    fn transpose(graph: &mut Graph, x: ValueId) -> ValueId {
+        graph.push("t", Op::Transpose(vec![1, 0]), &[x]).unwrap()
+    }
+
+    /// A row of steps needs two places, however long it is: what a step reads and what it writes.
+    #[test]
+    fn places_are_reused() {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        for _ in 0..10 {
+            x = transpose(&mut graph, x);
+        }
+        graph.set_outputs(vec![x]);
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
+        assert_eq!(plan.steps.len(), 10);
+        assert_eq!(plan.memory, 48);
+    }
+
+    #[test]
+    fn a_value_that_is_used_later_keeps_its_place() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let a = transpose(&mut graph, x);
+        let b = transpose(&mut graph, a);
+        let c = transpose(&mut graph, b);
+        graph.set_outputs(vec![a, c]);
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
+        let written: Vec<Place> = plan.steps.iter().map(|s| s.output).collect();
+        assert!(!written[1..].contains(&written[0]), "{written:?}");
+    }
+
+    #[test]
+    fn what_is_only_shown_does_not_stay() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let mut values = vec![x];
+        for i in 0..10 {
+            values.push(transpose(&mut graph, values[i]));
+        }
+        values.rotate_left(10);
+        graph.set_outputs(values);
+        let plan = Plan::new(&graph, Options::default(), 1).unwrap();
+        assert_eq!((plan.outputs.len(), plan.memory), (1, 48));
+        // The input first; of the others, what each step has written.
+        let places = std::iter::once(plan.inputs[0]).chain(plan.steps.iter().map(|s| s.output));
+        for (i, (shown, place)) in plan.shown.iter().zip(places).enumerate() {
+            assert_eq!((shown.after, shown.number, shown.place), (i, i, place));
+        }
+    }
+
+    #[test]
+    fn reshapes_share_a_place() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let r = graph.push("r", Op::Reshape(vec![24]), &[x]).unwrap();
+        let y = relu(&mut graph, r);
+        graph.set_outputs(vec![y]);
+        let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
+        assert_eq!(plan.steps.len(), 1);
+        assert_eq!(plan.steps[0].inputs, plan.inputs);
+    }
+
+    #[test]
+    fn absurd_shapes_are_refused() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 1 << 20, 1 << 20]));
+        let y = relu(&mut graph, x);
+        graph.set_outputs(vec![y]);
+        let error = Plan::new(&graph, Options::default(), KEEP_ALL)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("`x`") && error.contains("1x1048576x1048576"),
+            "{error}"
+        );
+    }
+
+    /// Weights that depend on the input, twice: both are named.
+    #[test]
+    fn all_nodes_without_a_kernel_are_reported() {
+        let mut graph = Graph::new();
+        let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 1, 4, 4]));
+        let w = graph.add_input("w", TensorType::new(DType::F32, [1, 1, 1, 1]));
+        for name in ["first", "second"] {
+            let op = Op::ConvTranspose(ConvTranspose {
+                window: Window::sized([1, 1]),
+                groups: 1,
+                output: vec![4, 4],
+            });
+            x = graph.push(name, op, &[x, w]).unwrap();
+        }
+        graph.set_outputs(vec![x]);
+        let error = Plan::new(&graph, Options::default(), KEEP_ALL)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("`first`") && error.contains("`second`"),
+            "{error}"
+        );
+    }
+}

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use npcov::data::{Dataset, Element, Loader, Preprocessing, write_whole};
 use npcov::decision::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
-    Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
+    Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::decision::{Choices, Clusters, Preset};
 use npcov::program::Selector;
@@ -356,7 +356,7 @@ fn choices(file: &mut Settings) {
     file.choice(
         "relevance-seed",
         seed.word(),
-        Seed::WORDS,
+        SeedChoice::WORDS,
         "what is shared out",
     );
     file.choice(

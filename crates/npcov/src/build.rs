@@ -8,8 +8,8 @@ use npcov_criteria::{CriterionError, Spec};
 use npcov_data::{Digest, Loader, Preprocessing};
 use npcov_paths::choices::Members;
 use npcov_paths::{
-    AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
-    TrainingActivations,
+    AnpcLayer, Choices, ClassParameters, Clusters, Input, KMeans, LearnOptions, Observer,
+    PathGraph, TrainingActivations,
 };
 use serde::{Deserialize, Serialize};
 
@@ -226,7 +226,7 @@ pub fn build(
     on(Event::Clustering);
     let labels = data.labels().and_then(|labels| labels.get(range.clone()));
     let shards = TrainingShards::open(&parts, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
-    let graph = DecisionGraph::learn(shards.paths()?, &settings.learning(classes, threads));
+    let graph = PathGraph::learn(shards.paths()?, &settings.learn_options(classes, threads));
     let anpc = settings.anpc(&graph, &shards)?;
     on(Event::Fitting);
     let counts = graph.classes().iter();
@@ -369,12 +369,12 @@ impl BuildSettings {
         Ok(())
     }
 
-    fn learning(&self, classes: usize, threads: usize) -> Learning {
+    fn learn_options(&self, classes: usize, threads: usize) -> LearnOptions {
         let parameters = |class| ClassParameters {
             clusters: self.clusters.of(class),
             beta: self.beta.of(class),
         };
-        Learning {
+        LearnOptions {
             classes: (0..classes).map(parameters).collect(),
             members: self.choices.members,
             merge: self.choices.merge,
@@ -395,7 +395,7 @@ impl BuildSettings {
     }
 
     /// The layers of ANPC with their bounds.
-    fn anpc(&self, graph: &DecisionGraph, shards: &TrainingShards) -> Result<AnpcRecord, Error> {
+    fn anpc(&self, graph: &PathGraph, shards: &TrainingShards) -> Result<AnpcRecord, Error> {
         let layers = self.anpc_indices(graph.layout().layers());
         let (upper, quantile) = match &self.anpc_upper {
             AnpcUpper::Fixed(upper) => (upper.clone(), None),
@@ -426,7 +426,7 @@ const SAMPLE: usize = 1000;
 /// For each layer a quantile of the distances that training inputs have to the others, as ANPC
 /// measures them.
 fn quantiles(
-    graph: &DecisionGraph,
+    graph: &PathGraph,
     shards: &TrainingShards,
     choices: &Choices,
     layers: &[usize],
@@ -437,7 +437,7 @@ fn quantiles(
         upper: f64::MAX,
     };
     let anpc: Vec<AnpcLayer> = layers.iter().map(unbounded).collect();
-    let meter = Meter::new(graph, choices, &anpc);
+    let observer = Observer::new(graph, choices, &anpc);
     let training = &graph.parts().training;
     let inputs = training.paths.len();
     let mut activations = vec![0.0; graph.layout().total_neurons()];
@@ -452,7 +452,7 @@ fn quantiles(
             activations: &activations,
             training: Some(index),
         };
-        let observation = meter.observe(input, shards)?;
+        let observation = observer.observe(input, shards)?;
         for view in &observation.clusters {
             for (list, (distance, _)) in distances.iter_mut().zip(&view.distances) {
                 list.push(*distance);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_criteria::State;
 use npcov_data::Loader;
-use npcov_paths::{Input, Meter, NO_CLUSTER, Observation};
+use npcov_paths::{Input, NO_CLUSTER, Observation, Observer};
 
 use crate::artefact::record::DataRecord;
 use crate::artefact::{CoverageState, InputRecord, NO_LABEL, PartsFolder, Suite};
@@ -373,13 +373,13 @@ fn observe(
         true => file.record().anpc.layers(),
         false => Vec::new(),
     };
-    let meter = Meter::new(file.graph(), ruler.choices(), &anpc);
+    let observer = Observer::new(file.graph(), ruler.choices(), &anpc);
     let paths = measures.need_paths();
     let now = |measure: &Measure| !measure.is_streamed() && !measure.criterion.ordered();
     let part = |inputs: Range<usize>| -> Result<(Vec<Observation>, Vec<State>), Error> {
         let places = inputs.clone().filter(|_| paths);
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
-        let observations = meter.observe_all(&seen, file)?;
+        let observations = observer.observe_all(&seen, file)?;
         let mut batch = measures.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut states = measures.states();

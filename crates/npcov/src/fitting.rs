@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_criteria::{CriterionError, Fit, Spec, Subject, Tally};
-use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Input, Meter};
+use npcov_paths::{AnpcLayer, Choices, Input, Observer, PathGraph};
 
 use crate::artefact::parts::SHARD;
 use crate::artefact::record::CriterionRecord;
@@ -63,7 +63,7 @@ pub(crate) fn fit(
 pub(crate) fn records(
     measures: &Measures,
     fits: &[Fit],
-    graph: &DecisionGraph,
+    graph: &PathGraph,
     choices: &Choices,
     anpc: &[AnpcLayer],
     training: &TrainingShards,
@@ -83,7 +83,7 @@ pub(crate) fn records(
             Pass::All => &[],
             Pass::Sample => anpc,
         };
-        let meter = Meter::new(graph, choices, anpc);
+        let observer = Observer::new(graph, choices, anpc);
         let paths_count = (measures.list().iter())
             .any(|measure| counted(measure) && measure.criterion.needs_paths());
         let inputs = pass.inputs(graph.parts().training.paths.len());
@@ -97,7 +97,7 @@ pub(crate) fn records(
                     ..found.input(place)
                 };
                 let seen: Vec<Input<'_>> = places.map(itself).collect();
-                let observations = meter.observe_all(&seen, training)?;
+                let observations = observer.observe_all(&seen, training)?;
                 let mut batch = measures.batch(&found, &observations);
                 batch.training = Some(inputs);
                 for (measure, tally) in measures.list().iter().zip(&mut tallies) {

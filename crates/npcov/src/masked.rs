@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_data::Loader;
-use npcov_paths::{Layout, bits};
+use npcov_paths::{PathLayout, bits};
 use npcov_program::{ProgramError, mask};
 
 use crate::error::Error;
@@ -35,7 +35,7 @@ use crate::tracer::Tracer;
 /// ```
 pub struct MaskedNetwork {
     tracer: Tracer,
-    layout: Layout,
+    layout: PathLayout,
 }
 
 impl MaskedNetwork {
@@ -46,7 +46,7 @@ impl MaskedNetwork {
         }
         Ok(MaskedNetwork {
             tracer: Tracer::new(mask(&network.subject())?, network)?,
-            layout: Layout::new(
+            layout: PathLayout::new(
                 network
                     .layers()
                     .iter()
@@ -57,7 +57,7 @@ impl MaskedNetwork {
     }
 
     /// The path layers.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &PathLayout {
         &self.layout
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npcov_criteria::Spec;
 use npcov_data::{DataError, Dataset, Digest, Loader, Preprocessing};
-use npcov_paths::{Choices, Meter, Observation};
+use npcov_paths::{Choices, Observation, Observer};
 
 use crate::artefact::record::{
     CriterionRecord, ExtractionRecord, PreprocessingRecord, StateRecord,
@@ -259,7 +259,7 @@ impl Ruler {
     /// Looks at one input of a batch.
     pub fn observe(&self, batch: &PathBatch, place: usize) -> Result<Observation, Error> {
         let anpc = self.file.record().anpc.layers();
-        let meter = Meter::new(self.file.graph(), &self.choices, &anpc);
-        meter.observe(batch.input(place), &self.file)
+        let observer = Observer::new(self.file.graph(), &self.choices, &anpc);
+        observer.observe(batch.input(place), &self.file)
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use npcov_criteria::{Training, TrainingError};
 use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{BitRows, DecisionGraph, Layout, TrainingActivations, TrainingPaths};
+use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
 
 use crate::artefact::parts::{SHARD, shards};
 use crate::artefact::{Kind, PartsFolder, graph_file, metadata};
@@ -128,7 +128,7 @@ pub(crate) struct TrainingShards {
 /// What shards of training inputs hold.
 #[derive(Clone)]
 pub(crate) struct ShardForm {
-    pub(crate) layout: Layout,
+    pub(crate) layout: PathLayout,
     /// Number of logits.
     pub(crate) logits: usize,
     /// The layer whose importance is summed up.
@@ -250,7 +250,7 @@ impl TrainingShards {
     }
 
     /// Some inputs as they were extracted; their paths are the graph's.
-    pub(crate) fn batch(&self, inputs: &[u32], graph: &DecisionGraph) -> Result<PathBatch, Error> {
+    pub(crate) fn batch(&self, inputs: &[u32], graph: &PathGraph) -> Result<PathBatch, Error> {
         let neurons = self.form.layout.total_neurons();
         let mut batch = PathBatch {
             rows: 0..inputs.len(),

@@ -6,7 +6,7 @@ use clap::Args;
 use npcov::decision::Preset;
 use npcov::decision::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Buckets, Disjoint, Edges, EmptyLayer, Members,
-    Merge, Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
+    Merge, Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use serde::Deserialize;
 
@@ -350,7 +350,7 @@ pub(crate) struct PathChoices {
 
     /// What is shared out: `logit-or-one`, `logit` or `log-probability`
     #[arg(long, value_name = "CHOICE")]
-    pub(crate) relevance_seed: Option<Seed>,
+    pub(crate) relevance_seed: Option<SeedChoice>,
 
     /// Training inputs that count: `predicted` (all) or `correct`
     #[arg(long, value_name = "CHOICE")]

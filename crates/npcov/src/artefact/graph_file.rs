@@ -7,7 +7,7 @@ use npcov_criteria::{Fit, Numbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_data::{DataError, Digest, Element};
 use npcov_paths::{
-    BitRows, ClassNode, DecisionGraph, Layout, Parts, TrainingActivations, TrainingPaths,
+    BitRows, ClassNode, GraphParts, PathGraph, PathLayout, TrainingActivations, TrainingPaths,
 };
 
 use super::record::{CriterionRecord, GraphRecord};
@@ -19,7 +19,7 @@ use crate::error::Error;
 pub struct GraphFile {
     path: PathBuf,
     record: GraphRecord,
-    graph: DecisionGraph,
+    graph: PathGraph,
     reader: SafetensorsReader,
 }
 
@@ -33,7 +33,7 @@ impl GraphFile {
             reason,
         };
         let neurons = record.extraction.layers.iter().map(|layer| layer.neurons);
-        let layout = Layout::new(neurons.collect::<Vec<_>>());
+        let layout = PathLayout::new(neurons.collect::<Vec<_>>());
         let inputs = record.training.end.saturating_sub(record.training.start);
         let mut classes = Vec::new();
         let mut end = 0usize;
@@ -56,7 +56,7 @@ impl GraphFile {
             Some(_) => Some(reader.read("label")?),
             None => None,
         };
-        let parts = Parts {
+        let parts = GraphParts {
             training: TrainingPaths {
                 paths: read_rows(&reader, &layout, "path", inputs)?,
                 predictions: reader.read("prediction")?,
@@ -73,7 +73,7 @@ impl GraphFile {
         if activations != Some(vec![inputs, layout.total_neurons()]) {
             return Err(wrong("its activations have another shape".to_owned()));
         }
-        let graph = DecisionGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
+        let graph = PathGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
         if record
             .anpc
             .layers
@@ -96,12 +96,12 @@ impl GraphFile {
         path: &Path,
         folder: &Path,
         record: &GraphRecord,
-        graph: &DecisionGraph,
+        graph: &PathGraph,
         fits: &[Fit],
         activations: &impl TrainingActivations<Error = Error>,
     ) -> Result<(), Error> {
         let layout = graph.layout();
-        let Parts {
+        let GraphParts {
             training,
             assignment,
             abstract_paths,
@@ -166,7 +166,7 @@ impl GraphFile {
     }
 
     /// The decision graph.
-    pub fn graph(&self) -> &DecisionGraph {
+    pub fn graph(&self) -> &PathGraph {
         &self.graph
     }
 
@@ -233,7 +233,7 @@ impl TrainingActivations for GraphFile {
 }
 
 /// The digest of everything that coverage depends on: not of file names.
-pub(crate) fn identify(record: &GraphRecord, graph: &DecisionGraph) -> Result<String, Error> {
+pub(crate) fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Error> {
     let mut record = record.clone();
     record.id = String::new();
     record.data = String::new();
@@ -258,7 +258,7 @@ pub(crate) fn identify(record: &GraphRecord, graph: &DecisionGraph) -> Result<St
 }
 
 /// Bit rows as one tensor of words for each layer.
-pub(crate) fn row_specs(layout: &Layout, name: &str, rows: usize) -> Vec<TensorSpec> {
+pub(crate) fn row_specs(layout: &PathLayout, name: &str, rows: usize) -> Vec<TensorSpec> {
     let spec = |layer| {
         TensorSpec::of::<u64>(
             format!("{name}.{layer}"),
@@ -271,7 +271,7 @@ pub(crate) fn row_specs(layout: &Layout, name: &str, rows: usize) -> Vec<TensorS
 /// Appends bit rows to the tensors of their layers.
 pub(crate) fn append_rows(
     writer: &mut SafetensorsWriter,
-    layout: &Layout,
+    layout: &PathLayout,
     name: &str,
     rows: &BitRows,
 ) -> Result<(), DataError> {
@@ -287,7 +287,7 @@ pub(crate) fn append_rows(
 /// Reads bit rows from the tensors of their layers.
 pub(crate) fn read_rows(
     reader: &SafetensorsReader,
-    layout: &Layout,
+    layout: &PathLayout,
     name: &str,
     count: usize,
 ) -> Result<BitRows, Error> {

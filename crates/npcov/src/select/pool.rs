@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use npcov_criteria::{Slot, Spec};
 use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Input, Meter, Observation};
+use npcov_paths::{Input, Observation, Observer};
 
 use super::ranking::SlotLists;
 use crate::artefact::parts::shards;
@@ -214,14 +214,14 @@ impl Recording<'_> {
     /// What is found in some inputs of a shard; nothing for criteria that have seen them already.
     fn part(
         &self,
-        meter: &Meter<'_>,
+        observer: &Observer<'_>,
         shard: &PathBatch,
         inputs: Range<usize>,
     ) -> Result<(Vec<Found>, Vec<f64>), Error> {
         let measures = self.ruler.measures();
         let places = inputs.clone().filter(|_| measures.need_paths());
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
-        let observations = meter.observe_all(&seen, self.ruler.graph())?;
+        let observations = observer.observe_all(&seen, self.ruler.graph())?;
         let mut batch = measures.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut found = Vec::new();
@@ -274,10 +274,10 @@ impl Sink<'_> for Recording<'_> {
             true => file.record().anpc.layers(),
             false => Vec::new(),
         };
-        let meter = Meter::new(file.graph(), self.ruler.choices(), &anpc);
+        let observer = Observer::new(file.graph(), self.ruler.choices(), &anpc);
         let inputs = shard.rows.len();
         let parts = in_parallel(inputs, self.threads, |inputs| {
-            self.part(&meter, shard, inputs)
+            self.part(&observer, shard, inputs)
         });
         let mut scores = Vec::new();
         let mut all = std::mem::take(&mut self.streamed);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use npcov_criteria::{
-    Batch, Column, CriterionError, State, Subject, SubjectLayer, Tap, TrainingTable, create,
+    Batch, Column, CriterionError, LayerShape, NetworkShape, State, Tap, TrainingTable, create,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -41,8 +41,8 @@ fn main() -> Result<(), Error> {
         .iter()
         .max()
         .map_or(0, |&class| class as usize + 1);
-    let subject = Subject {
-        layers: vec![SubjectLayer {
+    let network = NetworkShape {
+        layers: vec![LayerShape {
             neurons: width,
             units: width,
         }],
@@ -52,7 +52,7 @@ fn main() -> Result<(), Error> {
     };
 
     let start = Instant::now();
-    let mut criterion = create(&"dsc".parse()?, &subject)?;
+    let mut criterion = create(&"dsc".parse()?, &network)?;
     criterion.restore(criterion.fit(&training)?)?;
     let batch = Batch {
         predictions: &predictions,

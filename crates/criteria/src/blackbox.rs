@@ -12,11 +12,11 @@
 //! probabilities are its sigmoid and the rest. There are no options.
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Value};
+use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 
 /// One of the scores.
@@ -29,7 +29,7 @@ impl BlackBox {
     /// DeepGini.
     pub(crate) fn deepgini(
         spec: &Spec,
-        _subject: &Subject,
+        _network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         BlackBox::create(spec, "deepgini", deepgini)
     }
@@ -37,7 +37,7 @@ impl BlackBox {
     /// Entropy.
     pub(crate) fn entropy(
         spec: &Spec,
-        _subject: &Subject,
+        _network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         BlackBox::create(spec, "entropy", entropy)
     }
@@ -45,7 +45,7 @@ impl BlackBox {
     /// Margin.
     pub(crate) fn margin(
         spec: &Spec,
-        _subject: &Subject,
+        _network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         BlackBox::create(spec, "margin", margin)
     }
@@ -53,7 +53,7 @@ impl BlackBox {
     /// Max-softmax.
     pub(crate) fn max_softmax(
         spec: &Spec,
-        _subject: &Subject,
+        _network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         BlackBox::create(spec, "max-softmax", max_softmax)
     }
@@ -133,10 +133,10 @@ impl Criterion for BlackBox {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let scores = state.scores(self.name);
         let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
-        vec![Value::number(self.name, mean)]
+        vec![CriterionValue::number(self.name, mean)]
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
 
     /// The scores of inputs, and the value of the suite.
     fn scores(name: &str, logits: &[&[f32]]) -> (Vec<f64>, f64) {
-        let criterion = create(&name.parse().unwrap(), &Subject::default()).unwrap();
+        let criterion = create(&name.parse().unwrap(), &NetworkShape::default()).unwrap();
         let rows = logits.concat();
         let batch = Batch {
             predictions: &vec![0; logits.len()],

@@ -6,17 +6,17 @@
 //! inputs, so a suite must be measured in one run.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Kept, Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use npcov_tap::Tap;
 
 /// The criterion.
 pub(crate) struct Cc {
-    subject: Subject,
+    network: NetworkShape,
     threshold: f64,
 }
 
@@ -24,12 +24,12 @@ impl Cc {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let fits = |threshold: f64| threshold >= 0.0 && threshold.is_finite();
         let criterion = Cc {
-            subject: subject.clone(),
+            network: network.clone(),
             threshold: options.number("threshold", 10.0, fits, "a number from 0 on")?,
         };
         options.end()?;
@@ -38,11 +38,11 @@ impl Cc {
 
     /// For each layer, where the vectors that it keeps begin.
     fn places(&self, kept: &Kept) -> Option<Vec<Vec<usize>>> {
-        let mut places = vec![Vec::new(); self.subject.layers.len()];
+        let mut places = vec![Vec::new(); self.network.layers.len()];
         let mut start = 0;
         for &key in &kept.keys {
             places.get_mut(key as usize)?.push(start);
-            start += self.subject.layers[key as usize].neurons;
+            start += self.network.layers[key as usize].neurons;
         }
         (start == kept.numbers.len()).then_some(places)
     }
@@ -67,7 +67,7 @@ fn apart(a: &[f32], b: &[f32], threshold: f64) -> bool {
 
 impl Criterion for Cc {
     fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
+        (0..self.network.layers.len())
             .map(Tap::activation)
             .collect()
     }
@@ -108,8 +108,11 @@ impl Criterion for Cc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::count("cc", state.kept("kept").keys.len() as u64)]
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
+        vec![CriterionValue::count(
+            "cc",
+            state.kept("kept").keys.len() as u64,
+        )]
     }
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
@@ -120,7 +123,7 @@ impl Criterion for Cc {
         };
         vec![LayerValues {
             name: "cc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
+            layers: (0..self.network.layers.len()).map(layer).collect(),
         }]
     }
 }
@@ -131,19 +134,19 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
     /// What one layer of a neuron and one of two keep of inputs.
     fn kept(spec: &str, inputs: &[[f32; 3]]) -> (Vec<u32>, Vec<f32>) {
-        let layer = |neurons| SubjectLayer {
+        let layer = |neurons| LayerShape {
             neurons,
             units: neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer(1), layer(2)],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let rows = inputs.concat();
         let span = |start, len| Column {
@@ -162,7 +165,7 @@ mod tests {
             observations: &[],
             training: None,
         };
-        let cc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let cc = create(&spec.parse().unwrap(), &network).unwrap();
         let mut state = cc.state();
         cc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
@@ -200,14 +203,14 @@ mod tests {
 
     #[test]
     fn a_damaged_state_is_refused() {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 2,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
-        let cc = create(&"cc".parse().unwrap(), &subject).unwrap();
+        let cc = create(&"cc".parse().unwrap(), &network).unwrap();
         let batch = Batch {
             predictions: &[0],
             logits: Column::of(&[], 0),

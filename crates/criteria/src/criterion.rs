@@ -11,7 +11,7 @@ use npcov_tap::{Shown, Tap};
 
 /// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
 ///
-/// A criterion is made from its [`Spec`](crate::Spec) and the [`Subject`](crate::Subject). To
+/// A criterion is made from its [`Spec`](crate::Spec) and the [`NetworkShape`](crate::NetworkShape). To
 /// measure, it is [fitted](Criterion::fit) once, or what was fitted is
 /// [restored](Criterion::restore); to read [values](Criterion::values) from a state it needs
 /// neither.
@@ -76,7 +76,7 @@ pub trait Criterion: Send + Sync {
     fn watch(&self, _tap: Tap, _numbers: Shown<'_>, _state: &mut State) {}
 
     /// What the suite is worth: usually one value of the criterion's name.
-    fn values(&self, state: &State) -> Vec<Value>;
+    fn values(&self, state: &State) -> Vec<CriterionValue>;
 
     /// What the suite is worth by layer, for each of [`values`](Criterion::values); empty where
     /// layers have no part in it.
@@ -150,7 +150,7 @@ pub enum Slot {
 
 /// What a suite is worth by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Value {
+pub struct CriterionValue {
     /// The measure: the criterion, and what tells its measures apart.
     pub name: String,
     /// How much.
@@ -195,26 +195,26 @@ impl Amount {
     }
 }
 
-impl Value {
+impl CriterionValue {
     /// A share of what there is.
-    pub fn share(name: impl Into<String>, covered: u64, total: u64) -> Value {
-        Value {
+    pub fn share(name: impl Into<String>, covered: u64, total: u64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Share { covered, total },
         }
     }
 
     /// A count.
-    pub fn count(name: impl Into<String>, count: u64) -> Value {
-        Value {
+    pub fn count(name: impl Into<String>, count: u64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Count(count),
         }
     }
 
     /// A number.
-    pub fn number(name: impl Into<String>, number: f64) -> Value {
-        Value {
+    pub fn number(name: impl Into<String>, number: f64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Number(number),
         }

@@ -43,7 +43,7 @@ pub enum CriterionError {
     },
     /// The network is none that criteria can look at.
     #[error("the network cannot be measured: {reason}")]
-    Subject {
+    Network {
         /// Why not.
         reason: String,
     },

@@ -12,13 +12,13 @@
 //! among what there could be.
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Value};
+use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
 use crate::line;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, Patterns, State};
-use crate::subject::Subject;
 use crate::training::{Training, read_blocks};
 use npcov_tap::Tap;
 
@@ -63,15 +63,15 @@ impl Idc {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
-        let layer = options.layer("layer", subject.layers.len())?;
-        let width = subject.layers[layer].neurons;
+        let layer = options.layer("layer", network.layers.len())?;
+        let width = network.layers[layer].neurons;
         let chosen = options.whole("neurons", 12, 1..=100_000)?;
         let criterion = Idc {
             layer,
-            first: subject.first_neuron(layer),
+            first: network.first_neuron(layer),
             width,
             chosen: chosen.min(width),
             keep_zeros: options.word("zeros", &[("drop", false), ("keep", true)])?,
@@ -146,10 +146,10 @@ impl Criterion for Idc {
         let arrays = [
             (
                 "neurons",
-                Numbers::U32(neurons.iter().map(|&n| n as u32).collect()),
+                FitNumbers::U32(neurons.iter().map(|&n| n as u32).collect()),
             ),
-            ("counts", Numbers::U32(counts)),
-            ("centroids", Numbers::F64(centroids.concat())),
+            ("counts", FitNumbers::U32(counts)),
+            ("centroids", FitNumbers::F64(centroids.concat())),
         ];
         for (name, numbers) in arrays {
             fit.insert(name, &[numbers.len()], numbers);
@@ -214,11 +214,11 @@ impl Criterion for Idc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let counts = state.fixed("centroids").iter();
         let total = counts.fold(1u64, |total, &count| total.saturating_mul(count as u64));
         let covered = state.patterns("vectors").count();
-        vec![Value::share("idc", covered, total)]
+        vec![CriterionValue::share("idc", covered, total)]
     }
 }
 
@@ -226,16 +226,16 @@ impl Criterion for Idc {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
-    fn subject() -> Subject {
-        let layer = SubjectLayer {
+    fn network() -> NetworkShape {
+        let layer = LayerShape {
             neurons: 3,
             units: 3,
         };
-        Subject {
+        NetworkShape {
             layers: vec![layer],
             classes: 2,
             logits: 2,
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn worked_case() {
         // Case 21: centroids .1, 5.1 and 10.15 for one neuron, two for the other; 4 of 6 vectors.
-        let mut idc = create(&"idc:neurons=2:zeros=keep".parse().unwrap(), &subject()).unwrap();
+        let mut idc = create(&"idc:neurons=2:zeros=keep".parse().unwrap(), &network()).unwrap();
         let fit = idc.fit(&training()).unwrap();
         assert_eq!(fit.u32("idc", "neurons", 2).unwrap(), [2, 0]);
         let centroids = fit.f64("idc", "centroids", 5).unwrap();
@@ -289,22 +289,22 @@ mod tests {
         let rows: Vec<&[u32]> = state.patterns("vectors").rows().collect();
         // 1.5 is as near to 1 as to 2: the first counts.
         assert_eq!(rows, [[0, 0], [0, 1], [1, 0], [2, 0]]);
-        assert_eq!(idc.values(&state)[0], Value::share("idc", 4, 6));
+        assert_eq!(idc.values(&state)[0], CriterionValue::share("idc", 4, 6));
     }
 
     #[test]
     fn few_activations_have_the_centroid_zero() {
         // Without the zero, nine are left.
-        let idc = create(&"idc:neurons=1".parse().unwrap(), &subject()).unwrap();
+        let idc = create(&"idc:neurons=1".parse().unwrap(), &network()).unwrap();
         let fit = idc.fit(&training()).unwrap();
         assert_eq!(fit.f64("idc", "centroids", 1).unwrap(), [0.0]);
     }
 
     #[test]
     fn values_need_no_fit() {
-        let mut idc = create(&"idc".parse().unwrap(), &subject()).unwrap();
+        let mut idc = create(&"idc".parse().unwrap(), &network()).unwrap();
         assert_eq!(idc.state().fixed("centroids"), [0.0; 3]);
-        let unfitted = create(&"idc".parse().unwrap(), &subject()).unwrap();
+        let unfitted = create(&"idc".parse().unwrap(), &network()).unwrap();
         idc.restore(idc.fit(&training()).unwrap()).unwrap();
         let state = observe(&*idc, &[1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
         assert_eq!(unfitted.values(&state), idc.values(&state));
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn importance_must_be_known() {
-        let idc = create(&"idc".parse().unwrap(), &subject()).unwrap();
+        let idc = create(&"idc".parse().unwrap(), &network()).unwrap();
         let unknown = TrainingTable {
             importance: Vec::new(),
             ..training()

@@ -8,13 +8,13 @@
 //! `upper-open` (the highest value lies in none).
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::profile::Profile;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use npcov_tap::Tap;
 
@@ -23,7 +23,7 @@ const MOST_SECTIONS: usize = 1 << 32;
 
 /// The criterion.
 pub(crate) struct Kmnc {
-    subject: Subject,
+    network: NetworkShape,
     sections: usize,
     edges: Edges,
     profile: Profile,
@@ -41,11 +41,11 @@ impl Kmnc {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Kmnc {
-            subject: subject.clone(),
+            network: network.clone(),
             sections: options.whole("sections", 1000, 1..=1_000_000)?,
             edges: options.word(
                 "edges",
@@ -58,10 +58,10 @@ impl Kmnc {
             profile: Profile::default(),
         };
         options.end()?;
-        if subject.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
+        if network.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
             return Err(CriterionError::Fit {
                 criterion: "kmnc".to_owned(),
-                reason: format!("{} neurons have too many sections", subject.neurons()),
+                reason: format!("{} neurons have too many sections", network.neurons()),
             });
         }
         Ok(Box::new(criterion))
@@ -85,22 +85,22 @@ fn section(x: f32, low: f32, high: f32, sections: usize, edges: Edges) -> Option
 
 impl Criterion for Kmnc {
     fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
+        (0..self.network.layers.len())
             .map(Tap::activation)
             .collect()
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.subject.neurons())?.store())
+        Ok(Profile::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, "kmnc", self.subject.neurons())?;
+        self.profile = Profile::restore(&fit, "kmnc", self.network.neurons())?;
         Ok(())
     }
 
     fn state(&self) -> State {
-        let slots = self.subject.neurons() * self.sections;
+        let slots = self.network.neurons() * self.sections;
         State::new([("sections", Part::Set(BitSet::new(slots)))])
     }
 
@@ -112,7 +112,7 @@ impl Criterion for Kmnc {
     ) -> Result<(), CriterionError> {
         let covered = state.set_mut("sections");
         let mut first = 0;
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
+        for (layer, shape) in self.network.layers.iter().enumerate() {
             let activations = batch.activations(layer);
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
@@ -128,17 +128,17 @@ impl Criterion for Kmnc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let covered = state.set("sections");
-        let total = self.subject.neurons() * self.sections;
-        vec![Value::share("kmnc", covered.count(), total as u64)]
+        let total = self.network.neurons() * self.sections;
+        vec![CriterionValue::share("kmnc", covered.count(), total as u64)]
     }
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
         let covered = state.set("sections");
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer) * self.sections;
-            let total = self.subject.layers[layer].neurons * self.sections;
+            let first = self.network.first_neuron(layer) * self.sections;
+            let total = self.network.layers[layer].neurons * self.sections;
             Amount::Share {
                 covered: covered.count_in(first..first + total),
                 total: total as u64,
@@ -146,7 +146,7 @@ impl Criterion for Kmnc {
         };
         vec![LayerValues {
             name: "kmnc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
+            layers: (0..self.network.layers.len()).map(layer).collect(),
         }]
     }
 }

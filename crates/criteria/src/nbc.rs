@@ -11,20 +11,20 @@
 //! is farther away.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::profile::Profile;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use npcov_tap::Tap;
 
 /// NBC, or its upper half.
 pub(crate) struct Boundary {
     name: &'static str,
-    subject: Subject,
+    network: NetworkShape,
     beyond: Beyond,
     /// 2 where the lower ends count too.
     ends: usize,
@@ -63,7 +63,7 @@ impl Boundary {
     /// NBC as the options say.
     pub(crate) fn nbc(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let variants = [("classic", false), ("sections", true)];
@@ -73,20 +73,20 @@ impl Boundary {
         let divisor = options.number("divisor", 1000.0, positive, "a positive number")?;
         // One cell holds all that is farther away: without sections it is the only one.
         let cells = if in_sections { sections + 1 } else { 1 };
-        Boundary::create("nbc", subject, 2, cells, divisor, options)
+        Boundary::create("nbc", network, 2, cells, divisor, options)
     }
 
     /// SNAC as the options say.
     pub(crate) fn snac(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
-        Boundary::create("snac", subject, 1, 1, 1.0, Options::of(spec))
+        Boundary::create("snac", network, 1, 1, 1.0, Options::of(spec))
     }
 
     fn create(
         name: &'static str,
-        subject: &Subject,
+        network: &NetworkShape,
         ends: usize,
         cells: usize,
         divisor: f64,
@@ -102,7 +102,7 @@ impl Boundary {
         options.end()?;
         Ok(Box::new(Boundary {
             name,
-            subject: subject.clone(),
+            network: network.clone(),
             beyond,
             ends,
             profile: Profile::default(),
@@ -117,22 +117,22 @@ impl Boundary {
 
 impl Criterion for Boundary {
     fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
+        (0..self.network.layers.len())
             .map(Tap::activation)
             .collect()
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.subject.neurons())?.store())
+        Ok(Profile::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, self.name, self.subject.neurons())?;
+        self.profile = Profile::restore(&fit, self.name, self.network.neurons())?;
         Ok(())
     }
 
     fn state(&self) -> State {
-        let slots = self.subject.neurons() * self.cells();
+        let slots = self.network.neurons() * self.cells();
         State::new([("cells", Part::Set(BitSet::new(slots)))])
     }
 
@@ -149,7 +149,7 @@ impl Criterion for Boundary {
             deviation,
         } = &self.profile;
         let mut first = 0;
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
+        for (layer, shape) in self.network.layers.iter().enumerate() {
             let activations = batch.activations(layer);
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
@@ -167,17 +167,21 @@ impl Criterion for Boundary {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let covered = state.set("cells");
-        let total = self.subject.neurons() * self.cells();
-        vec![Value::share(self.name, covered.count(), total as u64)]
+        let total = self.network.neurons() * self.cells();
+        vec![CriterionValue::share(
+            self.name,
+            covered.count(),
+            total as u64,
+        )]
     }
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
         let covered = state.set("cells");
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer) * self.cells();
-            let total = self.subject.layers[layer].neurons * self.cells();
+            let first = self.network.first_neuron(layer) * self.cells();
+            let total = self.network.layers[layer].neurons * self.cells();
             Amount::Share {
                 covered: covered.count_in(first..first + total),
                 total: total as u64,
@@ -185,7 +189,7 @@ impl Criterion for Boundary {
         };
         vec![LayerValues {
             name: self.name.to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
+            layers: (0..self.network.layers.len()).map(layer).collect(),
         }]
     }
 }
@@ -194,18 +198,18 @@ impl Criterion for Boundary {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
     /// What inputs are worth to a layer of two neurons with the ranges 0..1 and 2..2.
     fn value(spec: &str, inputs: &[[f32; 2]]) -> Amount {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 2,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let training = TrainingTable {
             predictions: vec![0; 2],
@@ -213,7 +217,7 @@ mod tests {
             activations: vec![0.0, 2.0, 1.0, 2.0],
             ..TrainingTable::default()
         };
-        let mut criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
         criterion
             .restore(criterion.fit(&training).unwrap())
             .unwrap();

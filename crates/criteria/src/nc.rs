@@ -18,19 +18,19 @@
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::exact::fixed;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use crate::wide::vectorised;
 use npcov_tap::{Reduction, Shown, Side, Tap};
 
 /// The criterion.
 pub(crate) struct Nc {
-    subject: Subject,
+    network: NetworkShape,
     variant: Variant,
     thresholds: Vec<f64>,
 }
@@ -48,11 +48,11 @@ impl Nc {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Nc {
-            subject: subject.clone(),
+            network: network.clone(),
             variant: options.word(
                 "variant",
                 &[
@@ -70,13 +70,13 @@ impl Nc {
 
     /// What there is to cover in each layer: the path layers, and the logits where they count.
     fn sizes(&self) -> Vec<usize> {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let mut sizes: Vec<usize> = match self.variant {
             Variant::Harel => layers.map(|layer| layer.units).collect(),
             _ => layers.map(|layer| layer.neurons).collect(),
         };
         if matches!(self.variant, Variant::Harel | Variant::NeuralCoverage) {
-            sizes.push(self.subject.logits);
+            sizes.push(self.network.logits);
         }
         sizes
     }
@@ -268,12 +268,12 @@ impl Criterion for Nc {
             Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
         };
         let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
-        (0..self.subject.layers.len()).flat_map(layer).collect()
+        (0..self.network.layers.len()).flat_map(layer).collect()
     }
 
     fn watched(&self) -> Vec<Tap> {
         let layers = match self.variant {
-            Variant::Harel => 0..self.subject.layers.len(),
+            Variant::Harel => 0..self.network.layers.len(),
             _ => 0..0,
         };
         layers
@@ -302,7 +302,7 @@ impl Criterion for Nc {
         let total: usize = sizes.iter().sum();
         let mut first = 0;
         for (layer, &size) in sizes.iter().enumerate() {
-            let is_logits = layer == self.subject.layers.len();
+            let is_logits = layer == self.network.layers.len();
             let column = |reduction| match is_logits {
                 true => batch.logits,
                 false => batch.tap(self.tap(layer, reduction)),
@@ -351,16 +351,16 @@ impl Criterion for Nc {
     }
 
     fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) {
-        let layers = &self.subject.layers;
+        let layers = &self.network.layers;
         let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
         let units = first..first + layers[tap.layer].units;
         add_rectified(numbers, &mut state.sums_mut("sums")[units]);
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let total: usize = self.sizes().iter().sum();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
-            Value::share(name(*threshold), covered.iter().sum(), total as u64)
+            CriterionValue::share(name(*threshold), covered.iter().sum(), total as u64)
         };
         let covered = self.covered(state);
         self.thresholds.iter().zip(covered).map(value).collect()
@@ -368,7 +368,7 @@ impl Criterion for Nc {
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
         let sizes = self.sizes();
-        let path_layers = self.subject.layers.len();
+        let path_layers = self.network.layers.len();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
             let layers = covered.into_iter().zip(&sizes).take(path_layers);
             let share = |(covered, &size): (u64, &usize)| Amount::Share {
@@ -395,7 +395,7 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
@@ -413,8 +413,8 @@ mod tests {
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
     fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 4,
                 units: 4,
             }],
@@ -428,7 +428,7 @@ mod tests {
             Side::Before => Column::of(&before, 4),
             Side::After => Column::of(&after, 4),
         };
-        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let nc = create(&spec.parse().unwrap(), &network).unwrap();
         let batch = Batch {
             predictions: &[0, 0],
             logits: Column::of(&[], 0),
@@ -495,15 +495,15 @@ mod tests {
     #[test]
     fn channels_are_scaled_by_all_their_units() {
         // Two channels of two units: (0, 1) and (2, 4). Scaled by 0..4 their means are 1/8 and 3/4.
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 4,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let spec = "nc:variant=deepxplore:thresholds=0.1/0.125/0.7/0.75";
-        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let nc = create(&spec.parse().unwrap(), &network).unwrap();
         let table = |reduction| -> &[f32] {
             match reduction {
                 Reduction::Mean => &[0.5, 3.0],

@@ -14,11 +14,11 @@
 //! them.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{Part, State};
-use crate::subject::{Subject, SubjectLayer};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::{Reduction, Side, Tap};
@@ -28,7 +28,7 @@ const LARGEST: f64 = (1u64 << 20) as f64;
 
 /// The criterion.
 pub(crate) struct Nlc {
-    subject: Subject,
+    network: NetworkShape,
 }
 
 /// The most neurons of a layer: the products of their pairs take 2 GB.
@@ -38,17 +38,17 @@ impl Nlc {
     /// Of all path layers.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         Options::of(spec).end()?;
-        if let Some(layer) = subject.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
+        if let Some(layer) = network.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
             });
         }
         Ok(Box::new(Nlc {
-            subject: subject.clone(),
+            network: network.clone(),
         }))
     }
 
@@ -64,13 +64,13 @@ impl Nlc {
     fn layers(&self, state: &State) -> Vec<f64> {
         let inputs = state.sums("inputs")[0];
         let mut moments = state.sums("moments");
-        let layer = |shape: &SubjectLayer| {
+        let layer = |shape: &LayerShape| {
             let (sums, rest) = moments.split_at(shape.neurons);
             let (products, rest) = rest.split_at(triangle(shape.neurons));
             moments = rest;
             mean_covariance(inputs, sums, products)
         };
-        self.subject.layers.iter().map(layer).collect()
+        self.network.layers.iter().map(layer).collect()
     }
 }
 
@@ -204,11 +204,11 @@ fn add_one_by_one(numbers: &[f64], sums: &mut [i128], products: &mut [i128]) {
 
 impl Criterion for Nlc {
     fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len()).map(Nlc::tap).collect()
+        (0..self.network.layers.len()).map(Nlc::tap).collect()
     }
 
     fn state(&self) -> State {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let moments = layers.map(|layer| layer.neurons + triangle(layer.neurons));
         State::new([
             ("inputs", Part::Sums(vec![0])),
@@ -225,7 +225,7 @@ impl Criterion for Nlc {
     ) -> Result<(), CriterionError> {
         state.sums_mut("inputs")[0] += batch.len() as i128;
         let mut moments = state.sums_mut("moments");
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
+        for (layer, shape) in self.network.layers.iter().enumerate() {
             let (sums, rest) = moments.split_at_mut(shape.neurons);
             let (products, rest) = rest.split_at_mut(triangle(shape.neurons));
             moments = rest;
@@ -234,8 +234,11 @@ impl Criterion for Nlc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::number("nlc", self.layers(state).iter().sum())]
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
+        vec![CriterionValue::number(
+            "nlc",
+            self.layers(state).iter().sum(),
+        )]
     }
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
@@ -257,15 +260,15 @@ mod tests {
 
     /// What points are worth by layer, in layers of two neurons.
     fn layers(points: &[[f32; 4]]) -> Vec<Amount> {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 2,
             units: 2,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer; 2],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
-        let nlc = create(&"nlc".parse().unwrap(), &subject).unwrap();
+        let nlc = create(&"nlc".parse().unwrap(), &network).unwrap();
         let rows = points.concat();
         let span = |start| Column {
             data: &rows,

@@ -6,11 +6,11 @@
 use npcov_paths::choices::AnpcCounted;
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::shape::{GraphShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, State};
-use crate::subject::{Subject, SubjectGraph};
 use crate::training::Training;
 
 /// Structure-based: degrees of similarity to abstract paths.
@@ -21,14 +21,14 @@ pub(crate) struct Snpc {
 /// Activation-based: distances to the activations of training inputs.
 pub(crate) struct Anpc {
     space: Space,
-    graph: SubjectGraph,
+    graph: GraphShape,
     /// Where each layer that takes part is among the path layers.
     all_layers: usize,
 }
 
 /// Buckets for each cluster and layer, and one below the first, which some choices count too.
 struct Space {
-    graph: SubjectGraph,
+    graph: GraphShape,
     layers: usize,
     buckets: usize,
 }
@@ -42,9 +42,9 @@ impl Space {
         Part::Set(BitSet::new(self.slot(self.graph.clusters(), 0, 0)))
     }
 
-    fn value(&self, name: &str, covered: &BitSet) -> Value {
+    fn value(&self, name: &str, covered: &BitSet) -> CriterionValue {
         let total = self.graph.planned() * self.layers * self.buckets;
-        Value::share(name, covered.count(), total as u64)
+        CriterionValue::share(name, covered.count(), total as u64)
     }
 
     fn by_layer(&self, covered: &BitSet, layer: usize) -> Amount {
@@ -81,25 +81,25 @@ impl Space {
 }
 
 /// The graph that paths are measured against.
-fn graph<'a>(spec: &Spec, subject: &'a Subject) -> Result<&'a SubjectGraph, CriterionError> {
+fn graph<'a>(spec: &Spec, network: &'a NetworkShape) -> Result<&'a GraphShape, CriterionError> {
     // Its options are the choices of the measurement.
     Options::of(spec).end()?;
-    subject.graph.as_ref().ok_or_else(|| CriterionError::Fit {
+    network.graph.as_ref().ok_or_else(|| CriterionError::Fit {
         criterion: spec.name.clone(),
         reason: "it needs a decision graph".to_owned(),
     })
 }
 
 impl Snpc {
-    /// Of the subject's graph.
+    /// Of the network's graph.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
-        let graph = graph(spec, subject)?;
+        let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
-            layers: subject.layers.len(),
+            layers: network.layers.len(),
             buckets: usize::from(graph.choices.snpc_buckets.get()),
         };
         Ok(Box::new(Snpc { space }))
@@ -141,7 +141,7 @@ impl Criterion for Snpc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         vec![self.space.value("snpc", state.set("buckets"))]
     }
 
@@ -163,12 +163,12 @@ impl Criterion for Snpc {
 }
 
 impl Anpc {
-    /// Of the subject's graph.
+    /// Of the network's graph.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
-        let graph = graph(spec, subject)?;
+        let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
             layers: graph.anpc.len(),
@@ -177,7 +177,7 @@ impl Anpc {
         Ok(Box::new(Anpc {
             space,
             graph: graph.clone(),
-            all_layers: subject.layers.len(),
+            all_layers: network.layers.len(),
         }))
     }
 }
@@ -226,7 +226,7 @@ impl Criterion for Anpc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         vec![self.space.value("anpc", state.set("buckets"))]
     }
 
@@ -259,7 +259,7 @@ impl Criterion for Anpc {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_paths::choices::Buckets;
     use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -282,15 +282,15 @@ mod tests {
     #[test]
     fn worked_case() {
         // Case 9: two classes with a cluster each, two layers, four buckets.
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 3,
             units: 3,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer; 2],
             classes: 2,
             logits: 2,
-            graph: Some(SubjectGraph {
+            graph: Some(GraphShape {
                 classes: vec![(1, 1), (1, 1)],
                 choices: Choices {
                     snpc_buckets: Buckets::new(4).unwrap(),
@@ -299,7 +299,7 @@ mod tests {
                 anpc: Vec::new(),
             }),
         };
-        let snpc = create(&"snpc".parse().unwrap(), &subject).unwrap();
+        let snpc = create(&"snpc".parse().unwrap(), &network).unwrap();
         let mut state = snpc.state();
         let mut value = |observations: &[Observation]| {
             let batch = Batch {
@@ -322,17 +322,17 @@ mod tests {
 
     #[test]
     fn only_the_last_layer_counts_where_that_was_chosen() {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 1,
             units: 1,
         };
         let covered = |anpc_counted| {
             let bound = |layer| AnpcLayer { layer, upper: 2.0 };
-            let subject = Subject {
+            let network = NetworkShape {
                 layers: vec![layer; 2],
                 classes: 2,
                 logits: 2,
-                graph: Some(SubjectGraph {
+                graph: Some(GraphShape {
                     classes: vec![(1, 1), (1, 1)],
                     choices: Choices {
                         anpc_counted,
@@ -341,7 +341,7 @@ mod tests {
                     anpc: vec![bound(0), bound(1)],
                 }),
             };
-            let anpc = create(&"anpc".parse().unwrap(), &subject).unwrap();
+            let anpc = create(&"anpc".parse().unwrap(), &network).unwrap();
             let mut seen = view(0, [1, 1]);
             seen.clusters[0].distances = vec![(0.5, Some(50)), (2.5, None)];
             let mut last = seen.clone();

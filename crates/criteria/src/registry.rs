@@ -10,8 +10,8 @@ use crate::nbc::Boundary;
 use crate::nc::Nc;
 use crate::nlc::Nlc;
 use crate::npc::{Anpc, Snpc};
+use crate::shape::NetworkShape;
 use crate::spec::Spec;
-use crate::subject::Subject;
 use crate::surprise::{Dsa, Lsa, Mdsa, Surprise};
 use crate::topk::{Tknc, Tknp};
 
@@ -25,7 +25,7 @@ pub struct Entry {
     create: Create,
 }
 
-type Create = fn(&Spec, &Subject) -> Result<Box<dyn Criterion>, CriterionError>;
+type Create = fn(&Spec, &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError>;
 
 /// All criteria, in the order in which they are shown.
 pub const CRITERIA: &[Entry] = &[
@@ -122,10 +122,10 @@ pub const CRITERIA: &[Entry] = &[
 ];
 
 /// Makes a criterion.
-pub fn create(spec: &Spec, subject: &Subject) -> Result<Box<dyn Criterion>, CriterionError> {
-    subject.check()?;
+pub fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
+    network.check()?;
     match CRITERIA.iter().find(|entry| entry.name == spec.name) {
-        Some(entry) => (entry.create)(spec, subject),
+        Some(entry) => (entry.create)(spec, network),
         None => Err(CriterionError::Unknown {
             name: spec.name.clone(),
             known: names().join(", "),

@@ -7,23 +7,23 @@
 //! `list`, where they go from the largest activation down.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Part, Patterns, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use npcov_tap::Tap;
 
 /// Neurons that are among the top ones.
 pub(crate) struct Tknc {
-    subject: Subject,
+    network: NetworkShape,
     k: usize,
 }
 
 /// Patterns of top neurons.
 pub(crate) struct Tknp {
-    subject: Subject,
+    network: NetworkShape,
     k: usize,
     ordered: bool,
 }
@@ -61,8 +61,8 @@ impl Top {
     }
 }
 
-fn taps(subject: &Subject) -> Vec<Tap> {
-    (0..subject.layers.len()).map(Tap::activation).collect()
+fn taps(network: &NetworkShape) -> Vec<Tap> {
+    (0..network.layers.len()).map(Tap::activation).collect()
 }
 
 fn k(options: &mut Options<'_>) -> Result<usize, CriterionError> {
@@ -73,11 +73,11 @@ impl Tknc {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknc {
-            subject: subject.clone(),
+            network: network.clone(),
             k: k(&mut options)?,
         };
         options.end()?;
@@ -87,11 +87,11 @@ impl Tknc {
 
 impl Criterion for Tknc {
     fn taps(&self) -> Vec<Tap> {
-        taps(&self.subject)
+        taps(&self.network)
     }
 
     fn state(&self) -> State {
-        let set = BitSet::new(self.subject.neurons());
+        let set = BitSet::new(self.network.neurons());
         State::new([("neurons", Part::Set(set))])
     }
 
@@ -103,9 +103,9 @@ impl Criterion for Tknc {
     ) -> Result<(), CriterionError> {
         let covered = state.set_mut("neurons");
         let mut top = Top::new(self.k);
-        for layer in 0..self.subject.layers.len() {
+        for layer in 0..self.network.layers.len() {
             let activations = batch.activations(layer);
-            let first = self.subject.first_neuron(layer);
+            let first = self.network.first_neuron(layer);
             for input in 0..batch.len() {
                 for neuron in top.of(activations.row(input)) {
                     covered.insert(first + neuron as usize);
@@ -115,16 +115,20 @@ impl Criterion for Tknc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let covered = state.set("neurons").count();
-        vec![Value::share("tknc", covered, self.subject.neurons() as u64)]
+        vec![CriterionValue::share(
+            "tknc",
+            covered,
+            self.network.neurons() as u64,
+        )]
     }
 
     fn by_layer(&self, state: &State) -> Vec<LayerValues> {
         let covered = state.set("neurons");
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer);
-            let neurons = self.subject.layers[layer].neurons;
+            let first = self.network.first_neuron(layer);
+            let neurons = self.network.layers[layer].neurons;
             Amount::Share {
                 covered: covered.count_in(first..first + neurons),
                 total: neurons as u64,
@@ -132,7 +136,7 @@ impl Criterion for Tknc {
         };
         vec![LayerValues {
             name: "tknc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
+            layers: (0..self.network.layers.len()).map(layer).collect(),
         }]
     }
 }
@@ -141,11 +145,11 @@ impl Tknp {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknp {
-            subject: subject.clone(),
+            network: network.clone(),
             k: k(&mut options)?,
             ordered: options.word("order", &[("set", false), ("list", true)])?,
         };
@@ -156,11 +160,11 @@ impl Tknp {
 
 impl Criterion for Tknp {
     fn taps(&self) -> Vec<Tap> {
-        taps(&self.subject)
+        taps(&self.network)
     }
 
     fn state(&self) -> State {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let width = layers.map(|layer| layer.neurons.min(self.k)).sum();
         State::new([("patterns", Part::Patterns(Patterns::new(width)))])
     }
@@ -172,7 +176,7 @@ impl Criterion for Tknp {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let patterns = state.patterns_mut("patterns");
-        let layers = 0..self.subject.layers.len();
+        let layers = 0..self.network.layers.len();
         let columns: Vec<_> = layers.map(|layer| batch.activations(layer)).collect();
         let mut top = Top::new(self.k);
         let mut pattern = Vec::with_capacity(patterns.width());
@@ -190,8 +194,11 @@ impl Criterion for Tknp {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::count("tknp", state.patterns("patterns").count())]
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
+        vec![CriterionValue::count(
+            "tknp",
+            state.patterns("patterns").count(),
+        )]
     }
 }
 
@@ -201,19 +208,19 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
     /// What inputs are worth to layers of three and two neurons.
     fn value(spec: &str, inputs: &[[f32; 5]]) -> Amount {
-        let layer = |neurons| SubjectLayer {
+        let layer = |neurons| LayerShape {
             neurons,
             units: neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer(3), layer(2)],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let rows = inputs.concat();
         let span = |start, len| Column {
@@ -232,7 +239,7 @@ mod tests {
             observations: &[],
             training: None,
         };
-        let criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let criterion = create(&spec.parse().unwrap(), &network).unwrap();
         let mut state = criterion.state();
         criterion
             .observe(&batch, &TrainingTable::default(), &mut state)

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use npcov_criteria::{
-    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, Reduction, Run, Shown, Side, Slot,
-    State, Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
+    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, LayerShape,
+    NetworkShape, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, create,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -19,7 +19,7 @@ const TRAINING: usize = 40;
 /// A network, its training data and a suite, all made up.
 #[derive(Clone, Debug)]
 struct World {
-    subject: Subject,
+    network: NetworkShape,
     training: TrainingTable,
     inputs: Vec<Input>,
 }
@@ -35,16 +35,16 @@ struct Input {
 
 fn world() -> impl Strategy<Value = World> {
     vec((1..4_usize, 1..4_usize), 2..4).prop_flat_map(|shapes| {
-        let layer = |&(neurons, positions): &(usize, usize)| SubjectLayer {
+        let layer = |&(neurons, positions): &(usize, usize)| LayerShape {
             neurons,
             units: neurons * positions,
         };
-        let layers: Vec<SubjectLayer> = shapes.iter().map(layer).collect();
+        let layers: Vec<LayerShape> = shapes.iter().map(layer).collect();
         let anpc = |layer| AnpcLayer { layer, upper: 2.0 };
-        let subject = Subject {
+        let network = NetworkShape {
             classes: CLASSES,
             logits: CLASSES,
-            graph: Some(SubjectGraph {
+            graph: Some(GraphShape {
                 // A cluster fewer than asked for in the first class.
                 classes: vec![(2, 1), (2, 2)],
                 choices: Choices {
@@ -56,19 +56,19 @@ fn world() -> impl Strategy<Value = World> {
             }),
             layers,
         };
-        let inputs = vec(input(&subject), 0..10);
-        (training(&subject), inputs).prop_map(move |(training, inputs)| World {
-            subject: subject.clone(),
+        let inputs = vec(input(&network), 0..10);
+        (training(&network), inputs).prop_map(move |(training, inputs)| World {
+            network: network.clone(),
             training,
             inputs,
         })
     })
 }
 
-fn training(subject: &Subject) -> impl Strategy<Value = TrainingTable> + use<> {
-    let neurons = subject.neurons();
+fn training(network: &NetworkShape) -> impl Strategy<Value = TrainingTable> + use<> {
+    let neurons = network.neurons();
     let activations = vec(0.0..2.0_f32, TRAINING * neurons);
-    let importance: Vec<_> = subject
+    let importance: Vec<_> = network
         .layers
         .iter()
         .map(|layer| vec(-1.0..1.0_f64, layer.neurons))
@@ -82,13 +82,13 @@ fn training(subject: &Subject) -> impl Strategy<Value = TrainingTable> + use<> {
     })
 }
 
-fn input(subject: &Subject) -> impl Strategy<Value = Input> + use<> {
-    let units: Vec<_> = subject
+fn input(network: &NetworkShape) -> impl Strategy<Value = Input> + use<> {
+    let units: Vec<_> = network
         .layers
         .iter()
         .map(|layer| vec(-2.0..3.0_f32, layer.units))
         .collect();
-    let logits = vec(-3.0..3.0_f32, subject.logits);
+    let logits = vec(-3.0..3.0_f32, network.logits);
     let places = vec(
         (0..3_u32, bucket(), 0.0..3.0_f64, bucket()),
         2 * units.len(),
@@ -141,7 +141,7 @@ impl Tables {
     fn of(world: &World, order: &[usize]) -> Tables {
         let inputs = || order.iter().map(|&i| &world.inputs[i]);
         let mut taps = Vec::new();
-        for (layer, shape) in world.subject.layers.iter().enumerate() {
+        for (layer, shape) in world.network.layers.iter().enumerate() {
             for side in [Side::Before, Side::After] {
                 use Reduction::{Max, Mean, Min, Units};
                 for reduction in [Mean, Max, Min, Units] {
@@ -181,7 +181,7 @@ impl Tables {
     }
 }
 
-fn tapped(tap: Tap, input: &Input, shape: &SubjectLayer) -> Vec<f32> {
+fn tapped(tap: Tap, input: &Input, shape: &LayerShape) -> Vec<f32> {
     let units = input.units[tap.layer].iter().map(|&x| match tap.side {
         Side::Before => x,
         Side::After => x.max(0.0),
@@ -223,7 +223,7 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
     names
         .chain(options)
         .map(|spec| {
-            let mut criterion = create(&spec.parse().unwrap(), &world.subject).unwrap();
+            let mut criterion = create(&spec.parse().unwrap(), &world.network).unwrap();
             let fit = criterion.fit(&world.training).unwrap();
             criterion.restore(fit).unwrap();
             (spec.to_owned(), criterion)
@@ -413,7 +413,7 @@ proptest! {
                     prop_assert!(amount.value().is_finite(), "{}: {:?}", name, amount);
                 }
                 for measure in by_layer {
-                    prop_assert_eq!(measure.layers.len(), world.subject.layers.len(), "{}", name);
+                    prop_assert_eq!(measure.layers.len(), world.network.layers.len(), "{}", name);
                 }
             }
         }

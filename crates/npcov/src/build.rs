@@ -172,13 +172,13 @@ pub fn build(
     settings.check(source.network, data, &range)?;
     let classes = source.network.classes();
     let alpha = settings.alpha.list(classes);
-    let subject = |classes, anpc: &AnpcRecord| {
+    let network_shape = |classes, anpc: &AnpcRecord| {
         let layers = LayerRecord::of(source.network);
         let logits = source.network.signature().logits();
-        measures::subject(&layers, logits, classes, &settings.choices, anpc)
+        measures::network_shape(&layers, logits, classes, &settings.choices, anpc)
     };
     // What criteria ask for is known before there are clusters.
-    let before = subject(vec![(0, 0); classes], &AnpcRecord::default());
+    let before = network_shape(vec![(0, 0); classes], &AnpcRecord::default());
     let mut left_out = Vec::new();
     let specs = match &settings.criteria {
         Some(specs) => specs.clone(),
@@ -231,7 +231,7 @@ pub fn build(
     on(Event::Fitting);
     let counts = graph.classes().iter();
     let counts = counts.map(|class| (class.planned, class.clusters.len()));
-    let mut measures = Measures::new(&specs, subject(counts.collect(), &anpc))?;
+    let mut measures = Measures::new(&specs, network_shape(counts.collect(), &anpc))?;
     let fits = fitting::fit(&mut measures, &shards, &mut left_out)?;
     if let (Some((spec, reason)), Some(_)) = (left_out.first(), &settings.criteria) {
         return Err(Error::Criterion {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use npcov_criteria::{Amount, LayerValues, State, Value};
+use npcov_criteria::{Amount, CriterionValue, LayerValues, State};
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_paths::{NO_CLUSTER, more_similar};
 use serde::de::{MapAccess, Visitor};
@@ -253,7 +253,7 @@ impl CoverageState {
         let criteria = self.record().criteria.iter();
         let found = criteria.zip(measures.list()).zip(&suite.states);
         let found = found.filter_map(|((record, measure), state)| {
-            let yardstick = record.yardstick.as_ref()?;
+            let training = record.training_coverage.as_ref()?;
             let [value] = &values_of(measures, measure, state)[..] else {
                 return None;
             };
@@ -262,12 +262,12 @@ impl CoverageState {
                 _ => 1.0,
             };
             let inputs = suite.inputs.len() as u64;
-            let random = (inputs <= yardstick.inputs).then(|| yardstick.expected(inputs) / all);
+            let random = (inputs <= training.inputs).then(|| training.expected(inputs) / all);
             let reached = Yardsticks {
-                training: yardstick.covered() as f64 / all,
+                training: training.covered() as f64 / all,
                 random,
-                reachable: yardstick.covered(),
-                inputs: yardstick.inputs,
+                reachable: training.covered(),
+                inputs: training.inputs,
             };
             Some((value.name.clone(), reached))
         });
@@ -496,12 +496,12 @@ impl Suite {
     }
 }
 
-fn entry(value: Value) -> (String, f64) {
+fn entry(value: CriterionValue) -> (String, f64) {
     (value.name, value.amount.value())
 }
 
 /// What a suite is worth.
-pub(crate) fn values(measures: &Measures, suite: &Suite) -> Vec<Value> {
+pub(crate) fn values(measures: &Measures, suite: &Suite) -> Vec<CriterionValue> {
     let states = measures.list().iter().zip(&suite.states);
     states
         .flat_map(|(measure, state)| values_of(measures, measure, state))
@@ -510,7 +510,11 @@ pub(crate) fn values(measures: &Measures, suite: &Suite) -> Vec<Value> {
 
 /// What a suite is worth by one criterion. Where several criteria of one name differ in options,
 /// those are part of the names.
-pub(crate) fn values_of(measures: &Measures, measure: &Measure, state: &State) -> Vec<Value> {
+pub(crate) fn values_of(
+    measures: &Measures,
+    measure: &Measure,
+    state: &State,
+) -> Vec<CriterionValue> {
     let alike = measures.list().iter();
     let several = alike.filter(|m| m.spec.name == measure.spec.name).count() > 1;
     let options = &measure.spec.to_string()[measure.spec.name.len()..];

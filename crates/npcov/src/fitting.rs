@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use npcov_criteria::{CriterionError, Fit, Spec, Subject, Tally};
+use npcov_criteria::{CriterionError, Fit, NetworkShape, Spec, TrainingCounts};
 use npcov_paths::{AnpcLayer, Choices, Input, Observer, PathGraph};
 
 use crate::artefact::parts::SHARD;
@@ -21,12 +21,12 @@ pub(crate) type LeftOut = (Spec, String);
 /// Those criteria that a network can be measured by; the others are left out.
 pub(crate) fn possible(
     specs: Vec<Spec>,
-    subject: &Subject,
+    network: &NetworkShape,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Spec>, Error> {
     let mut possible = Vec::new();
     for spec in specs {
-        match npcov_criteria::create(&spec, subject) {
+        match npcov_criteria::create(&spec, network) {
             Ok(_) => possible.push(spec),
             Err(CriterionError::Fit { reason, .. }) => left_out.push((spec, reason)),
             Err(source) => return Err(failed(&spec)(source)),
@@ -69,7 +69,7 @@ pub(crate) fn records(
     training: &TrainingShards,
     threads: usize,
 ) -> Result<Vec<CriterionRecord>, Error> {
-    let mut tallies: Vec<Option<Tally>> = vec![None; measures.list().len()];
+    let mut all_counts: Vec<Option<TrainingCounts>> = vec![None; measures.list().len()];
     for pass in [Pass::All, Pass::Sample] {
         let counted = |measure: &Measure| {
             let counts = !measure.is_streamed() && !measure.criterion.ordered();
@@ -87,8 +87,8 @@ pub(crate) fn records(
         let paths_count = (measures.list().iter())
             .any(|measure| counted(measure) && measure.criterion.needs_paths());
         let inputs = pass.inputs(graph.parts().training.paths.len());
-        let count = |places: Range<usize>| -> Result<Vec<Tally>, Error> {
-            let mut tallies = vec![Tally::default(); measures.list().len()];
+        let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, Error> {
+            let mut all_counts = vec![TrainingCounts::default(); measures.list().len()];
             for inputs in inputs[places].chunks(SHARD) {
                 let found = training.batch(inputs, graph)?;
                 let places = inputs.iter().enumerate().filter(|_| paths_count);
@@ -100,34 +100,35 @@ pub(crate) fn records(
                 let observations = observer.observe_all(&seen, training)?;
                 let mut batch = measures.batch(&found, &observations);
                 batch.training = Some(inputs);
-                for (measure, tally) in measures.list().iter().zip(&mut tallies) {
+                for (measure, counts) in measures.list().iter().zip(&mut all_counts) {
                     if counted(measure) {
                         let slots = measure.criterion.slots_of_each(&batch, training);
                         let slots = slots.map_err(failed(&measure.spec))?;
-                        slots.iter().for_each(|slots| tally.add(slots));
+                        slots.iter().for_each(|slots| counts.add(slots));
                     }
                 }
             }
-            Ok(tallies)
+            Ok(all_counts)
         };
         for part in in_parallel(inputs.len(), threads, count) {
             let part = part?;
-            for ((measure, tally), part) in measures.list().iter().zip(&mut tallies).zip(part) {
+            for ((measure, counts), part) in measures.list().iter().zip(&mut all_counts).zip(part) {
                 if counted(measure) {
-                    tally.get_or_insert_default().merge(&part);
+                    counts.get_or_insert_default().merge(&part);
                 }
             }
         }
     }
-    let list = measures.list().iter().zip(fits).zip(tallies);
-    let record = |((measure, fit), tally): ((&Measure, &Fit), Option<Tally>)| CriterionRecord {
-        criterion: measure.spec.clone(),
-        fitted: measure.criterion.fitted_options(),
-        arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
-        yardstick: tally
-            .map(|tally| tally.yardstick())
-            .filter(|yardstick| yardstick.covered() > 0),
-    };
+    let list = measures.list().iter().zip(fits).zip(all_counts);
+    let record =
+        |((measure, fit), counts): ((&Measure, &Fit), Option<TrainingCounts>)| CriterionRecord {
+            criterion: measure.spec.clone(),
+            fitted: measure.criterion.fitted_options(),
+            arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
+            training_coverage: counts
+                .map(|counts| counts.coverage())
+                .filter(|coverage| coverage.covered() > 0),
+        };
     Ok(list.map(record).collect())
 }
 

@@ -1,8 +1,8 @@
 //! Criteria, applied to a network's inputs.
 
 use npcov_criteria::{
-    Batch, Column, Criterion, CriterionError, Fit, Shown, Spec, State, Subject, SubjectGraph,
-    SubjectLayer, Tap, Training,
+    Batch, Column, Criterion, CriterionError, Fit, GraphShape, LayerShape, NetworkShape, Shown,
+    Spec, State, Tap, Training,
 };
 use npcov_paths::{Choices, Observation};
 
@@ -14,7 +14,7 @@ use crate::watching::WatchStates;
 
 /// Criteria that are measured together.
 pub(crate) struct Measures {
-    subject: Subject,
+    network: NetworkShape,
     list: Vec<Measure>,
     /// What they need of inputs besides activations.
     taps: Vec<Tap>,
@@ -54,22 +54,22 @@ pub fn default_criteria() -> Vec<Spec> {
 }
 
 /// What criteria know of a network and its decision graph.
-pub(crate) fn subject(
+pub(crate) fn network_shape(
     layers: &[LayerRecord],
     logits: usize,
     classes: Vec<(usize, usize)>,
     choices: &Choices,
     anpc: &AnpcRecord,
-) -> Subject {
-    let layer = |layer: &LayerRecord| SubjectLayer {
+) -> NetworkShape {
+    let layer = |layer: &LayerRecord| LayerShape {
         neurons: layer.neurons,
         units: layer.units,
     };
-    Subject {
+    NetworkShape {
         layers: layers.iter().map(layer).collect(),
         classes: classes.len(),
         logits,
-        graph: Some(SubjectGraph {
+        graph: Some(GraphShape {
             classes,
             choices: choices.clone(),
             anpc: anpc.layers(),
@@ -86,15 +86,15 @@ pub(crate) fn failed(spec: &Spec) -> impl Fn(CriterionError) -> Error + '_ {
 }
 
 impl Measures {
-    /// Makes criteria for a subject.
-    pub(crate) fn new(specs: &[Spec], subject: Subject) -> Result<Measures, Error> {
+    /// Makes criteria for a network.
+    pub(crate) fn new(specs: &[Spec], network: NetworkShape) -> Result<Measures, Error> {
         let mut list: Vec<Measure> = Vec::new();
         let (mut taps, mut watched) = (Vec::new(), Vec::new());
         for spec in specs {
             if list.iter().any(|measure| measure.spec == *spec) {
                 continue;
             }
-            let criterion = npcov_criteria::create(spec, &subject).map_err(failed(spec))?;
+            let criterion = npcov_criteria::create(spec, &network).map_err(failed(spec))?;
             taps.extend(criterion.taps().into_iter().filter(is_extra));
             watched.extend(criterion.watched());
             let spec = spec.clone();
@@ -105,7 +105,7 @@ impl Measures {
             taps.dedup();
         }
         Ok(Measures {
-            subject,
+            network,
             list,
             taps,
             watched,
@@ -207,10 +207,10 @@ impl Measures {
         batch: &'a PathBatch,
         observations: &'a [Observation],
     ) -> Batch<'a> {
-        let stride = self.subject.neurons();
+        let stride = self.network.neurons();
         let mut start = 0;
         let mut taps = Vec::new();
-        for (i, layer) in self.subject.layers.iter().enumerate() {
+        for (i, layer) in self.network.layers.iter().enumerate() {
             let column = Column {
                 data: &batch.activations,
                 stride,
@@ -226,7 +226,7 @@ impl Measures {
         }
         Batch {
             predictions: &batch.predictions,
-            logits: Column::of(&batch.logits, self.subject.logits),
+            logits: Column::of(&batch.logits, self.network.logits),
             taps,
             observations,
             training: None,

@@ -79,7 +79,7 @@ impl Ruler {
             return Err(refused(found));
         }
         let choices = file.record().choices.clone();
-        let measures = Measures::new(&[], file.record().subject(&choices))?;
+        let measures = Measures::new(&[], file.record().network_shape(&choices))?;
         let mut ruler = Ruler {
             choices,
             network,
@@ -96,7 +96,7 @@ impl Ruler {
     /// Measures with these criteria instead of all that the graph was built for.
     pub fn measure(&mut self, specs: &[Spec]) -> Result<(), Error> {
         let graph = self.file.record();
-        let mut measures = Measures::new(specs, graph.subject(&self.choices))?;
+        let mut measures = Measures::new(specs, graph.network_shape(&self.choices))?;
         let mut criteria = Vec::new();
         for i in 0..measures.list().len() {
             let Measure { spec, criterion } = &measures.list()[i];
@@ -126,9 +126,9 @@ impl Ruler {
             criteria.push(CriterionRecord {
                 arrays: Vec::new(),
                 // What training inputs cover depends on all options.
-                yardstick: known
+                training_coverage: known
                     .filter(|known| known.criterion == spec)
-                    .and_then(|known| known.yardstick.clone()),
+                    .and_then(|known| known.training_coverage.clone()),
                 criterion: spec,
                 fitted,
             });
@@ -195,7 +195,7 @@ impl Ruler {
             let unlike = self.choices != own;
             for (record, measure) in self.criteria.iter_mut().zip(self.measures.list()) {
                 if unlike && measure.criterion.needs_paths() {
-                    record.yardstick = None;
+                    record.training_coverage = None;
                 }
             }
         }

@@ -14,9 +14,9 @@
 //! not depend on which inputs are measured together.
 
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
+use crate::shape::NetworkShape;
 use crate::spec::Options;
-use crate::subject::Subject;
 use crate::training::Training;
 
 use super::gaussian::{BLOCK, Gaussian, Gaussians, Rule};
@@ -132,12 +132,12 @@ impl Adequacy for Lsa {
 
     fn create(
         options: &mut Options<'_>,
-        subject: &Subject,
+        network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Lsa, f64), CriterionError> {
         let adequacy = Lsa {
             rule: Rule::read(options)?,
-            gaussians: Gaussians::new(trace.neurons, subject.classes, false),
+            gaussians: Gaussians::new(trace.neurons, network.classes, false),
             norms: Vec::new(),
         };
         Ok((adequacy, 2000.0))
@@ -168,7 +168,7 @@ impl Adequacy for Lsa {
             }
         })?;
         let mut fit = gaussians.store();
-        fit.insert("norms", &[norms.len()], Numbers::F64(norms));
+        fit.insert("norms", &[norms.len()], FitNumbers::F64(norms));
         Ok(fit)
     }
 
@@ -251,24 +251,24 @@ mod tests {
     use crate::batch::Batch;
     use crate::criterion::Criterion;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
     use npcov_tap::Tap;
     use proptest::prelude::*;
 
     fn fitted(spec: &str, table: &TrainingTable) -> Box<dyn Criterion> {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: table.neurons,
             units: table.neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer],
             classes: 3,
             logits: 3,
             graph: None,
         };
-        let mut criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
         criterion.restore(criterion.fit(table).unwrap()).unwrap();
         criterion
     }

@@ -29,12 +29,12 @@ use std::ops::Range;
 use npcov_paths::{choices, distance_bucket};
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Slot, Value};
+use crate::criterion::{Criterion, CriterionValue, Slot};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Part, State};
-use crate::subject::Subject;
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::Tap;
@@ -53,7 +53,7 @@ pub(crate) trait Adequacy: Sized + Send + Sync {
     /// As the options say, with the default of `upper`.
     fn create(
         options: &mut Options<'_>,
-        subject: &Subject,
+        network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Self, f64), CriterionError>;
 
@@ -160,16 +160,16 @@ impl<A: Adequacy + 'static> Surprise<A> {
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
-        subject: &Subject,
+        network: &NetworkShape,
     ) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
-        let layer = options.layer("layer", subject.layers.len())?;
-        let first = subject.first_neuron(layer);
+        let layer = options.layer("layer", network.layers.len())?;
+        let first = network.first_neuron(layer);
         let trace = Trace {
             layer,
-            neurons: first..first + subject.layers[layer].neurons,
+            neurons: first..first + network.layers[layer].neurons,
         };
-        let (adequacy, upper) = A::create(&mut options, subject, trace.clone())?;
+        let (adequacy, upper) = A::create(&mut options, network, trace.clone())?;
         let positive = |upper: f64| upper > 0.0 && upper.is_finite();
         let buckets = Buckets {
             count: options.whole("buckets", 1000, 1..=usize::from(u16::MAX))? as u16,
@@ -234,10 +234,10 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Vec<CriterionValue> {
         let covered = self.buckets.covered(state.scores(A::NAMES.1));
         let total = u64::from(self.buckets.count);
-        vec![Value::share(A::NAMES.0, covered, total)]
+        vec![CriterionValue::share(A::NAMES.0, covered, total)]
     }
 
     fn counts_things(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use npcov_criteria::{Fit, Numbers, Spec, Training, TrainingError};
+use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_data::{DataError, Digest, Element};
 use npcov_paths::{
@@ -122,9 +122,9 @@ impl GraphFile {
             for (name, array) in fit.arrays() {
                 let name = array_name(&criterion.criterion, name);
                 tensors.push(match &array.numbers {
-                    Numbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
-                    Numbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
-                    Numbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
+                    FitNumbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
+                    FitNumbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
+                    FitNumbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
                 });
             }
         }
@@ -141,9 +141,9 @@ impl GraphFile {
             for (name, array) in fit.arrays() {
                 let name = array_name(&criterion.criterion, name);
                 match &array.numbers {
-                    Numbers::F32(numbers) => writer.append(&name, numbers)?,
-                    Numbers::F64(numbers) => writer.append(&name, numbers)?,
-                    Numbers::U32(numbers) => writer.append(&name, numbers)?,
+                    FitNumbers::F32(numbers) => writer.append(&name, numbers)?,
+                    FitNumbers::F64(numbers) => writer.append(&name, numbers)?,
+                    FitNumbers::U32(numbers) => writer.append(&name, numbers)?,
                 }
             }
         }
@@ -180,9 +180,9 @@ impl GraphFile {
                 None => (Vec::new(), Element::F32),
             };
             let numbers = match element {
-                Element::F64 => Numbers::F64(self.reader.read(&name)?),
-                Element::U32 => Numbers::U32(self.reader.read(&name)?),
-                _ => Numbers::F32(self.reader.read(&name)?),
+                Element::F64 => FitNumbers::F64(self.reader.read(&name)?),
+                Element::U32 => FitNumbers::U32(self.reader.read(&name)?),
+                _ => FitNumbers::F32(self.reader.read(&name)?),
             };
             fit.insert(array.clone(), &shape, numbers);
         }

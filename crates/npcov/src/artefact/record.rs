@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use npcov_criteria::{Spec, Subject, Yardstick};
+use npcov_criteria::{NetworkShape, Spec, TrainingCoverage};
 use npcov_data::{Layout, Loader, Preprocessing};
 use npcov_engine::{Isa, Kernels, LANES};
 use npcov_paths::Choices;
@@ -321,11 +321,11 @@ impl GraphRecord {
     }
 
     /// What criteria know of the network, when these choices are measured with.
-    pub(crate) fn subject(&self, choices: &Choices) -> Subject {
+    pub(crate) fn network_shape(&self, choices: &Choices) -> NetworkShape {
         let classes = self.classes.iter().map(|c| (c.planned, c.clusters));
         let extraction = &self.extraction;
         let (layers, logits) = (&extraction.layers, extraction.logits);
-        measures::subject(layers, logits, classes.collect(), choices, &self.anpc)
+        measures::network_shape(layers, logits, classes.collect(), choices, &self.anpc)
     }
 }
 
@@ -340,14 +340,15 @@ pub struct CriterionRecord {
     pub arrays: Vec<String>,
     /// What training inputs cover; `None` where it does not count things, or needs more of an input
     /// than is kept of training inputs.
-    pub yardstick: Option<Yardstick>,
+    #[serde(rename = "yardstick")]
+    pub training_coverage: Option<TrainingCoverage>,
 }
 
 impl CriterionRecord {
     /// The criterion and its options alone.
     pub(crate) fn bare(&self) -> CriterionRecord {
         CriterionRecord {
-            yardstick: None,
+            training_coverage: None,
             ..self.clone()
         }
     }
@@ -389,9 +390,9 @@ impl StateRecord {
     }
 
     /// What criteria know of the network.
-    pub(crate) fn subject(&self) -> Subject {
+    pub(crate) fn network_shape(&self) -> NetworkShape {
         let classes = self.classes.clone();
-        measures::subject(
+        measures::network_shape(
             &self.layers,
             self.logits,
             classes,

@@ -230,7 +230,7 @@ impl CoverageState {
     /// The criteria, to tell what their states are worth.
     pub(crate) fn measures(&self) -> Result<Measures, Error> {
         let record = &self.record;
-        Measures::new(&record.specs(), record.subject())
+        Measures::new(&record.specs(), record.network_shape())
     }
 
     /// What all suites cover together, by criterion; `None` where the order of inputs matters.
@@ -289,7 +289,7 @@ impl CoverageState {
                 reason: "a class has more clusters than it may have".to_owned(),
             });
         }
-        let measures = Measures::new(&record.specs(), record.subject())?;
+        let measures = Measures::new(&record.specs(), record.network_shape())?;
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(path, &reader, &record, &measures, i, suite)?);

@@ -176,7 +176,7 @@ fn coverage<L: SlotLists<Error = Error>>(
 /// How many things there are to cover.
 fn total(measure: &Measure) -> Option<u64> {
     let values = measure.criterion.values(&measure.criterion.state());
-    let total = |value: npcov_criteria::Value| match value.amount {
+    let total = |value: npcov_criteria::CriterionValue| match value.amount {
         Amount::Share { total, .. } => Some(total),
         _ => None,
     };

@@ -160,12 +160,12 @@ fn counting(ruler: &Ruler) -> Vec<String> {
     counting.map(|(spec, _)| spec.name).collect()
 }
 
-/// Every criterion without options, as far as the subject allows.
+/// Every criterion without options, as far as the network allows.
 fn all(ruler: &Ruler) -> Vec<(Spec, Box<dyn npcov_criteria::Criterion>)> {
-    let subject = ruler.graph().record().subject(ruler.choices());
+    let network = ruler.graph().record().network_shape(ruler.choices());
     let made = npcov_criteria::names().into_iter().filter_map(|name| {
         let spec: Spec = name.parse().ok()?;
-        let criterion = npcov_criteria::create(&spec, &subject).ok()?;
+        let criterion = npcov_criteria::create(&spec, &network).ok()?;
         Some((spec, criterion))
     });
     made.collect()
@@ -175,9 +175,9 @@ impl Ruler {
     /// Those of the graph's criteria that count things which inputs cover: suites can be minimised
     /// and inputs chosen by them.
     pub fn counting_criteria(&self) -> Vec<Spec> {
-        let subject = self.graph().record().subject(self.choices());
+        let network = self.graph().record().network_shape(self.choices());
         let counts = |spec: &Spec| {
-            let created = npcov_criteria::create(spec, &subject);
+            let created = npcov_criteria::create(spec, &network);
             created.is_ok_and(|criterion| criterion.counts_things())
         };
         let specs = self.graph().record().specs().into_iter();

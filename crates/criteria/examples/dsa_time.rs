@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Instant;
 
 use npcov_criteria::{
-    Batch, Column, CriterionError, LayerShape, NetworkShape, State, Tap, TrainingTable, create,
+    Batch, Column, CriterionError, LayerShape, NetworkShape, ScoresPart, State, Tap, TrainingTable,
+    create,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -88,7 +89,7 @@ fn main() -> Result<(), Error> {
     }
     let seconds = start.elapsed().as_secs_f64();
 
-    let scores = all.scores("dsa").iter();
+    let scores = all.get(ScoresPart("dsa"))?.iter();
     std::fs::write(
         output,
         scores.flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>(),

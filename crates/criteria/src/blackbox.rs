@@ -16,7 +16,7 @@ use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
+use crate::state::{Handle, ScoresPart, State};
 use crate::training::Training;
 
 /// One of the scores.
@@ -26,6 +26,11 @@ pub(crate) struct BlackBox {
 }
 
 impl BlackBox {
+    /// The scores of a suite.
+    fn scores(&self) -> ScoresPart {
+        ScoresPart(self.name)
+    }
+
     /// DeepGini.
     pub(crate) fn deepgini(
         spec: &Spec,
@@ -115,7 +120,7 @@ fn softmax(logits: &[f32], probabilities: &mut Vec<f64>) {
 
 impl Criterion for BlackBox {
     fn state(&self) -> State {
-        State::new([(self.name, Part::Scores(Vec::new()))])
+        State::new([self.scores().with(Vec::new())])
     }
 
     fn observe(
@@ -124,7 +129,7 @@ impl Criterion for BlackBox {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let scores = state.scores_mut(self.name);
+        let scores = state.get_mut(self.scores())?;
         let mut probabilities = Vec::new();
         for input in 0..batch.len() {
             softmax(batch.logits.row(input), &mut probabilities);
@@ -133,10 +138,10 @@ impl Criterion for BlackBox {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let scores = state.scores(self.name);
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let scores = state.get(self.scores())?;
         let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
-        vec![CriterionValue::number(self.name, mean)]
+        Ok(vec![CriterionValue::number(self.name, mean)])
     }
 }
 
@@ -164,11 +169,9 @@ mod tests {
         criterion
             .observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let mean = criterion.values(&state)[0].amount.value();
-        let Part::Scores(scores) = &state.parts()[0].1 else {
-            panic!("{state:?}");
-        };
-        (scores.clone(), mean)
+        let mean = criterion.values(&state).unwrap()[0].amount.value();
+        let (_, scores) = state.all_scores().next().unwrap();
+        (scores.to_vec(), mean)
     }
 
     fn assert_close(got: f64, wanted: f64) {

@@ -10,9 +10,12 @@ use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Kept, Part, State};
+use crate::state::{Handle, Kept, KeptPart, State};
 use crate::training::Training;
 use npcov_tap::Tap;
+
+/// By layer, the activations that are far from all before them.
+const KEPT: KeptPart = KeptPart("kept");
 
 /// The criterion.
 pub(crate) struct Cc {
@@ -77,7 +80,7 @@ impl Criterion for Cc {
     }
 
     fn state(&self) -> State {
-        State::new([("kept", Part::Kept(Kept::default()))])
+        State::new([KEPT.with(Kept::default())])
     }
 
     fn observe(
@@ -86,7 +89,7 @@ impl Criterion for Cc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let kept = state.kept_mut("kept");
+        let kept = state.get_mut(KEPT)?;
         let unlike = || CriterionError::Unlike {
             part: "kept".to_owned(),
         };
@@ -94,7 +97,7 @@ impl Criterion for Cc {
         // By input first, so that batches of any size keep the same in the same order.
         for input in 0..batch.len() {
             for (layer, places) in places.iter_mut().enumerate() {
-                let row = batch.activations(layer).row(input);
+                let row = batch.activations(layer)?.row(input);
                 let far = |&start: &usize| {
                     apart(row, &kept.numbers[start..start + row.len()], self.threshold)
                 };
@@ -108,23 +111,21 @@ impl Criterion for Cc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        vec![CriterionValue::count(
-            "cc",
-            state.kept("kept").keys.len() as u64,
-        )]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let kept = state.get(KEPT)?.keys.len();
+        Ok(vec![CriterionValue::count("cc", kept as u64)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let keys = &state.kept("kept").keys;
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let keys = &state.get(KEPT)?.keys;
         let layer = |layer: usize| {
             let kept = keys.iter().filter(|&&key| key as usize == layer).count();
             Amount::Count(kept as u64)
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "cc".to_owned(),
             layers: (0..self.network.layers.len()).map(layer).collect(),
-        }]
+        }])
     }
 }
 
@@ -169,12 +170,12 @@ mod tests {
         let mut state = cc.state();
         cc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let Kept { keys, numbers } = state.kept("kept").clone();
+        let Kept { keys, numbers } = state.get(KEPT).unwrap().clone();
         assert_eq!(
-            cc.values(&state)[0].amount,
+            cc.values(&state).unwrap()[0].amount,
             Amount::Count(keys.len() as u64)
         );
-        let by_layer = &cc.by_layer(&state)[0].layers;
+        let by_layer = &cc.by_layer(&state).unwrap()[0].layers;
         let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
         assert_eq!(sum, keys.len() as f64);
         (keys, numbers)
@@ -219,7 +220,7 @@ mod tests {
             training: None,
         };
         for (keys, numbers) in [(vec![7], vec![0.0; 2]), (vec![0], vec![0.0])] {
-            let mut state = State::new([("kept", Part::Kept(Kept { keys, numbers }))]);
+            let mut state = State::new([KEPT.with(Kept { keys, numbers })]);
             let result = cc.observe(&batch, &TrainingTable::default(), &mut state);
             assert!(matches!(result, Err(CriterionError::Unlike { .. })));
         }

@@ -1,5 +1,7 @@
 //! The trait that all criteria share.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
@@ -11,10 +13,10 @@ use npcov_tap::{Shown, Tap};
 
 /// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
 ///
-/// A criterion is made from its [`Spec`](crate::Spec) and the [`NetworkShape`](crate::NetworkShape). To
-/// measure, it is [fitted](Criterion::fit) once, or what was fitted is
-/// [restored](Criterion::restore); to read [values](Criterion::values) from a state it needs
-/// neither.
+/// A criterion is made from its [`Spec`](crate::Spec) and the
+/// [shape of the network](crate::NetworkShape). To measure, it is [fitted](Criterion::fit) once, or
+/// what was fitted is [restored](Criterion::restore); to read [values](Criterion::values) from a
+/// state it needs neither. What reads a state fails where that is another criterion's.
 pub trait Criterion: Send + Sync {
     /// What it needs of each input, besides the prediction and the logits.
     fn taps(&self) -> Vec<Tap> {
@@ -73,26 +75,44 @@ pub trait Criterion: Send + Sync {
     /// in any order and in any of the states that are merged in the end; so only parts that do not
     /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
     /// by themselves cannot be watched.
-    fn watch(&self, _tap: Tap, _numbers: Shown<'_>, _state: &mut State) {}
+    fn watch(
+        &self,
+        _tap: Tap,
+        _numbers: Shown<'_>,
+        _state: &mut State,
+    ) -> Result<(), CriterionError> {
+        Ok(())
+    }
 
     /// What the suite is worth: usually one value of the criterion's name.
-    fn values(&self, state: &State) -> Vec<CriterionValue>;
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError>;
 
     /// What the suite is worth by layer, for each of [`values`](Criterion::values); empty where
     /// layers have no part in it.
-    fn by_layer(&self, _state: &State) -> Vec<LayerValues> {
-        Vec::new()
+    fn by_layer(&self, _state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// What the suite is worth by cluster of the decision graph; empty where clusters have no part
     /// in it.
-    fn by_cluster(&self, _state: &State) -> Vec<Amount> {
-        Vec::new()
+    fn by_cluster(&self, _state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// What the suite is worth by class; empty where classes have no part in it.
-    fn by_class(&self, _state: &State) -> Vec<Amount> {
-        Vec::new()
+    fn by_class(&self, _state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(Vec::new())
+    }
+
+    /// What is probably not meant, though it was measured.
+    fn warnings(&self, _state: &State) -> Result<Vec<Warning>, CriterionError> {
+        Ok(Vec::new())
+    }
+
+    /// For each of its layers, the share of what was measured that lies beyond a bound and covers
+    /// nothing; `None` where nothing was measured. Empty where there are no bounds.
+    fn beyond(&self, _state: &State) -> Result<Vec<Option<f64>>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// Whether it counts things that inputs cover by themselves, which [`slots`](Criterion::slots)
@@ -104,7 +124,7 @@ pub trait Criterion: Send + Sync {
 
     /// What a suite covers, thing by thing, each once and in ascending order: the more things, the
     /// higher the coverage. Empty where a criterion does not count things.
-    fn slots(&self, state: &State) -> Vec<Slot> {
+    fn slots(&self, state: &State) -> Result<Vec<Slot>, CriterionError> {
         let mut slots = Vec::new();
         for (_, part) in state.parts() {
             match part {
@@ -115,7 +135,7 @@ pub trait Criterion: Send + Sync {
                 _ => {}
             }
         }
-        slots
+        Ok(slots)
     }
 
     /// For each input of a batch, the things that it covers.
@@ -127,9 +147,30 @@ pub trait Criterion: Send + Sync {
         let one = |input| {
             let mut state = self.state();
             self.observe(&batch.slice(input..input + 1), training, &mut state)?;
-            Ok(self.slots(&state))
+            self.slots(&state)
         };
         (0..batch.len()).map(one).collect()
+    }
+
+    /// What each input of the suite covers; `None` where a criterion does not keep that.
+    fn slots_by_input<'s>(
+        &self,
+        _state: &'s State,
+    ) -> Result<Option<SlotsByInput<'s>>, CriterionError> {
+        Ok(None)
+    }
+
+    /// How many things there are to cover; `None` where nobody can tell. Unless a criterion says
+    /// otherwise, its values are shares of different things.
+    fn things(&self) -> Result<Option<u64>, CriterionError> {
+        let values = self.values(&self.state())?.into_iter();
+        let totals = values.map(|value| match value.amount {
+            Amount::Share { total, .. } => Some(total),
+            _ => None,
+        });
+        Ok(totals.fold(Some(0), |sum: Option<u64>, total| {
+            Some(sum?.saturating_add(total?))
+        }))
     }
 
     /// Whether measuring an input takes long beside extracting its activations: then only a sample
@@ -146,6 +187,28 @@ pub enum Slot {
     Number(u64),
     /// One of the rows that can be seen.
     Pattern(Box<[u32]>),
+}
+
+/// What each input of a suite covers, by number.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotsByInput<'s> {
+    /// For each input in order, its things.
+    pub lists: &'s [Box<[u32]>],
+    /// Above all numbers, unless the state was read from a damaged file.
+    pub bound: usize,
+}
+
+/// What is probably not meant, in words that follow on the name of a suite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The words.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// What a suite is worth by one measure.

@@ -18,9 +18,15 @@ use crate::fit::{Fit, FitNumbers};
 use crate::line;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Part, Patterns, State};
+use crate::state::{FixedPart, Handle, Patterns, PatternsPart, State};
 use crate::training::{Training, read_blocks};
 use npcov_tap::Tap;
+
+/// Vectors of nearest centroids.
+const VECTORS: PatternsPart = PatternsPart("vectors");
+
+/// How many centroids each neuron has.
+const CENTROIDS: FixedPart = FixedPart("centroids");
 
 /// With fewer activations there is nothing to cluster.
 const FEWEST: usize = 10;
@@ -189,8 +195,8 @@ impl Criterion for Idc {
             None => vec![0.0; self.chosen],
         };
         State::new([
-            ("vectors", Part::Patterns(Patterns::new(self.chosen))),
-            ("centroids", Part::Fixed(counts)),
+            VECTORS.with(Patterns::new(self.chosen)),
+            CENTROIDS.with(counts),
         ])
     }
 
@@ -201,8 +207,8 @@ impl Criterion for Idc {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let neurons = self.fitted.as_deref().unwrap_or_default();
-        let activations = batch.activations(self.layer);
-        let vectors = state.patterns_mut("vectors");
+        let activations = batch.activations(self.layer)?;
+        let vectors = state.get_mut(VECTORS)?;
         let mut vector = vec![0; neurons.len()];
         for input in 0..batch.len() {
             let row = activations.row(input);
@@ -214,11 +220,11 @@ impl Criterion for Idc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let counts = state.fixed("centroids").iter();
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let counts = state.get(CENTROIDS)?.iter();
         let total = counts.fold(1u64, |total, &count| total.saturating_mul(count as u64));
-        let covered = state.patterns("vectors").count();
-        vec![CriterionValue::share("idc", covered, total)]
+        let covered = state.get(VECTORS)?.count();
+        Ok(vec![CriterionValue::share("idc", covered, total)])
     }
 }
 
@@ -286,10 +292,13 @@ mod tests {
             1.0, 0.0, 11.0,
         ];
         let state = observe(&*idc, &rows);
-        let rows: Vec<&[u32]> = state.patterns("vectors").rows().collect();
+        let rows: Vec<&[u32]> = state.get(VECTORS).unwrap().rows().collect();
         // 1.5 is as near to 1 as to 2: the first counts.
         assert_eq!(rows, [[0, 0], [0, 1], [1, 0], [2, 0]]);
-        assert_eq!(idc.values(&state)[0], CriterionValue::share("idc", 4, 6));
+        assert_eq!(
+            idc.values(&state).unwrap()[0],
+            CriterionValue::share("idc", 4, 6)
+        );
     }
 
     #[test]
@@ -303,12 +312,15 @@ mod tests {
     #[test]
     fn values_need_no_fit() {
         let mut idc = create(&"idc".parse().unwrap(), &network()).unwrap();
-        assert_eq!(idc.state().fixed("centroids"), [0.0; 3]);
+        assert_eq!(idc.state().get(CENTROIDS).unwrap(), [0.0; 3]);
         let unfitted = create(&"idc".parse().unwrap(), &network()).unwrap();
         idc.restore(idc.fit(&training()).unwrap()).unwrap();
         let state = observe(&*idc, &[1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
-        assert_eq!(unfitted.values(&state), idc.values(&state));
-        assert_eq!(idc.values(&state)[0].amount.value(), 2.0 / 2.0);
+        assert_eq!(
+            unfitted.values(&state).unwrap(),
+            idc.values(&state).unwrap()
+        );
+        assert_eq!(idc.values(&state).unwrap()[0].amount.value(), 2.0 / 2.0);
     }
 
     #[test]

@@ -14,9 +14,12 @@ use crate::fit::Fit;
 use crate::profile::Profile;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
+use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
 use npcov_tap::Tap;
+
+/// The sections of all neurons.
+const SECTIONS: SetPart = SetPart("sections");
 
 /// The most sections of all neurons together: a set of 512 MB.
 const MOST_SECTIONS: usize = 1 << 32;
@@ -101,7 +104,7 @@ impl Criterion for Kmnc {
 
     fn state(&self) -> State {
         let slots = self.network.neurons() * self.sections;
-        State::new([("sections", Part::Set(BitSet::new(slots)))])
+        State::new([SECTIONS.with(BitSet::new(slots))])
     }
 
     fn observe(
@@ -110,10 +113,10 @@ impl Criterion for Kmnc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("sections");
+        let covered = state.get_mut(SECTIONS)?;
         let mut first = 0;
         for (layer, shape) in self.network.layers.iter().enumerate() {
-            let activations = batch.activations(layer);
+            let activations = batch.activations(layer)?;
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
                     let neuron = first + i;
@@ -128,14 +131,15 @@ impl Criterion for Kmnc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let covered = state.set("sections");
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(SECTIONS)?;
         let total = self.network.neurons() * self.sections;
-        vec![CriterionValue::share("kmnc", covered.count(), total as u64)]
+        let value = CriterionValue::share("kmnc", covered.count(), total as u64);
+        Ok(vec![value])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("sections");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(SECTIONS)?;
         let layer = |layer| {
             let first = self.network.first_neuron(layer) * self.sections;
             let total = self.network.layers[layer].neurons * self.sections;
@@ -144,10 +148,10 @@ impl Criterion for Kmnc {
                 total: total as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "kmnc".to_owned(),
             layers: (0..self.network.layers.len()).map(layer).collect(),
-        }]
+        }])
     }
 }
 

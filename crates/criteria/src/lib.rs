@@ -1,13 +1,13 @@
 //! Test criteria for neural networks, behind one trait.
 //!
 //! A [`Criterion`] says what it needs of each input ([`Tap`]s), learns from the training data
-//! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth ([`CriterionValue`]).
-//! States are made of a few kinds of parts, so that merging, writing and reading them is written
-//! once. [`create`] makes a criterion from its name and options; [`CRITERIA`] lists those there
-//! are.
+//! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth
+//! ([`CriterionValue`]). States are made of a few kinds of parts, so that merging, writing and
+//! reading them is written once. [`create`] makes a criterion from its name and options;
+//! [`CRITERIA`] lists those there are.
 //!
 //! ```
-//! use npcov_criteria::{Batch, Column, NetworkShape, LayerShape, Tap, TrainingTable, create};
+//! use npcov_criteria::{Batch, Column, LayerShape, NetworkShape, Tap, TrainingTable, create};
 //!
 //! // One layer of two neurons; training inputs gave them the ranges 0..1 and 0..10.
 //! let layer = LayerShape { neurons: 2, units: 2 };
@@ -31,7 +31,7 @@
 //! };
 //! kmnc.observe(&batch, &training, &mut state)?;
 //! // One of eight sections: the second neuron is beyond its range.
-//! assert_eq!(kmnc.values(&state)[0].amount.value(), 0.125);
+//! assert_eq!(kmnc.values(&state)?[0].amount.value(), 0.125);
 //! # Ok::<(), npcov_criteria::CriterionError>(())
 //! ```
 //!
@@ -65,13 +65,16 @@ mod training_coverage;
 mod wide;
 
 pub use batch::Batch;
-pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot};
+pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot, SlotsByInput, Warning};
 pub use error::CriterionError;
 pub use fit::{Array, Fit, FitNumbers};
 pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
 pub use registry::{CRITERIA, Entry, create, names};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
-pub use state::{BitSet, Kept, Part, Patterns, Run, State};
+pub use state::{
+    BitSet, FixedPart, Handle, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart, Run,
+    ScoresPart, SetPart, State, SumsPart,
+};
 pub use training::{Training, TrainingError, TrainingTable};
 pub use training_coverage::{TrainingCounts, TrainingCoverage};

@@ -17,9 +17,12 @@ use crate::fit::Fit;
 use crate::profile::Profile;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
+use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
 use npcov_tap::Tap;
+
+/// The cells beyond the ends of all neurons.
+const CELLS: SetPart = SetPart("cells");
 
 /// NBC, or its upper half.
 pub(crate) struct Boundary {
@@ -133,7 +136,7 @@ impl Criterion for Boundary {
 
     fn state(&self) -> State {
         let slots = self.network.neurons() * self.cells();
-        State::new([("cells", Part::Set(BitSet::new(slots)))])
+        State::new([CELLS.with(BitSet::new(slots))])
     }
 
     fn observe(
@@ -142,7 +145,7 @@ impl Criterion for Boundary {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("cells");
+        let covered = state.get_mut(CELLS)?;
         let Profile {
             low,
             high,
@@ -150,7 +153,7 @@ impl Criterion for Boundary {
         } = &self.profile;
         let mut first = 0;
         for (layer, shape) in self.network.layers.iter().enumerate() {
-            let activations = batch.activations(layer);
+            let activations = batch.activations(layer)?;
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
                     let n = first + i;
@@ -167,18 +170,15 @@ impl Criterion for Boundary {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let covered = state.set("cells");
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(CELLS)?;
         let total = self.network.neurons() * self.cells();
-        vec![CriterionValue::share(
-            self.name,
-            covered.count(),
-            total as u64,
-        )]
+        let value = CriterionValue::share(self.name, covered.count(), total as u64);
+        Ok(vec![value])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("cells");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(CELLS)?;
         let layer = |layer| {
             let first = self.network.first_neuron(layer) * self.cells();
             let total = self.network.layers[layer].neurons * self.cells();
@@ -187,10 +187,10 @@ impl Criterion for Boundary {
                 total: total as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: self.name.to_owned(),
             layers: (0..self.network.layers.len()).map(layer).collect(),
-        }]
+        }])
     }
 }
 
@@ -231,8 +231,8 @@ mod tests {
         };
         let mut state = criterion.state();
         criterion.observe(&batch, &training, &mut state).unwrap();
-        let amount = criterion.values(&state)[0].amount;
-        assert_eq!(criterion.by_layer(&state)[0].layers, [amount]);
+        let amount = criterion.values(&state).unwrap()[0].amount;
+        assert_eq!(criterion.by_layer(&state).unwrap()[0].layers, [amount]);
         amount
     }
 

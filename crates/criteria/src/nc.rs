@@ -23,10 +23,16 @@ use crate::error::CriterionError;
 use crate::exact::fixed;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
+use crate::state::{BitSet, Handle, SetPart, State, SumsPart};
 use crate::training::Training;
 use crate::wide::vectorised;
 use npcov_tap::{Reduction, Shown, Side, Tap};
+
+/// For `harel`, the sums of all units.
+const SUMS: SumsPart = SumsPart("sums");
+
+/// For the other variants, by threshold the neurons of all layers.
+const NEURONS: SetPart = SetPart("neurons");
 
 /// The criterion.
 pub(crate) struct Nc {
@@ -82,7 +88,7 @@ impl Nc {
     }
 
     /// What the suite covers of each layer, for each threshold.
-    fn covered(&self, state: &State) -> Vec<Vec<u64>> {
+    fn covered(&self, state: &State) -> Result<Vec<Vec<u64>>, CriterionError> {
         let sizes = self.sizes();
         let total: usize = sizes.iter().sum();
         let at = |(i, &threshold): (usize, &f64)| {
@@ -90,14 +96,14 @@ impl Nc {
             let layer = |&size: &usize| {
                 let things = first..first + size;
                 first += size;
-                match self.variant {
-                    Variant::Harel => above(&state.sums("sums")[things], threshold),
+                Ok(match self.variant {
+                    Variant::Harel => above(&state.get(SUMS)?[things], threshold),
                     _ => {
                         let offset = i * total;
-                        let set = state.set("neurons");
+                        let set = state.get(NEURONS)?;
                         set.count_in(offset + things.start..offset + things.end)
                     }
-                }
+                })
             };
             sizes.iter().map(layer).collect()
         };
@@ -284,10 +290,10 @@ impl Criterion for Nc {
     fn state(&self) -> State {
         let total: usize = self.sizes().iter().sum();
         match self.variant {
-            Variant::Harel => State::new([("sums", Part::Sums(vec![0; total]))]),
+            Variant::Harel => State::new([SUMS.with(vec![0; total])]),
             _ => {
                 let set = BitSet::new(self.thresholds.len() * total);
-                State::new([("neurons", Part::Set(set))])
+                State::new([NEURONS.with(set)])
             }
         }
     }
@@ -304,13 +310,13 @@ impl Criterion for Nc {
         for (layer, &size) in sizes.iter().enumerate() {
             let is_logits = layer == self.network.layers.len();
             let column = |reduction| match is_logits {
-                true => batch.logits,
+                true => Ok(batch.logits),
                 false => batch.tap(self.tap(layer, reduction)),
             };
             if self.variant == Variant::Harel {
                 // Units are watched.
                 if is_logits {
-                    let sums = &mut state.sums_mut("sums")[first..first + size];
+                    let sums = &mut state.get_mut(SUMS)?[first..first + size];
                     for input in 0..batch.len() {
                         for (sum, &x) in sums.iter_mut().zip(batch.logits.row(input)) {
                             *sum += fixed(f64::from(rectified(x)));
@@ -318,14 +324,14 @@ impl Criterion for Nc {
                     }
                 }
             } else {
-                let covered = state.set_mut("neurons");
-                let means = column(Reduction::Mean);
+                let covered = state.get_mut(NEURONS)?;
+                let means = column(Reduction::Mean)?;
                 for input in 0..batch.len() {
                     let row = means.row(input);
                     let (low, high) = match self.variant {
                         Variant::DeepXplore => (
-                            range(column(Reduction::Min).row(input)).0,
-                            range(column(Reduction::Max).row(input)).1,
+                            range(column(Reduction::Min)?.row(input)).0,
+                            range(column(Reduction::Max)?.row(input)).1,
                         ),
                         Variant::NeuralCoverage => range(row),
                         _ => (0.0, 1.0),
@@ -350,23 +356,24 @@ impl Criterion for Nc {
         Ok(())
     }
 
-    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) {
+    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) -> Result<(), CriterionError> {
         let layers = &self.network.layers;
         let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
         let units = first..first + layers[tap.layer].units;
-        add_rectified(numbers, &mut state.sums_mut("sums")[units]);
+        add_rectified(numbers, &mut state.get_mut(SUMS)?[units]);
+        Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
         let total: usize = self.sizes().iter().sum();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
             CriterionValue::share(name(*threshold), covered.iter().sum(), total as u64)
         };
-        let covered = self.covered(state);
-        self.thresholds.iter().zip(covered).map(value).collect()
+        let covered = self.covered(state)?;
+        Ok(self.thresholds.iter().zip(covered).map(value).collect())
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
         let sizes = self.sizes();
         let path_layers = self.network.layers.len();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
@@ -380,8 +387,8 @@ impl Criterion for Nc {
                 layers: layers.map(share).collect(),
             }
         };
-        let covered = self.covered(state);
-        self.thresholds.iter().zip(covered).map(value).collect()
+        let covered = self.covered(state)?;
+        Ok(self.thresholds.iter().zip(covered).map(value).collect())
     }
 }
 
@@ -442,25 +449,26 @@ mod tests {
         for tap in nc.watched() {
             let numbers = column(tap.side).data;
             let places = places(numbers, 4, TOGETHER);
-            nc.watch(tap, Shown::new(&places, 2, TOGETHER), &mut state);
+            let shown = Shown::new(&places, 2, TOGETHER);
+            nc.watch(tap, shown, &mut state).unwrap();
         }
-        let found: Vec<usize> = match &state.parts()[0].1 {
-            Part::Set(set) => set.iter().collect(),
+        let values = nc.values(&state).unwrap();
+        let found: Vec<usize> = match state.get(SUMS) {
+            Err(_) => state.get(NEURONS).unwrap().iter().collect(),
             // Which units exceed the threshold is not kept, only how far they came.
-            Part::Sums(sums) => {
-                let threshold = nc.values(&state)[0].name[3..].parse().unwrap();
+            Ok(sums) => {
+                let threshold = values[0].name[3..].parse().unwrap();
                 let (low, high) = (*sums.iter().min().unwrap(), *sums.iter().max().unwrap());
                 let exceeds = |sum: i128| (sum - low) as f64 / (high - low) as f64 > threshold;
                 (0..4).filter(|&i| exceeds(sums[i])).collect()
             }
-            other => panic!("{other:?}"),
         };
         let share = Amount::Share {
             covered: found.len() as u64,
             total: 4,
         };
-        assert_eq!(nc.values(&state)[0].amount, share);
-        assert_eq!(nc.by_layer(&state)[0].layers, [share]);
+        assert_eq!(values[0].amount, share);
+        assert_eq!(nc.by_layer(&state).unwrap()[0].layers, [share]);
         found
     }
 
@@ -522,7 +530,8 @@ mod tests {
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let values: Vec<f64> = nc.values(&state).iter().map(|v| v.amount.value()).collect();
+        let values = nc.values(&state).unwrap();
+        let values: Vec<f64> = values.iter().map(|v| v.amount.value()).collect();
         assert_eq!(values, [1.0, 0.5, 0.5, 0.0]);
     }
 

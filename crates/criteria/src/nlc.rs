@@ -18,10 +18,16 @@ use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
+use crate::state::{Handle, State, SumsPart};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::{Reduction, Side, Tap};
+
+/// How many inputs there were.
+const INPUTS: SumsPart = SumsPart("inputs");
+
+/// For each layer, the sums of its neurons, then those of the products of its pairs.
+const MOMENTS: SumsPart = SumsPart("moments");
 
 const POINT: f64 = (1u64 << 20) as f64;
 const LARGEST: f64 = (1u64 << 20) as f64;
@@ -61,16 +67,16 @@ impl Nlc {
     }
 
     /// What each layer is worth.
-    fn layers(&self, state: &State) -> Vec<f64> {
-        let inputs = state.sums("inputs")[0];
-        let mut moments = state.sums("moments");
+    fn layers(&self, state: &State) -> Result<Vec<f64>, CriterionError> {
+        let inputs = state.get(INPUTS)?[0];
+        let mut moments = state.get(MOMENTS)?;
         let layer = |shape: &LayerShape| {
             let (sums, rest) = moments.split_at(shape.neurons);
             let (products, rest) = rest.split_at(triangle(shape.neurons));
             moments = rest;
             mean_covariance(inputs, sums, products)
         };
-        self.network.layers.iter().map(layer).collect()
+        Ok(self.network.layers.iter().map(layer).collect())
     }
 }
 
@@ -210,11 +216,7 @@ impl Criterion for Nlc {
     fn state(&self) -> State {
         let layers = self.network.layers.iter();
         let moments = layers.map(|layer| layer.neurons + triangle(layer.neurons));
-        State::new([
-            ("inputs", Part::Sums(vec![0])),
-            // For each layer, the sums of its neurons, then those of the products of its pairs.
-            ("moments", Part::Sums(vec![0; moments.sum()])),
-        ])
+        State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; moments.sum()])])
     }
 
     fn observe(
@@ -223,30 +225,28 @@ impl Criterion for Nlc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        state.sums_mut("inputs")[0] += batch.len() as i128;
-        let mut moments = state.sums_mut("moments");
+        state.get_mut(INPUTS)?[0] += batch.len() as i128;
+        let mut moments = state.get_mut(MOMENTS)?;
         for (layer, shape) in self.network.layers.iter().enumerate() {
             let (sums, rest) = moments.split_at_mut(shape.neurons);
             let (products, rest) = rest.split_at_mut(triangle(shape.neurons));
             moments = rest;
-            add(batch.tap(Nlc::tap(layer)), batch.len(), sums, products);
+            add(batch.tap(Nlc::tap(layer))?, batch.len(), sums, products);
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        vec![CriterionValue::number(
-            "nlc",
-            self.layers(state).iter().sum(),
-        )]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let sum = self.layers(state)?.iter().sum();
+        Ok(vec![CriterionValue::number("nlc", sum)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let layers = self.layers(state).into_iter().map(Amount::Number);
-        vec![LayerValues {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let layers = self.layers(state)?.into_iter().map(Amount::Number);
+        Ok(vec![LayerValues {
             name: "nlc".to_owned(),
             layers: layers.collect(),
-        }]
+        }])
     }
 }
 
@@ -286,9 +286,9 @@ mod tests {
         let mut state = nlc.state();
         nlc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let by_layer = nlc.by_layer(&state)[0].layers.clone();
+        let by_layer = nlc.by_layer(&state).unwrap()[0].layers.clone();
         let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
-        assert_eq!(nlc.values(&state)[0].amount.value(), sum);
+        assert_eq!(nlc.values(&state).unwrap()[0].amount.value(), sum);
         by_layer
     }
 

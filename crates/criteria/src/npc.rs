@@ -3,15 +3,31 @@
 //! Both count buckets of what [`Observation`](npcov_paths::Observation)s tell of an input's place
 //! in the decision graph. Their choices are those of the graph and the measurement.
 
+use npcov_paths::AnpcLayer;
 use npcov_paths::choices::AnpcCounted;
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, SlotsByInput, Warning};
 use crate::error::CriterionError;
 use crate::shape::{GraphShape, NetworkShape};
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
+use crate::state::{BitSet, Handle, ListsPart, SetPart, State, SumsPart};
 use crate::training::Training;
+
+/// Buckets of all clusters and layers.
+const BUCKETS: SetPart = SetPart("buckets");
+
+/// SNPC: the buckets of each input, to tell what an input adds to its suite.
+const INPUTS: ListsPart = ListsPart("inputs");
+
+/// ANPC: by layer, the distances that were measured.
+const DISTANCES: SumsPart = SumsPart("distances");
+
+/// ANPC: by layer, those of them that are beyond the bound.
+const BEYOND: SumsPart = SumsPart("beyond");
+
+/// The share of distances beyond the bound above which there is a warning.
+const MANY_BEYOND: f64 = 0.2;
 
 /// Structure-based: degrees of similarity to abstract paths.
 pub(crate) struct Snpc {
@@ -38,8 +54,8 @@ impl Space {
         (cluster * self.layers + layer) * (self.buckets + 1) + usize::from(bucket)
     }
 
-    fn set(&self) -> Part {
-        Part::Set(BitSet::new(self.slot(self.graph.clusters(), 0, 0)))
+    fn set(&self) -> BitSet {
+        BitSet::new(self.slot(self.graph.clusters(), 0, 0))
     }
 
     fn value(&self, name: &str, covered: &BitSet) -> CriterionValue {
@@ -112,11 +128,7 @@ impl Criterion for Snpc {
     }
 
     fn state(&self) -> State {
-        State::new([
-            ("buckets", self.space.set()),
-            // Those of each input, to tell what an input adds to its suite.
-            ("inputs", Part::Lists(Vec::new())),
-        ])
+        State::new([BUCKETS.with(self.space.set()), INPUTS.with(Vec::new())])
     }
 
     fn observe(
@@ -126,39 +138,51 @@ impl Criterion for Snpc {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         for observation in batch.observations {
+            let covered = state.get_mut(BUCKETS)?;
             let mut list = Vec::new();
             for view in &observation.clusters {
                 for (layer, (_, bucket)) in view.layers.iter().enumerate() {
                     if let Some(bucket) = bucket {
                         let slot = self.space.slot(view.cluster, layer, *bucket);
-                        state.set_mut("buckets").insert(slot);
+                        covered.insert(slot);
                         list.push(slot as u32);
                     }
                 }
             }
-            state.lists_mut("inputs").push(list.into());
+            state.get_mut(INPUTS)?.push(list.into());
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        vec![self.space.value("snpc", state.set("buckets"))]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        Ok(vec![self.space.value("snpc", state.get(BUCKETS)?)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let layer = |layer| self.space.by_layer(state.set("buckets"), layer);
-        vec![LayerValues {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(BUCKETS)?;
+        let layer = |layer| self.space.by_layer(covered, layer);
+        Ok(vec![LayerValues {
             name: "snpc".to_owned(),
             layers: (0..self.space.layers).map(layer).collect(),
-        }]
+        }])
     }
 
-    fn by_cluster(&self, state: &State) -> Vec<Amount> {
-        self.space.by_cluster(state.set("buckets"))
+    fn by_cluster(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_cluster(state.get(BUCKETS)?))
     }
 
-    fn by_class(&self, state: &State) -> Vec<Amount> {
-        self.space.by_class(state.set("buckets"))
+    fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn slots_by_input<'s>(
+        &self,
+        state: &'s State,
+    ) -> Result<Option<SlotsByInput<'s>>, CriterionError> {
+        Ok(Some(SlotsByInput {
+            lists: state.get(INPUTS)?,
+            bound: state.get(BUCKETS)?.bound(),
+        }))
     }
 }
 
@@ -195,10 +219,9 @@ impl Criterion for Anpc {
     fn state(&self) -> State {
         let layers = self.graph.anpc.len();
         State::new([
-            ("buckets", self.space.set()),
-            // By layer: distances that were measured, and those beyond the bound.
-            ("distances", Part::Sums(vec![0; layers])),
-            ("beyond", Part::Sums(vec![0; layers])),
+            BUCKETS.with(self.space.set()),
+            DISTANCES.with(vec![0; layers]),
+            BEYOND.with(vec![0; layers]),
         ])
     }
 
@@ -213,24 +236,30 @@ impl Criterion for Anpc {
             AnpcCounted::LastLayer => self.graph.anpc.len().saturating_sub(1),
         };
         for view in batch.observations.iter().flat_map(|o| &o.clusters) {
-            for (layer, (distance, bucket)) in view.distances.iter().enumerate() {
-                state.sums_mut("distances")[layer] += 1;
-                let beyond = *distance > self.graph.anpc[layer].upper;
-                state.sums_mut("beyond")[layer] += i128::from(beyond);
-                if let Some(bucket) = bucket.filter(|_| layer >= first) {
-                    let slot = self.space.slot(view.cluster, layer, bucket);
-                    state.set_mut("buckets").insert(slot);
+            let layers = || view.distances.iter().zip(&self.graph.anpc);
+            for (measured, _) in state.get_mut(DISTANCES)?.iter_mut().zip(layers()) {
+                *measured += 1;
+            }
+            let beyond = state.get_mut(BEYOND)?.iter_mut().zip(layers());
+            for (beyond, ((distance, _), bound)) in beyond {
+                *beyond += i128::from(*distance > bound.upper);
+            }
+            let covered = state.get_mut(BUCKETS)?;
+            for (layer, (_, bucket)) in view.distances.iter().enumerate().skip(first) {
+                if let Some(bucket) = bucket {
+                    covered.insert(self.space.slot(view.cluster, layer, *bucket));
                 }
             }
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        vec![self.space.value("anpc", state.set("buckets"))]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        Ok(vec![self.space.value("anpc", state.get(BUCKETS)?)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(BUCKETS)?;
         // A layer that takes no part has nothing to cover.
         let nothing = Amount::Share {
             covered: 0,
@@ -238,20 +267,42 @@ impl Criterion for Anpc {
         };
         let mut layers = vec![nothing; self.all_layers];
         for (i, anpc) in self.graph.anpc.iter().enumerate() {
-            layers[anpc.layer] = self.space.by_layer(state.set("buckets"), i);
+            layers[anpc.layer] = self.space.by_layer(covered, i);
         }
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "anpc".to_owned(),
             layers,
-        }]
+        }])
     }
 
-    fn by_cluster(&self, state: &State) -> Vec<Amount> {
-        self.space.by_cluster(state.set("buckets"))
+    fn by_cluster(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_cluster(state.get(BUCKETS)?))
     }
 
-    fn by_class(&self, state: &State) -> Vec<Amount> {
-        self.space.by_class(state.set("buckets"))
+    fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn beyond(&self, state: &State) -> Result<Vec<Option<f64>>, CriterionError> {
+        let shares = state.get(BEYOND)?.iter().zip(state.get(DISTANCES)?);
+        let share = |(&beyond, &all): (&i128, &i128)| (all > 0).then(|| beyond as f64 / all as f64);
+        Ok(shares.map(share).collect())
+    }
+
+    fn warnings(&self, state: &State) -> Result<Vec<Warning>, CriterionError> {
+        let beyond = self.beyond(state)?;
+        let layers = beyond.into_iter().zip(&self.graph.anpc);
+        let warning = |(share, bound): (Option<f64>, &AnpcLayer)| {
+            let share = share.filter(|&share| share > MANY_BEYOND)?;
+            let text = format!(
+                "{:.0} % of the distances in layer {} are beyond {}, and cover nothing",
+                share * 100.0,
+                bound.layer,
+                bound.upper
+            );
+            Some(Warning { text })
+        };
+        Ok(layers.filter_map(warning).collect())
     }
 }
 
@@ -262,7 +313,7 @@ mod tests {
     use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_paths::choices::Buckets;
-    use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
+    use npcov_paths::{Choices, ClusterView, Jaccard, Observation};
 
     fn view(cluster: usize, buckets: [u16; 2]) -> Observation {
         let layers = buckets.map(|b| (Jaccard::of(&[1], &[1]), Some(b))).to_vec();
@@ -311,7 +362,10 @@ mod tests {
             };
             let training = TrainingTable::default();
             snpc.observe(&batch, &training, &mut state).unwrap();
-            (snpc.values(&state)[0].amount.value(), snpc.by_class(&state))
+            (
+                snpc.values(&state).unwrap()[0].amount.value(),
+                snpc.by_class(&state).unwrap(),
+            )
         };
         let share = |covered| Amount::Share { covered, total: 8 };
         // Two inputs in the same buckets do not add; the same buckets of another class do.
@@ -356,9 +410,14 @@ mod tests {
             };
             let training = TrainingTable::default();
             anpc.observe(&batch, &training, &mut state).unwrap();
-            assert_eq!(state.sums("distances"), [2, 2]);
-            assert_eq!(state.sums("beyond"), [0, 1]);
-            anpc.values(&state)[0].amount
+            assert_eq!(state.get(DISTANCES).unwrap(), [2, 2]);
+            assert_eq!(state.get(BEYOND).unwrap(), [0, 1]);
+            assert_eq!(anpc.beyond(&state).unwrap(), [Some(0.0), Some(0.5)]);
+            let warnings = anpc.warnings(&state).unwrap();
+            let words = "50 % of the distances in layer 1 are beyond 2, and cover nothing";
+            assert_eq!(warnings.len(), 1);
+            assert_eq!(warnings[0].to_string(), words);
+            anpc.values(&state).unwrap()[0].amount
         };
         let share = |covered| Amount::Share {
             covered,

@@ -11,9 +11,15 @@ use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, Patterns, State};
+use crate::state::{BitSet, Handle, Patterns, PatternsPart, SetPart, State};
 use crate::training::Training;
 use npcov_tap::Tap;
+
+/// Neurons of all layers that were among the top ones.
+const NEURONS: SetPart = SetPart("neurons");
+
+/// Top neurons of all layers together.
+const PATTERNS: PatternsPart = PatternsPart("patterns");
 
 /// Neurons that are among the top ones.
 pub(crate) struct Tknc {
@@ -92,7 +98,7 @@ impl Criterion for Tknc {
 
     fn state(&self) -> State {
         let set = BitSet::new(self.network.neurons());
-        State::new([("neurons", Part::Set(set))])
+        State::new([NEURONS.with(set)])
     }
 
     fn observe(
@@ -101,10 +107,10 @@ impl Criterion for Tknc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("neurons");
+        let covered = state.get_mut(NEURONS)?;
         let mut top = Top::new(self.k);
         for layer in 0..self.network.layers.len() {
-            let activations = batch.activations(layer);
+            let activations = batch.activations(layer)?;
             let first = self.network.first_neuron(layer);
             for input in 0..batch.len() {
                 for neuron in top.of(activations.row(input)) {
@@ -115,17 +121,14 @@ impl Criterion for Tknc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let covered = state.set("neurons").count();
-        vec![CriterionValue::share(
-            "tknc",
-            covered,
-            self.network.neurons() as u64,
-        )]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(NEURONS)?.count();
+        let total = self.network.neurons() as u64;
+        Ok(vec![CriterionValue::share("tknc", covered, total)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("neurons");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(NEURONS)?;
         let layer = |layer| {
             let first = self.network.first_neuron(layer);
             let neurons = self.network.layers[layer].neurons;
@@ -134,10 +137,10 @@ impl Criterion for Tknc {
                 total: neurons as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "tknc".to_owned(),
             layers: (0..self.network.layers.len()).map(layer).collect(),
-        }]
+        }])
     }
 }
 
@@ -166,7 +169,7 @@ impl Criterion for Tknp {
     fn state(&self) -> State {
         let layers = self.network.layers.iter();
         let width = layers.map(|layer| layer.neurons.min(self.k)).sum();
-        State::new([("patterns", Part::Patterns(Patterns::new(width)))])
+        State::new([PATTERNS.with(Patterns::new(width))])
     }
 
     fn observe(
@@ -175,9 +178,10 @@ impl Criterion for Tknp {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let patterns = state.patterns_mut("patterns");
+        let patterns = state.get_mut(PATTERNS)?;
         let layers = 0..self.network.layers.len();
-        let columns: Vec<_> = layers.map(|layer| batch.activations(layer)).collect();
+        let columns = layers.map(|layer| batch.activations(layer));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let mut top = Top::new(self.k);
         let mut pattern = Vec::with_capacity(patterns.width());
         for input in 0..batch.len() {
@@ -194,11 +198,9 @@ impl Criterion for Tknp {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        vec![CriterionValue::count(
-            "tknp",
-            state.patterns("patterns").count(),
-        )]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let patterns = state.get(PATTERNS)?.count();
+        Ok(vec![CriterionValue::count("tknp", patterns)])
     }
 }
 
@@ -244,7 +246,7 @@ mod tests {
         criterion
             .observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        criterion.values(&state)[0].amount
+        criterion.values(&state).unwrap()[0].amount
     }
 
     #[test]

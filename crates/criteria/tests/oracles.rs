@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use npcov_criteria::{
-    Amount, Batch, Column, Criterion, Fit, LayerShape, NetworkShape, State, Tap, TrainingTable,
-    create,
+    Amount, Batch, Column, Criterion, Fit, LayerShape, NetworkShape, ScoresPart, State, Tap,
+    TrainingTable, create,
 };
 use npcov_data::Source;
 use npcov_data::npz::Archive;
@@ -117,7 +117,7 @@ fn suites_cover_as_much() {
     let expected = oracles.expected("covered.");
     for (spec, expected) in &expected {
         let (criterion, _, state) = oracles.measure(spec);
-        let Amount::Share { covered, .. } = criterion.values(&state)[0].amount else {
+        let Amount::Share { covered, .. } = criterion.values(&state).unwrap()[0].amount else {
             panic!("{spec} is no share");
         };
         assert_eq!(covered as f32, expected[0], "{spec}");
@@ -136,7 +136,7 @@ fn inputs_are_as_surprising() {
             Some("dsc") => "dsa",
             _ => "mdsa",
         };
-        let scores = state.scores(name);
+        let scores = state.get(ScoresPart(name)).unwrap();
         assert_eq!(scores.len(), expected.len());
         for (&score, &expected) in scores.iter().zip(expected) {
             let expected = f64::from(expected);

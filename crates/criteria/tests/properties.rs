@@ -237,7 +237,7 @@ const PLACES: usize = 16;
 /// Shows a criterion what it watches of some inputs.
 fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
     for tap in criterion.watched() {
-        let column = batch.tap(tap);
+        let column = batch.tap(tap).unwrap();
         let all: Vec<usize> = (0..batch.len()).collect();
         for inputs in all.chunks(PLACES) {
             // Places without an input hold something.
@@ -247,7 +247,8 @@ fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
                     numbers[i * PLACES + place] = x;
                 }
             }
-            criterion.watch(tap, Shown::new(&numbers, inputs.len(), PLACES), state);
+            let shown = Shown::new(&numbers, inputs.len(), PLACES);
+            criterion.watch(tap, shown, state).unwrap();
         }
     }
 }
@@ -312,7 +313,8 @@ proptest! {
             let sizes = repeated(&sizes, order.len());
             let grouped = observed(&*criterion, &world, &order, sizes);
             prop_assert_eq!(&whole, &grouped, "{}", name);
-            prop_assert_eq!(criterion.values(&whole), criterion.values(&grouped));
+            let values = |state| criterion.values(state).unwrap();
+            prop_assert_eq!(values(&whole), values(&grouped));
         }
     }
 
@@ -387,8 +389,42 @@ proptest! {
             let each = criterion.slots_of_each(&tables.batch(), &world.training).unwrap();
             let state = at_once(&*criterion, &world, &all(&world));
             let united: BTreeSet<Slot> = each.into_iter().flatten().collect();
-            let slots: BTreeSet<Slot> = criterion.slots(&state).into_iter().collect();
+            let slots: BTreeSet<Slot> = criterion.slots(&state).unwrap().into_iter().collect();
             prop_assert_eq!(united, slots, "{}", name);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_foreign_is_an_error(world in world()) {
+        let all_criteria = criteria(&world);
+        let tables = Tables::of(&world, &all(&world));
+        let without_taps = Batch { taps: Vec::new(), ..tables.batch() };
+        for (name, criterion) in &all_criteria {
+            let mut state = criterion.state();
+            let observed = criterion.observe(&without_taps, &world.training, &mut state);
+            let starved = !criterion.taps().is_empty() && !without_taps.is_empty();
+            prop_assert!(observed.is_err() || !starved, "{}", name);
+            for (other, another) in &all_criteria {
+                let mut foreign = at_once(&**another, &world, &all(&world));
+                let names = |state: &State| state.parts().iter().map(|p| p.0).collect::<Vec<_>>();
+                let (own, others) = (names(&state), names(&foreign));
+                let valued = criterion.values(&foreign).is_ok();
+                if own.iter().all(|part| others.contains(part)) {
+                    prop_assert!(valued, "{} of {}", name, other);
+                } else if !own.iter().any(|part| others.contains(part)) {
+                    prop_assert!(!valued, "{} of {}", name, other);
+                }
+                // Whether these fail is all the same, as long as they do not panic.
+                let _ = criterion.by_layer(&foreign);
+                let _ = criterion.by_cluster(&foreign);
+                let _ = criterion.by_class(&foreign);
+                let _ = criterion.slots(&foreign);
+                let _ = criterion.warnings(&foreign);
+                let _ = criterion.slots_by_input(&foreign);
+                for tap in criterion.watched() {
+                    let _ = criterion.watch(tap, Shown::new(&[], 0, PLACES), &mut foreign);
+                }
+            }
         }
     }
 
@@ -397,9 +433,9 @@ proptest! {
         for (name, criterion) in criteria(&world) {
             for inputs in [vec![], all(&world)] {
                 let state = at_once(&*criterion, &world, &inputs);
-                let values = criterion.values(&state);
+                let values = criterion.values(&state).unwrap();
                 prop_assert!(!values.is_empty(), "{}", name);
-                let by_layer = criterion.by_layer(&state);
+                let by_layer = criterion.by_layer(&state).unwrap();
                 if !by_layer.is_empty() {
                     let names: Vec<&str> = values.iter().map(|v| v.name.as_str()).collect();
                     let layered: Vec<&str> = by_layer.iter().map(|v| v.name.as_str()).collect();

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use npcov_criteria::{Amount, CriterionValue, LayerValues, State};
+use npcov_criteria::{
+    Amount, Criterion, CriterionError, CriterionValue, LayerValues, SlotsByInput, State,
+};
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_paths::{NO_CLUSTER, more_similar};
 use serde::de::{MapAccess, Visitor};
@@ -12,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::artefact::{CoverageState, InputRecord, Suite};
 use crate::error::Error;
-use crate::measures::{Measure, Measures};
+use crate::measures::{Measure, Measures, failed};
 
 /// The coverage of suites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -178,9 +180,6 @@ pub struct Contribution {
     pub alone: usize,
 }
 
-/// The share of distances beyond the bound above which there is a warning.
-const BEYOND: f64 = 0.2;
-
 /// A class or cluster is thin when it has less than this share of the inputs that training would
 /// let expect, and those are at least one.
 const THIN: f64 = 0.2;
@@ -195,19 +194,26 @@ impl CoverageState {
         let mut warnings = Vec::new();
         let mut suites = Vec::new();
         for suite in self.suites() {
-            suites.push(self.suite_report(&measures, suite, &mut warnings));
+            suites.push(self.suite_report(&measures, suite, &mut warnings)?);
         }
-        let together = (self.suites().len() > 1).then(|| {
-            let states = self.together();
-            let states = measures.list().iter().zip(&states);
-            let values = states.filter_map(|(measure, state)| {
-                let state = state.as_ref()?;
-                Some(measure.criterion.values(state))
-            });
-            Values(values.flatten().map(entry).collect())
-        });
-        let first = self.suites().first();
-        let totals = first.map_or(Vec::new(), |suite| values(&measures, suite));
+        let together = match self.suites().len() {
+            0 | 1 => None,
+            _ => {
+                let mut together = Values::default();
+                for (measure, state) in measures.list().iter().zip(&self.together()) {
+                    if let Some(state) = state {
+                        let values = measure.criterion.values(state);
+                        let values = values.map_err(failed(&measure.spec))?;
+                        together.0.extend(values.into_iter().map(entry));
+                    }
+                }
+                Some(together)
+            }
+        };
+        let totals = match self.suites().first() {
+            Some(suite) => values(&measures, suite)?,
+            None => Vec::new(),
+        };
         let totals = totals.into_iter().filter_map(|value| match value.amount {
             Amount::Share { total, .. } => Some((value.name, total)),
             _ => None,
@@ -225,7 +231,7 @@ impl CoverageState {
         measures: &Measures,
         suite: &Suite,
         warnings: &mut Vec<String>,
-    ) -> SuiteReport {
+    ) -> Result<SuiteReport, Error> {
         let inputs = suite.inputs.len();
         let judged: Vec<bool> = suite.inputs.iter().filter_map(|i| i.is_correct()).collect();
         let right = judged.iter().filter(|&&right| right).count();
@@ -233,29 +239,40 @@ impl CoverageState {
         let unknown: f64 = suite.inputs.iter().map(InputRecord::unknown).sum();
         let is_incorrect =
             |input: &&InputRecord| more_similar(input.other_similarity, input.similarity);
-        SuiteReport {
+        for (measure, state) in measures.list().iter().zip(&suite.states) {
+            let found = measure.criterion.warnings(state);
+            let found = found.map_err(failed(&measure.spec))?;
+            let named = found
+                .iter()
+                .map(|warning| format!("`{}`: {warning}", suite.name));
+            warnings.extend(named);
+        }
+        Ok(SuiteReport {
             name: suite.name.clone(),
             inputs,
             accuracy: (!judged.is_empty()).then(|| right as f64 / judged.len() as f64),
-            criteria: Values(values(measures, suite).into_iter().map(entry).collect()),
-            yardsticks: self.yardsticks(measures, suite),
-            classes: self.classes(measures, suite),
-            clusters: self.clusters(measures, suite),
-            layers: self.layers(measures, suite),
-            most: self.most(measures, suite),
-            beyond: self.beyond(measures, suite, warnings),
+            criteria: Values(values(measures, suite)?.into_iter().map(entry).collect()),
+            yardsticks: self.yardsticks(measures, suite)?,
+            classes: self.classes(measures, suite)?,
+            clusters: self.clusters(measures, suite)?,
+            layers: self.layers(measures, suite)?,
+            most: self.most(measures, suite)?,
+            beyond: self.beyond(measures, suite)?,
             unknown: (inputs > 0 && measured_paths).then(|| unknown / inputs as f64),
             incorrect: suite.inputs.iter().filter(is_incorrect).count(),
-        }
+        })
     }
 
-    fn yardsticks(&self, measures: &Measures, suite: &Suite) -> Values<Yardsticks> {
+    fn yardsticks(&self, measures: &Measures, suite: &Suite) -> Result<Values<Yardsticks>, Error> {
         let criteria = self.record().criteria.iter();
-        let found = criteria.zip(measures.list()).zip(&suite.states);
-        let found = found.filter_map(|((record, measure), state)| {
-            let training = record.training_coverage.as_ref()?;
-            let [value] = &values_of(measures, measure, state)[..] else {
-                return None;
+        let states = criteria.zip(measures.list()).zip(&suite.states);
+        let mut found = Values::default();
+        for ((record, measure), state) in states {
+            let Some(training) = &record.training_coverage else {
+                continue;
+            };
+            let [value] = &values_of(measures, measure, state)?[..] else {
+                continue;
             };
             let all = match value.amount {
                 Amount::Share { total, .. } => total.max(1) as f64,
@@ -269,45 +286,28 @@ impl CoverageState {
                 reachable: training.covered(),
                 inputs: training.inputs,
             };
-            Some((value.name.clone(), reached))
-        });
-        Values(found.collect())
+            found.0.push((value.name.clone(), reached));
+        }
+        Ok(found)
     }
 
-    fn beyond(
-        &self,
-        measures: &Measures,
-        suite: &Suite,
-        warnings: &mut Vec<String>,
-    ) -> Vec<Option<f64>> {
-        let bounds = &self.record().anpc.layers;
-        let anpc = measures.list().iter().position(|m| m.spec.name == "anpc");
-        let Some(state) = anpc.and_then(|i| suite.states.get(i)) else {
-            return Vec::new();
-        };
-        let shares = state.sums("beyond").iter().zip(state.sums("distances"));
-        let beyond: Vec<Option<f64>> = shares
-            .map(|(&beyond, &all)| (all > 0).then(|| beyond as f64 / all as f64))
-            .collect();
-        for (share, bound) in beyond.iter().zip(bounds) {
-            if let Some(share) = share.filter(|&share| share > BEYOND) {
-                warnings.push(format!(
-                    "`{}`: {:.0} % of the distances in layer {} are beyond {}, and cover nothing",
-                    suite.name,
-                    share * 100.0,
-                    bound.layer,
-                    bound.upper
-                ));
+    /// What the first criterion that has bounds says of them.
+    fn beyond(&self, measures: &Measures, suite: &Suite) -> Result<Vec<Option<f64>>, Error> {
+        for (measure, state) in measures.list().iter().zip(&suite.states) {
+            let beyond = measure.criterion.beyond(state);
+            let beyond = beyond.map_err(failed(&measure.spec))?;
+            if !beyond.is_empty() {
+                return Ok(beyond);
             }
         }
-        beyond
+        Ok(Vec::new())
     }
 
-    fn classes(&self, measures: &Measures, suite: &Suite) -> Vec<ClassCoverage> {
+    fn classes(&self, measures: &Measures, suite: &Suite) -> Result<Vec<ClassCoverage>, Error> {
         let record = self.record();
         let columns = columns(measures, suite, |criterion, state| {
             criterion.by_class(state)
-        });
+        })?;
         let members = self.class_members();
         let all: u64 = members.iter().sum();
         let class = |class: usize| {
@@ -322,17 +322,17 @@ impl CoverageState {
                 thin: is_thin(inputs, share * suite.inputs.len() as f64),
             }
         };
-        (0..record.classes.len()).map(class).collect()
+        Ok((0..record.classes.len()).map(class).collect())
     }
 
-    fn clusters(&self, measures: &Measures, suite: &Suite) -> Vec<ClusterCoverage> {
+    fn clusters(&self, measures: &Measures, suite: &Suite) -> Result<Vec<ClusterCoverage>, Error> {
         if !measures.need_paths() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let record = self.record();
         let columns = columns(measures, suite, |criterion, state| {
             criterion.by_cluster(state)
-        });
+        })?;
         let all: u64 = record.members.iter().sum();
         let owners = record.classes.iter().enumerate();
         let owners = owners.flat_map(|(class, &(_, clusters))| (0..clusters).map(move |_| class));
@@ -350,14 +350,15 @@ impl CoverageState {
                 thin: is_thin(inputs, expected),
             }
         };
-        owners.enumerate().map(cluster).collect()
+        Ok(owners.enumerate().map(cluster).collect())
     }
 
-    fn layers(&self, measures: &Measures, suite: &Suite) -> Vec<LayerCoverage> {
-        let states = measures.list().iter().zip(&suite.states);
-        let columns: Vec<LayerValues> = states
-            .flat_map(|(measure, state)| measure.criterion.by_layer(state))
-            .collect();
+    fn layers(&self, measures: &Measures, suite: &Suite) -> Result<Vec<LayerCoverage>, Error> {
+        let mut columns: Vec<LayerValues> = Vec::new();
+        for (measure, state) in measures.list().iter().zip(&suite.states) {
+            let by_layer = measure.criterion.by_layer(state);
+            columns.extend(by_layer.map_err(failed(&measure.spec))?);
+        }
         let layer = |(layer, record): (usize, &crate::LayerRecord)| {
             let number = |values: &LayerValues| {
                 let amount = values.layers.get(layer)?;
@@ -370,17 +371,21 @@ impl CoverageState {
                 criteria: Values(columns.iter().filter_map(number).collect()),
             }
         };
-        self.record().layers.iter().enumerate().map(layer).collect()
+        Ok(self.record().layers.iter().enumerate().map(layer).collect())
     }
 
-    /// The inputs that cover most buckets of SNPC which no other input covers.
-    fn most(&self, measures: &Measures, suite: &Suite) -> Vec<Contribution> {
-        let snpc = measures.list().iter().position(|m| m.spec.name == "snpc");
-        let Some(state) = snpc.and_then(|i| suite.states.get(i)) else {
-            return Vec::new();
+    /// The inputs that cover most things which no other input covers, by the first criterion that
+    /// keeps what each input covers.
+    fn most(&self, measures: &Measures, suite: &Suite) -> Result<Vec<Contribution>, Error> {
+        let mut found = None;
+        for (measure, state) in measures.list().iter().zip(&suite.states) {
+            let slots = measure.criterion.slots_by_input(state);
+            found = found.or(slots.map_err(failed(&measure.spec))?);
+        }
+        let Some(SlotsByInput { lists, bound }) = found else {
+            return Ok(Vec::new());
         };
-        let lists = state.lists("inputs");
-        let mut times = vec![0_u32; state.set("buckets").bound()];
+        let mut times = vec![0_u32; bound];
         for slot in lists.iter().flatten() {
             if let Some(times) = times.get_mut(*slot as usize) {
                 *times += 1;
@@ -405,7 +410,7 @@ impl CoverageState {
         // Stable: of equal ones the first.
         most.sort_by_key(|contribution| std::cmp::Reverse(contribution.alone));
         most.truncate(MOST);
-        most
+        Ok(most)
     }
 
     /// By class: training inputs in its clusters.
@@ -501,11 +506,12 @@ fn entry(value: CriterionValue) -> (String, f64) {
 }
 
 /// What a suite is worth.
-pub(crate) fn values(measures: &Measures, suite: &Suite) -> Vec<CriterionValue> {
-    let states = measures.list().iter().zip(&suite.states);
-    states
-        .flat_map(|(measure, state)| values_of(measures, measure, state))
-        .collect()
+pub(crate) fn values(measures: &Measures, suite: &Suite) -> Result<Vec<CriterionValue>, Error> {
+    let mut values = Vec::new();
+    for (measure, state) in measures.list().iter().zip(&suite.states) {
+        values.extend(values_of(measures, measure, state)?);
+    }
+    Ok(values)
 }
 
 /// What a suite is worth by one criterion. Where several criteria of one name differ in options,
@@ -514,29 +520,32 @@ pub(crate) fn values_of(
     measures: &Measures,
     measure: &Measure,
     state: &State,
-) -> Vec<CriterionValue> {
+) -> Result<Vec<CriterionValue>, Error> {
     let alike = measures.list().iter();
     let several = alike.filter(|m| m.spec.name == measure.spec.name).count() > 1;
     let options = &measure.spec.to_string()[measure.spec.name.len()..];
-    let mut values = measure.criterion.values(state);
+    let values = measure.criterion.values(state);
+    let mut values = values.map_err(failed(&measure.spec))?;
     if several {
         values.iter_mut().for_each(|value| value.name += options);
     }
-    values
+    Ok(values)
 }
 
 /// A breakdown of each criterion that has one.
 fn columns(
     measures: &Measures,
     suite: &Suite,
-    of: impl Fn(&dyn npcov_criteria::Criterion, &npcov_criteria::State) -> Vec<Amount>,
-) -> Vec<(String, Vec<Amount>)> {
-    let states = measures.list().iter().zip(&suite.states);
-    let columns = states.map(|(measure, state)| {
-        let column = of(measure.criterion.as_ref(), state);
-        (measure.spec.to_string(), column)
-    });
-    columns.filter(|(_, column)| !column.is_empty()).collect()
+    of: impl Fn(&dyn Criterion, &State) -> Result<Vec<Amount>, CriterionError>,
+) -> Result<Vec<(String, Vec<Amount>)>, Error> {
+    let mut columns = Vec::new();
+    for (measure, state) in measures.list().iter().zip(&suite.states) {
+        let column = of(measure.criterion.as_ref(), state).map_err(failed(&measure.spec))?;
+        if !column.is_empty() {
+            columns.push((measure.spec.to_string(), column));
+        }
+    }
+    Ok(columns)
 }
 
 fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {

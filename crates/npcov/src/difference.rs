@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::artefact::{CoverageState, Suite, differences};
 use crate::coverage_report::{CoverageReport, SuiteReport, Values, values_of};
 use crate::error::Error;
-use crate::measures::Measures;
+use crate::measures::{Measure, Measures, failed};
 
 /// What changed since an earlier state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -163,7 +163,7 @@ impl CoverageState {
                 None => added.push(suite.name.clone()),
                 Some(earlier) => {
                     compared.push(earlier.0.name.clone());
-                    suites.push(comparison.suite((suite, report), earlier));
+                    suites.push(comparison.suite((suite, report), earlier)?);
                 }
             }
         }
@@ -193,7 +193,7 @@ impl Comparison {
         &self,
         (suite, report): (&Suite, &SuiteReport),
         (old, old_report): (&Suite, &SuiteReport),
-    ) -> SuiteDifference {
+    ) -> Result<SuiteDifference, Error> {
         let mut criteria = Values::default();
         let mut things = Values::default();
         for (measure, state) in self.new.list().iter().zip(&suite.states) {
@@ -201,9 +201,9 @@ impl Comparison {
             let Some((old_measure, old_state)) = olds.find(|(m, _)| m.spec == measure.spec) else {
                 continue;
             };
-            let values = values_of(&self.new, measure, state);
+            let values = values_of(&self.new, measure, state)?;
             // The names may differ in options that are there to tell criteria apart.
-            let olds = values_of(&self.old, old_measure, old_state);
+            let olds = values_of(&self.old, old_measure, old_state)?;
             let name = match &values[..] {
                 [value] => value.name.clone(),
                 _ => measure.spec.to_string(),
@@ -213,8 +213,11 @@ impl Comparison {
                 criteria.0.push((value.name, change));
             }
             if self.thing_by_thing {
-                let now = measure.criterion.slots(state);
-                let then = old_measure.criterion.slots(old_state);
+                let slots = |measure: &Measure, state| {
+                    let slots = measure.criterion.slots(state);
+                    slots.map_err(failed(&measure.spec))
+                };
+                let (now, then) = (slots(measure, state)?, slots(old_measure, old_state)?);
                 if !now.is_empty() || !then.is_empty() {
                     things.0.push((name, compare(&then, &now)));
                 }
@@ -223,7 +226,7 @@ impl Comparison {
         let classes = report.classes.iter().zip(&old_report.classes);
         let fewer = classes.filter(|(new, old)| new.inputs < old.inputs);
         let accuracies = report.accuracy.zip(old_report.accuracy);
-        SuiteDifference {
+        Ok(SuiteDifference {
             name: suite.name.clone(),
             earlier: old.name.clone(),
             inputs: Counts {
@@ -243,7 +246,7 @@ impl Comparison {
                     },
                 })
                 .collect(),
-        }
+        })
     }
 }
 

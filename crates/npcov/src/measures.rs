@@ -176,15 +176,22 @@ impl Measures {
     }
 
     /// Shows a tap to those criteria that watch it.
-    pub(crate) fn watch(&self, shown: Tap, numbers: Shown<'_>, states: &mut WatchStates) {
+    pub(crate) fn watch(
+        &self,
+        shown: Tap,
+        numbers: Shown<'_>,
+        states: &mut WatchStates,
+    ) -> Result<(), Error> {
         for (measure, state) in self.list.iter().zip(states) {
             let watched = measure.criterion.watched().into_iter();
             for tap in watched.filter(|&tap| tap == shown) {
                 if let Some(state) = state {
-                    measure.criterion.watch(tap, numbers, state);
+                    let watched = measure.criterion.watch(tap, numbers, state);
+                    watched.map_err(failed(&measure.spec))?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Adds what criteria have watched to their states.

@@ -252,6 +252,7 @@ mod tests {
     use crate::criterion::Criterion;
     use crate::registry::create;
     use crate::shape::LayerShape;
+    use crate::state::ScoresPart;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
     use npcov_tap::Tap;
@@ -289,7 +290,7 @@ mod tests {
         };
         let mut state = criterion.state();
         criterion.observe(&batch, table, &mut state).unwrap();
-        state.scores("lsa").to_vec()
+        state.get(ScoresPart("lsa")).unwrap().clone()
     }
 
     fn table(neurons: usize, predictions: Vec<u32>, activations: Vec<f32>) -> TrainingTable {
@@ -330,7 +331,7 @@ mod tests {
         let three = scores(&*lsc, &table, &[0, 1, 2], &[1.0, 5.0, 5.0], None);
         assert_close(&three, &[1.1452128, f64::INFINITY, f64::INFINITY]);
         let state = lsc.state();
-        assert_eq!(lsc.values(&state)[0].amount.value(), 0.0);
+        assert_eq!(lsc.values(&state).unwrap()[0].amount.value(), 0.0);
     }
 
     #[test]

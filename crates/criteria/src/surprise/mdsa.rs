@@ -100,6 +100,7 @@ mod tests {
     use crate::batch::Batch;
     use crate::registry::create;
     use crate::shape::LayerShape;
+    use crate::state::ScoresPart;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
     use npcov_tap::Tap;
@@ -126,7 +127,7 @@ mod tests {
         };
         let mut state = mdsc.state();
         mdsc.observe(&batch, table, &mut state).unwrap();
-        state.scores("mdsa").to_vec()
+        state.get(ScoresPart("mdsa")).unwrap().clone()
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
+use crate::state::{Handle, ScoresPart, State};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::Tap;
@@ -157,6 +157,9 @@ impl Buckets {
 }
 
 impl<A: Adequacy + 'static> Surprise<A> {
+    /// How surprising each input is.
+    const SCORES: ScoresPart = ScoresPart(A::NAMES.1);
+
     /// As the options say.
     pub(crate) fn create(
         spec: &Spec,
@@ -191,7 +194,7 @@ impl<A: Adequacy + 'static> Surprise<A> {
     ) -> Result<Vec<f64>, CriterionError> {
         let inputs = Inputs {
             predictions: batch.predictions,
-            traces: batch.activations(self.trace.layer),
+            traces: batch.activations(self.trace.layer)?,
             training: batch.training,
         };
         self.adequacy.scores(&inputs, training)
@@ -220,7 +223,7 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
     }
 
     fn state(&self) -> State {
-        State::new([(A::NAMES.1, Part::Scores(Vec::new()))])
+        State::new([Self::SCORES.with(Vec::new())])
     }
 
     fn observe(
@@ -230,23 +233,23 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let scores = self.scores(batch, training)?;
-        state.scores_mut(A::NAMES.1).extend(scores);
+        state.get_mut(Self::SCORES)?.extend(scores);
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<CriterionValue> {
-        let covered = self.buckets.covered(state.scores(A::NAMES.1));
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = self.buckets.covered(state.get(Self::SCORES)?);
         let total = u64::from(self.buckets.count);
-        vec![CriterionValue::share(A::NAMES.0, covered, total)]
+        Ok(vec![CriterionValue::share(A::NAMES.0, covered, total)])
     }
 
     fn counts_things(&self) -> bool {
         self.buckets.edges == Edges::Fixed
     }
 
-    fn slots(&self, state: &State) -> Vec<Slot> {
-        let buckets = self.buckets.distinct(state.scores(A::NAMES.1));
-        buckets.into_iter().map(Slot::Number).collect()
+    fn slots(&self, state: &State) -> Result<Vec<Slot>, CriterionError> {
+        let buckets = self.buckets.distinct(state.get(Self::SCORES)?);
+        Ok(buckets.into_iter().map(Slot::Number).collect())
     }
 
     fn slots_of_each(

@@ -71,7 +71,7 @@ pub fn minimize(
             criterion: measure.spec.to_string(),
             before: things(&before),
             after: things(&after),
-            total: total(measure),
+            total: total(measure)?,
         };
         if criterion.before != criterion.after {
             return Err(Error::CoverageLost {

@@ -14,7 +14,6 @@ mod strategy;
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_criteria::Amount;
 use npcov_data::Loader;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ pub use minimize::{Minimization, MinimizedCriterion, minimize};
 pub use strategy::Strategy;
 
 use crate::error::Error;
-use crate::measures::Measure;
+use crate::measures::{Measure, failed};
 use crate::ruler::Ruler;
 use crate::shards::Event;
 use pool::{Pool, Wanted};
@@ -168,18 +167,12 @@ fn coverage<L: SlotLists<Error = Error>>(
         criterion: measure.spec.to_string(),
         covered: by_first,
         pool,
-        total: total(measure),
+        total: total(measure)?,
         enough,
     })
 }
 
 /// How many things there are to cover.
-fn total(measure: &Measure) -> Option<u64> {
-    let values = measure.criterion.values(&measure.criterion.state());
-    let total = |value: npcov_criteria::CriterionValue| match value.amount {
-        Amount::Share { total, .. } => Some(total),
-        _ => None,
-    };
-    let totals: Option<Vec<u64>> = values.into_iter().map(total).collect();
-    totals.map(|totals| totals.into_iter().fold(0, u64::saturating_add))
+fn total(measure: &Measure) -> Result<Option<u64>, Error> {
+    measure.criterion.things().map_err(failed(&measure.spec))
 }

@@ -14,13 +14,55 @@
 use crate::batch::Batch;
 use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
-use crate::shape::NetworkShape;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::spec::{Options, Spec};
 use crate::state::{Handle, ScoresPart, State};
 use crate::training::Training;
 
+/// What it means that scores are lower.
+const SURE: Meaning = Meaning {
+    unit: Unit::MeanScore,
+    lower: "the model is surer of the suite's inputs, which makes them less telling,",
+};
+
+/// DeepGini.
+pub(crate) const DEEPGINI: Entry = Entry {
+    name: "deepgini",
+    summary: "mean score of how unsure the network is: Gini impurity of its output",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "deepgini", deepgini),
+};
+
+/// Entropy.
+pub(crate) const ENTROPY: Entry = Entry {
+    name: "entropy",
+    summary: "mean score of how unsure the network is: entropy of its output",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "entropy", entropy),
+};
+
+/// Margin.
+pub(crate) const MARGIN: Entry = Entry {
+    name: "margin",
+    summary: "mean score of how unsure the network is: small margin of the first class",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "margin", margin),
+};
+
+/// Max-softmax.
+pub(crate) const MAX_SOFTMAX: Entry = Entry {
+    name: "max-softmax",
+    summary: "mean score of how unsure the network is: small probability of the first class",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "max-softmax", max_softmax),
+};
+
 /// One of the scores.
-pub(crate) struct BlackBox {
+struct BlackBox {
     name: &'static str,
     score: fn(&[f64]) -> f64,
 }
@@ -29,38 +71,6 @@ impl BlackBox {
     /// The scores of a suite.
     fn scores(&self) -> ScoresPart {
         ScoresPart(self.name)
-    }
-
-    /// DeepGini.
-    pub(crate) fn deepgini(
-        spec: &Spec,
-        _network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "deepgini", deepgini)
-    }
-
-    /// Entropy.
-    pub(crate) fn entropy(
-        spec: &Spec,
-        _network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "entropy", entropy)
-    }
-
-    /// Margin.
-    pub(crate) fn margin(
-        spec: &Spec,
-        _network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "margin", margin)
-    }
-
-    /// Max-softmax.
-    pub(crate) fn max_softmax(
-        spec: &Spec,
-        _network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "max-softmax", max_softmax)
     }
 
     fn create(
@@ -149,6 +159,7 @@ impl Criterion for BlackBox {
 mod tests {
     use super::*;
     use crate::registry::create;
+    use crate::shape::NetworkShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 

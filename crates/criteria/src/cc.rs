@@ -8,27 +8,34 @@
 use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Handle, Kept, KeptPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// CC. Suites are merged by default, and its states cannot be.
+pub(crate) const CC: Entry = Entry {
+    name: "cc",
+    summary: "activations that are far from all before them; in the order of inputs",
+    meaning: Meaning::of_neurons(Unit::Count),
+    is_default: false,
+    create: Cc::create,
+};
 
 /// By layer, the activations that are far from all before them.
 const KEPT: KeptPart = KeptPart("kept");
 
 /// The criterion.
-pub(crate) struct Cc {
+struct Cc {
     network: NetworkShape,
     threshold: f64,
 }
 
 impl Cc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let fits = |threshold: f64| threshold >= 0.0 && threshold.is_finite();
         let criterion = Cc {
@@ -69,10 +76,8 @@ fn apart(a: &[f32], b: &[f32], threshold: f64) -> bool {
 }
 
 impl Criterion for Cc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.network.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn ordered(&self) -> bool {
@@ -137,7 +142,7 @@ mod tests {
     use crate::registry::create;
     use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What one layer of a neuron and one of two keep of inputs.
     fn kept(spec: &str, inputs: &[[f32; 3]]) -> (Vec<u32>, Vec<f32>) {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Batch;
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::state::{Part, State};
 use crate::training::Training;
 use npcov_tap::{Shown, Tap};
@@ -18,25 +19,9 @@ use npcov_tap::{Shown, Tap};
 /// what was fitted is [restored](Criterion::restore); to read [values](Criterion::values) from a
 /// state it needs neither. What reads a state fails where that is another criterion's.
 pub trait Criterion: Send + Sync {
-    /// What it needs of each input, besides the prediction and the logits.
-    fn taps(&self) -> Vec<Tap> {
-        Vec::new()
-    }
-
-    /// What it watches: numbers that are too many to be kept for a batch, and are looked at once, by
-    /// the thread that computes them.
-    fn watched(&self) -> Vec<Tap> {
-        Vec::new()
-    }
-
-    /// Whether it needs the places of inputs in the decision graph.
-    fn needs_paths(&self) -> bool {
-        false
-    }
-
-    /// The layer whose neurons' importance it is fitted with.
-    fn needs_importance(&self) -> Option<usize> {
-        None
+    /// What it needs, besides predictions and logits.
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
     /// The options that the fit depends on, as text: where those are the same, a fit can be used.
@@ -71,7 +56,7 @@ pub trait Criterion: Send + Sync {
         state: &mut State,
     ) -> Result<(), CriterionError>;
 
-    /// Adds what is watched of some inputs. Each input is observed and, once for each tap, watched,
+    /// Adds what is [watched](Needs::watched) of some inputs. Each input is observed and, once for each tap, watched,
     /// in any order and in any of the states that are merged in the end; so only parts that do not
     /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
     /// by themselves cannot be watched.
@@ -163,20 +148,11 @@ pub trait Criterion: Send + Sync {
     /// How many things there are to cover; `None` where nobody can tell. Unless a criterion says
     /// otherwise, its values are shares of different things.
     fn things(&self) -> Result<Option<u64>, CriterionError> {
-        let values = self.values(&self.state())?.into_iter();
-        let totals = values.map(|value| match value.amount {
-            Amount::Share { total, .. } => Some(total),
+        let mut values = self.values(&self.state())?.into_iter();
+        Ok(values.try_fold(0, |sum: u64, value| match value.amount {
+            Amount::Share { total, .. } => Some(sum.saturating_add(total)),
             _ => None,
-        });
-        Ok(totals.fold(Some(0), |sum: Option<u64>, total| {
-            Some(sum?.saturating_add(total?))
         }))
-    }
-
-    /// Whether measuring an input takes long beside extracting its activations: then only a sample
-    /// of the training inputs is measured for comparison.
-    fn is_costly(&self) -> bool {
-        false
     }
 }
 

@@ -16,11 +16,22 @@ use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
 use crate::fit::{Fit, FitNumbers};
 use crate::line;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{FixedPart, Handle, Patterns, PatternsPart, State};
 use crate::training::{Training, read_blocks};
 use npcov_tap::Tap;
+
+/// IDC.
+pub(crate) const IDC: Entry = Entry {
+    name: "idc",
+    summary: "combinations of the activation clusters of the neurons that matter most",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Idc::create,
+};
 
 /// Vectors of nearest centroids.
 const VECTORS: PatternsPart = PatternsPart("vectors");
@@ -32,7 +43,7 @@ const CENTROIDS: FixedPart = FixedPart("centroids");
 const FEWEST: usize = 10;
 
 /// The criterion.
-pub(crate) struct Idc {
+struct Idc {
     layer: usize,
     /// The layer's first neuron among those of all layers, and how many it has.
     first: usize,
@@ -67,10 +78,7 @@ impl Important {
 
 impl Idc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let layer = options.layer("layer", network.layers.len())?;
         let width = network.layers[layer].neurons;
@@ -102,12 +110,11 @@ impl Idc {
 }
 
 impl Criterion for Idc {
-    fn taps(&self) -> Vec<Tap> {
-        vec![Tap::activation(self.layer)]
-    }
-
-    fn needs_importance(&self) -> Option<usize> {
-        Some(self.layer)
+    fn needs(&self) -> Needs {
+        Needs {
+            importance: Some(self.layer),
+            ..Needs::taps([Tap::activation(self.layer)])
+        }
     }
 
     fn fitted_options(&self) -> String {

@@ -11,12 +11,22 @@ use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::profile::Profile;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// KMNC.
+pub(crate) const KMNC: Entry = Entry {
+    name: "kmnc",
+    summary: "sections of the range that training gave each neuron",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Kmnc::create,
+};
 
 /// The sections of all neurons.
 const SECTIONS: SetPart = SetPart("sections");
@@ -25,7 +35,7 @@ const SECTIONS: SetPart = SetPart("sections");
 const MOST_SECTIONS: usize = 1 << 32;
 
 /// The criterion.
-pub(crate) struct Kmnc {
+struct Kmnc {
     network: NetworkShape,
     sections: usize,
     edges: Edges,
@@ -42,10 +52,7 @@ enum Edges {
 
 impl Kmnc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Kmnc {
             network: network.clone(),
@@ -87,10 +94,8 @@ fn section(x: f32, low: f32, high: f32, sections: usize, edges: Edges) -> Option
 }
 
 impl Criterion for Kmnc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.network.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {

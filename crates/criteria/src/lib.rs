@@ -1,6 +1,6 @@
 //! Test criteria for neural networks, behind one trait.
 //!
-//! A [`Criterion`] says what it needs of each input ([`Tap`]s), learns from the training data
+//! A [`Criterion`] says what it needs of each input ([`Needs`]), learns from the training data
 //! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth
 //! ([`CriterionValue`]). States are made of a few kinds of parts, so that merging, writing and
 //! reading them is written once. [`create`] makes a criterion from its name and options;
@@ -51,6 +51,7 @@ mod kmnc;
 mod line;
 mod nbc;
 mod nc;
+mod needs;
 mod nlc;
 mod npc;
 mod profile;
@@ -68,8 +69,9 @@ pub use batch::Batch;
 pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot, SlotsByInput, Warning};
 pub use error::CriterionError;
 pub use fit::{Array, Fit, FitNumbers};
+pub use needs::Needs;
 pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
-pub use registry::{CRITERIA, Entry, create, names};
+pub use registry::{CRITERIA, Entry, Meaning, Unit, create, find, names};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
 pub use state::{

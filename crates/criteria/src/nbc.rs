@@ -14,18 +14,37 @@ use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::profile::Profile;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// NBC.
+pub(crate) const NBC: Entry = Entry {
+    name: "nbc",
+    summary: "ends of the range that training gave each neuron, covered from beyond",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Boundary::nbc,
+};
+
+/// SNAC.
+pub(crate) const SNAC: Entry = Entry {
+    name: "snac",
+    summary: "upper ends of the range that training gave each neuron, covered from beyond",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Boundary::snac,
+};
 
 /// The cells beyond the ends of all neurons.
 const CELLS: SetPart = SetPart("cells");
 
 /// NBC, or its upper half.
-pub(crate) struct Boundary {
+struct Boundary {
     name: &'static str,
     network: NetworkShape,
     beyond: Beyond,
@@ -64,10 +83,7 @@ impl Beyond {
 
 impl Boundary {
     /// NBC as the options say.
-    pub(crate) fn nbc(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn nbc(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let variants = [("classic", false), ("sections", true)];
         let in_sections = options.word("variant", &variants)?;
@@ -80,10 +96,7 @@ impl Boundary {
     }
 
     /// SNAC as the options say.
-    pub(crate) fn snac(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn snac(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         Boundary::create("snac", network, 1, 1, 1.0, Options::of(spec))
     }
 
@@ -119,10 +132,8 @@ impl Boundary {
 }
 
 impl Criterion for Boundary {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.network.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
@@ -200,7 +211,7 @@ mod tests {
     use crate::registry::create;
     use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What inputs are worth to a layer of two neurons with the ranges 0..1 and 2..2.
     fn value(spec: &str, inputs: &[[f32; 2]]) -> Amount {

@@ -21,12 +21,23 @@ use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::exact::fixed;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, SetPart, State, SumsPart};
 use crate::training::Training;
 use crate::wide::vectorised;
 use npcov_tap::{Reduction, Shown, Side, Tap};
+
+/// NC.
+pub(crate) const NC: Entry = Entry {
+    name: "nc",
+    summary: "neurons whose scaled activation exceeds a threshold",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Nc::create,
+};
 
 /// For `harel`, the sums of all units.
 const SUMS: SumsPart = SumsPart("sums");
@@ -35,7 +46,7 @@ const SUMS: SumsPart = SumsPart("sums");
 const NEURONS: SetPart = SetPart("neurons");
 
 /// The criterion.
-pub(crate) struct Nc {
+struct Nc {
     network: NetworkShape,
     variant: Variant,
     thresholds: Vec<f64>,
@@ -52,10 +63,7 @@ enum Variant {
 
 impl Nc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Nc {
             network: network.clone(),
@@ -267,24 +275,23 @@ fn range(numbers: &[f32]) -> (f32, f32) {
 }
 
 impl Criterion for Nc {
-    fn taps(&self) -> Vec<Tap> {
+    fn needs(&self) -> Needs {
         let reductions: &[Reduction] = match self.variant {
             Variant::Harel => &[],
             Variant::DeepXplore => &[Reduction::Mean, Reduction::Min, Reduction::Max],
             Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
         };
-        let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
-        (0..self.network.layers.len()).flat_map(layer).collect()
-    }
-
-    fn watched(&self) -> Vec<Tap> {
-        let layers = match self.variant {
-            Variant::Harel => 0..self.network.layers.len(),
+        let layers = 0..self.network.layers.len();
+        let watched = match self.variant {
+            Variant::Harel => layers.clone(),
             _ => 0..0,
         };
-        layers
-            .map(|layer| self.tap(layer, Reduction::Units))
-            .collect()
+        let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
+        let units = |layer| self.tap(layer, Reduction::Units);
+        Needs {
+            watched: watched.map(units).collect(),
+            ..Needs::taps(layers.flat_map(layer))
+        }
     }
 
     fn state(&self) -> State {
@@ -436,17 +443,18 @@ mod tests {
             Side::After => Column::of(&after, 4),
         };
         let nc = create(&spec.parse().unwrap(), &network).unwrap();
+        let needs = nc.needs();
         let batch = Batch {
             predictions: &[0, 0],
             logits: Column::of(&[], 0),
-            taps: nc.taps().iter().map(|t| (*t, column(t.side))).collect(),
+            taps: needs.taps.iter().map(|t| (*t, column(t.side))).collect(),
             observations: &[],
             training: None,
         };
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        for tap in nc.watched() {
+        for tap in needs.watched {
             let numbers = column(tap.side).data;
             let places = places(numbers, 4, TOGETHER);
             let shown = Shown::new(&places, 2, TOGETHER);
@@ -523,7 +531,7 @@ mod tests {
         let batch = Batch {
             predictions: &[0],
             logits: Column::of(&[], 0),
-            taps: nc.taps().iter().map(column).collect(),
+            taps: nc.needs().taps.iter().map(column).collect(),
             observations: &[],
             training: None,
         };

@@ -16,12 +16,23 @@
 use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{Handle, State, SumsPart};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::{Reduction, Side, Tap};
+
+/// NLC.
+pub(crate) const NLC: Entry = Entry {
+    name: "nlc",
+    summary: "spread of each layer: the size of its covariances",
+    meaning: Meaning::of_neurons(Unit::Spread),
+    is_default: true,
+    create: Nlc::create,
+};
 
 /// How many inputs there were.
 const INPUTS: SumsPart = SumsPart("inputs");
@@ -33,7 +44,7 @@ const POINT: f64 = (1u64 << 20) as f64;
 const LARGEST: f64 = (1u64 << 20) as f64;
 
 /// The criterion.
-pub(crate) struct Nlc {
+struct Nlc {
     network: NetworkShape,
 }
 
@@ -42,10 +53,7 @@ const MOST_NEURONS: usize = 1 << 14;
 
 impl Nlc {
     /// Of all path layers.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         Options::of(spec).end()?;
         if let Some(layer) = network.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
             return Err(CriterionError::Fit {
@@ -209,8 +217,8 @@ fn add_one_by_one(numbers: &[f64], sums: &mut [i128], products: &mut [i128]) {
 }
 
 impl Criterion for Nlc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.network.layers.len()).map(Nlc::tap).collect()
+    fn needs(&self) -> Needs {
+        Needs::taps((0..self.network.layers.len()).map(Nlc::tap))
     }
 
     fn state(&self) -> State {

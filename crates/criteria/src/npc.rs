@@ -9,10 +9,36 @@ use npcov_paths::choices::AnpcCounted;
 use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, SlotsByInput, Warning};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::{GraphShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, ListsPart, SetPart, State, SumsPart};
 use crate::training::Training;
+
+/// What it means that less is covered.
+const DECISION_LOGIC: Meaning = Meaning {
+    unit: Unit::Share,
+    lower: "the suite exercises less of the model's decision logic",
+};
+
+/// SNPC.
+pub(crate) const SNPC: Entry = Entry {
+    name: "snpc",
+    summary: "neuron path coverage by structure: degrees of similarity to abstract paths",
+    meaning: DECISION_LOGIC,
+    is_default: true,
+    create: Snpc::create,
+};
+
+/// ANPC.
+pub(crate) const ANPC: Entry = Entry {
+    name: "anpc",
+    summary: "neuron path coverage by activation: distances to training inputs on the path",
+    meaning: DECISION_LOGIC,
+    is_default: true,
+    create: Anpc::create,
+};
 
 /// Buckets of all clusters and layers.
 const BUCKETS: SetPart = SetPart("buckets");
@@ -30,12 +56,12 @@ const BEYOND: SumsPart = SumsPart("beyond");
 const MANY_BEYOND: f64 = 0.2;
 
 /// Structure-based: degrees of similarity to abstract paths.
-pub(crate) struct Snpc {
+struct Snpc {
     space: Space,
 }
 
 /// Activation-based: distances to the activations of training inputs.
-pub(crate) struct Anpc {
+struct Anpc {
     space: Space,
     graph: GraphShape,
     /// Where each layer that takes part is among the path layers.
@@ -108,10 +134,7 @@ fn graph<'a>(spec: &Spec, network: &'a NetworkShape) -> Result<&'a GraphShape, C
 
 impl Snpc {
     /// Of the network's graph.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
@@ -123,8 +146,11 @@ impl Snpc {
 }
 
 impl Criterion for Snpc {
-    fn needs_paths(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs {
+            paths: true,
+            ..Needs::default()
+        }
     }
 
     fn state(&self) -> State {
@@ -188,10 +214,7 @@ impl Criterion for Snpc {
 
 impl Anpc {
     /// Of the network's graph.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
@@ -207,13 +230,12 @@ impl Anpc {
 }
 
 impl Criterion for Anpc {
-    fn needs_paths(&self) -> bool {
-        true
-    }
-
-    /// The nearest training path is looked for.
-    fn is_costly(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs {
+            paths: true,
+            neighbours: true,
+            ..Needs::default()
+        }
     }
 
     fn state(&self) -> State {

@@ -9,11 +9,30 @@
 use crate::batch::Batch;
 use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, Patterns, PatternsPart, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// TKNC.
+pub(crate) const TKNC: Entry = Entry {
+    name: "tknc",
+    summary: "neurons that are among the k most active ones of their layer",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Tknc::create,
+};
+
+/// TKNP.
+pub(crate) const TKNP: Entry = Entry {
+    name: "tknp",
+    summary: "distinct patterns of the k most active neurons of all layers",
+    meaning: Meaning::of_neurons(Unit::Count),
+    is_default: true,
+    create: Tknp::create,
+};
 
 /// Neurons of all layers that were among the top ones.
 const NEURONS: SetPart = SetPart("neurons");
@@ -22,13 +41,13 @@ const NEURONS: SetPart = SetPart("neurons");
 const PATTERNS: PatternsPart = PatternsPart("patterns");
 
 /// Neurons that are among the top ones.
-pub(crate) struct Tknc {
+struct Tknc {
     network: NetworkShape,
     k: usize,
 }
 
 /// Patterns of top neurons.
-pub(crate) struct Tknp {
+struct Tknp {
     network: NetworkShape,
     k: usize,
     ordered: bool,
@@ -67,20 +86,13 @@ impl Top {
     }
 }
 
-fn taps(network: &NetworkShape) -> Vec<Tap> {
-    (0..network.layers.len()).map(Tap::activation).collect()
-}
-
 fn k(options: &mut Options<'_>) -> Result<usize, CriterionError> {
     options.whole("k", 3, 1..=1_000_000)
 }
 
 impl Tknc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknc {
             network: network.clone(),
@@ -92,8 +104,8 @@ impl Tknc {
 }
 
 impl Criterion for Tknc {
-    fn taps(&self) -> Vec<Tap> {
-        taps(&self.network)
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn state(&self) -> State {
@@ -146,10 +158,7 @@ impl Criterion for Tknc {
 
 impl Tknp {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknp {
             network: network.clone(),
@@ -162,8 +171,8 @@ impl Tknp {
 }
 
 impl Criterion for Tknp {
-    fn taps(&self) -> Vec<Tap> {
-        taps(&self.network)
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn state(&self) -> State {
@@ -212,7 +221,7 @@ mod tests {
     use crate::registry::create;
     use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What inputs are worth to layers of three and two neurons.
     fn value(spec: &str, inputs: &[[f32; 5]]) -> Amount {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use npcov_criteria::{
     Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, LayerShape,
-    NetworkShape, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, create,
+    NetworkShape, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create, find,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -236,7 +236,7 @@ const PLACES: usize = 16;
 
 /// Shows a criterion what it watches of some inputs.
 fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
-    for tap in criterion.watched() {
+    for tap in criterion.needs().watched {
         let column = batch.tap(tap).unwrap();
         let all: Vec<usize> = (0..batch.len()).collect();
         for inputs in all.chunks(PLACES) {
@@ -402,7 +402,7 @@ proptest! {
         for (name, criterion) in &all_criteria {
             let mut state = criterion.state();
             let observed = criterion.observe(&without_taps, &world.training, &mut state);
-            let starved = !criterion.taps().is_empty() && !without_taps.is_empty();
+            let starved = !criterion.needs().taps.is_empty() && !without_taps.is_empty();
             prop_assert!(observed.is_err() || !starved, "{}", name);
             for (other, another) in &all_criteria {
                 let mut foreign = at_once(&**another, &world, &all(&world));
@@ -421,10 +421,60 @@ proptest! {
                 let _ = criterion.slots(&foreign);
                 let _ = criterion.warnings(&foreign);
                 let _ = criterion.slots_by_input(&foreign);
-                for tap in criterion.watched() {
+                for tap in criterion.needs().watched {
                     let _ = criterion.watch(tap, Shown::new(&[], 0, PLACES), &mut foreign);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_used_that_was_not_asked_for(world in world()) {
+        let tables = Tables::of(&world, &all(&world));
+        let whole = tables.batch();
+        for (name, criterion) in criteria(&world) {
+            let needs = criterion.needs();
+            let asked = |(tap, _): &&(Tap, Column<'_>)| needs.taps.contains(tap);
+            let sparing = Batch {
+                taps: whole.taps.iter().filter(asked).copied().collect(),
+                observations: if needs.paths { whole.observations } else { &[] },
+                ..whole.clone()
+            };
+            let nobody = TrainingTable::default();
+            let training = if needs.training_traces { &world.training } else { &nobody };
+            let observed = |batch: &Batch<'_>, training| {
+                let mut state = criterion.state();
+                criterion.observe(batch, training, &mut state).unwrap();
+                state
+            };
+            let expected = observed(&whole, &world.training);
+            prop_assert_eq!(observed(&sparing, training), expected, "{}", name);
+            prop_assert!(needs.paths || !needs.neighbours, "{}", name);
+        }
+    }
+
+    #[test]
+    fn values_are_of_the_kind_that_is_told(world in world()) {
+        for (name, criterion) in criteria(&world) {
+            let entry = find(&name).unwrap();
+            let state = at_once(&*criterion, &world, &all(&world));
+            for value in criterion.values(&state).unwrap() {
+                let unit = match value.amount {
+                    Amount::Share { .. } => entry.meaning.unit == Unit::Share,
+                    Amount::Count(_) => entry.meaning.unit == Unit::Count,
+                    Amount::Number(_) => {
+                        let scored = state.all_scores().next().is_some();
+                        entry.meaning.unit == if scored { Unit::MeanScore } else { Unit::Spread }
+                    }
+                };
+                prop_assert!(unit, "{}: {:?}", name, value);
+                prop_assert_eq!(find(&value.name).unwrap().name, entry.name);
+            }
+            let covered = criterion.slots(&state).unwrap().len() as u64;
+            let things = criterion.things().unwrap();
+            prop_assert!(things.is_none_or(|things| covered <= things), "{}", name);
+            // States of what is measured by default can be merged.
+            prop_assert!(!(entry.is_default && criterion.ordered()), "{}", name);
         }
     }
 

@@ -368,8 +368,7 @@ fn observe(
 ) -> Result<(Vec<Observation>, Vec<State>), Error> {
     let file = ruler.graph();
     let measures = ruler.measures();
-    // Looking for neighbours takes long, and only ANPC needs them.
-    let anpc = match measures.list().iter().any(|m| m.spec.name == "anpc") {
+    let anpc = match measures.need_neighbours(|_| true) {
         true => file.record().anpc.layers(),
         false => Vec::new(),
     };

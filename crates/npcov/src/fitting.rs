@@ -73,19 +73,18 @@ pub(crate) fn records(
     for pass in [Pass::All, Pass::Sample] {
         let counted = |measure: &Measure| {
             let counts = !measure.is_streamed() && !measure.criterion.ordered();
-            counts && measure.criterion.is_costly() == (pass == Pass::Sample)
+            counts && measure.needs.compares() == (pass == Pass::Sample)
         };
         if !measures.list().iter().any(counted) {
             continue;
         }
-        // Looking for neighbours takes long, and only criteria that do need them.
-        let anpc = match pass {
-            Pass::All => &[],
-            Pass::Sample => anpc,
+        let anpc = match measures.need_neighbours(counted) {
+            true => anpc,
+            false => &[],
         };
         let observer = Observer::new(graph, choices, anpc);
-        let paths_count = (measures.list().iter())
-            .any(|measure| counted(measure) && measure.criterion.needs_paths());
+        let paths_count =
+            (measures.list().iter()).any(|measure| counted(measure) && measure.needs.paths);
         let inputs = pass.inputs(graph.parts().training.paths.len());
         let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, Error> {
             let mut all_counts = vec![TrainingCounts::default(); measures.list().len()];

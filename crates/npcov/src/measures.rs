@@ -1,8 +1,8 @@
 //! Criteria, applied to a network's inputs.
 
 use npcov_criteria::{
-    Batch, Column, Criterion, CriterionError, Fit, GraphShape, LayerShape, NetworkShape, Shown,
-    Spec, State, Tap, Training,
+    Batch, CRITERIA, Column, Criterion, CriterionError, Fit, GraphShape, LayerShape, Needs,
+    NetworkShape, Shown, Spec, State, Tap, Training,
 };
 use npcov_paths::{Choices, Observation};
 
@@ -26,14 +26,14 @@ pub(crate) struct Measures {
 pub(crate) struct Measure {
     pub(crate) spec: Spec,
     pub(crate) criterion: Box<dyn Criterion>,
+    pub(crate) needs: Needs,
 }
 
 impl Measure {
     /// Whether it needs more than activations. That may be a great deal, so it is looked at as soon
     /// as it is there.
     pub(crate) fn is_streamed(&self) -> bool {
-        let criterion = &self.criterion;
-        criterion.taps().iter().any(is_extra) || !criterion.watched().is_empty()
+        self.needs.taps.iter().any(is_extra) || !self.needs.watched.is_empty()
     }
 }
 
@@ -41,13 +41,12 @@ fn is_extra(tap: &Tap) -> bool {
     *tap != Tap::activation(tap.layer)
 }
 
-/// The criteria that are measured unless others are named: all whose states can be merged.
+/// The criteria that are measured unless others are named.
 pub fn default_criteria() -> Vec<Spec> {
-    let names = npcov_criteria::names().into_iter();
-    let mergeable = names.filter(|&name| name != "cc");
-    mergeable
-        .map(|name| Spec {
-            name: name.to_owned(),
+    let usual = CRITERIA.iter().filter(|entry| entry.is_default);
+    usual
+        .map(|entry| Spec {
+            name: entry.name.to_owned(),
             options: Default::default(),
         })
         .collect()
@@ -95,10 +94,14 @@ impl Measures {
                 continue;
             }
             let criterion = npcov_criteria::create(spec, &network).map_err(failed(spec))?;
-            taps.extend(criterion.taps().into_iter().filter(is_extra));
-            watched.extend(criterion.watched());
-            let spec = spec.clone();
-            list.push(Measure { spec, criterion });
+            let needs = criterion.needs();
+            taps.extend(needs.taps.iter().copied().filter(is_extra));
+            watched.extend_from_slice(&needs.watched);
+            list.push(Measure {
+                spec: spec.clone(),
+                criterion,
+                needs,
+            });
         }
         for taps in [&mut taps, &mut watched] {
             taps.sort_unstable();
@@ -129,7 +132,14 @@ impl Measures {
 
     /// Whether any of them needs the places of inputs in the decision graph.
     pub(crate) fn need_paths(&self) -> bool {
-        self.list.iter().any(|m| m.criterion.needs_paths())
+        self.list.iter().any(|measure| measure.needs.paths)
+    }
+
+    /// Whether any of those that `which` picks needs the neighbours of inputs among training inputs.
+    /// Looking for those takes long.
+    pub(crate) fn need_neighbours(&self, which: impl Fn(&Measure) -> bool) -> bool {
+        let mut list = self.list.iter();
+        list.any(|measure| measure.needs.neighbours && which(measure))
     }
 
     /// What has to be extracted of inputs that are measured.
@@ -145,7 +155,7 @@ impl Measures {
     pub(crate) fn importance(&self) -> Result<Option<usize>, Error> {
         let mut found: Option<usize> = None;
         for measure in &self.list {
-            match (found, measure.criterion.needs_importance()) {
+            match (found, measure.needs.importance) {
                 (_, None) => {}
                 (None, layer) => found = layer,
                 (Some(found), Some(layer)) if found == layer => {}
@@ -169,7 +179,7 @@ impl Measures {
     /// Nothing was watched.
     pub(crate) fn watch_states(&self) -> WatchStates {
         let state = |measure: &Measure| {
-            let watches = !measure.criterion.watched().is_empty();
+            let watches = !measure.needs.watched.is_empty();
             watches.then(|| measure.criterion.state())
         };
         self.list.iter().map(state).collect()
@@ -183,8 +193,8 @@ impl Measures {
         states: &mut WatchStates,
     ) -> Result<(), Error> {
         for (measure, state) in self.list.iter().zip(states) {
-            let watched = measure.criterion.watched().into_iter();
-            for tap in watched.filter(|&tap| tap == shown) {
+            let watched = measure.needs.watched.iter();
+            for &tap in watched.filter(|&&tap| tap == shown) {
                 if let Some(state) = state {
                     let watched = measure.criterion.watch(tap, numbers, state);
                     watched.map_err(failed(&measure.spec))?;

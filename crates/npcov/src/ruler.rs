@@ -99,7 +99,9 @@ impl Ruler {
         let mut measures = Measures::new(specs, graph.network_shape(&self.choices))?;
         let mut criteria = Vec::new();
         for i in 0..measures.list().len() {
-            let Measure { spec, criterion } = &measures.list()[i];
+            let Measure {
+                spec, criterion, ..
+            } = &measures.list()[i];
             let (spec, fitted) = (spec.clone(), criterion.fitted_options());
             let known = graph
                 .criteria
@@ -194,7 +196,7 @@ impl Ruler {
             // The graph's own choices made what training inputs are known to cover.
             let unlike = self.choices != own;
             for (record, measure) in self.criteria.iter_mut().zip(self.measures.list()) {
-                if unlike && measure.criterion.needs_paths() {
+                if unlike && measure.needs.paths {
                     record.training_coverage = None;
                 }
             }

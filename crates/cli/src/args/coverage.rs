@@ -62,7 +62,7 @@ pub(crate) struct BuildArgs {
     )]
     pub(crate) anpc_layers: Option<Vec<usize>>,
 
-    /// The criteria that suites can be measured by; by default all but `cc`
+    /// The criteria that suites can be measured by; by default the usual ones
     ///
     /// Names with options, such as `snpc,kmnc:sections=100,lsc:layer=-2`; `default` stands for the
     /// usual ones. What they learn from training data becomes part of the graph. `docs/criteria.md`

@@ -28,7 +28,7 @@ pub(crate) struct Dsa {
 
 impl Adequacy for Dsa {
     const NAMES: (&'static str, &'static str) = ("dsc", "dsa");
-    const COSTLY: bool = true;
+    const COMPARES: bool = true;
 
     fn create(
         _options: &mut Options<'_>,

@@ -128,7 +128,7 @@ struct Scratch {
 
 impl Adequacy for Lsa {
     const NAMES: (&'static str, &'static str) = ("lsc", "lsa");
-    const COSTLY: bool = true;
+    const COMPARES: bool = true;
 
     fn create(
         options: &mut Options<'_>,

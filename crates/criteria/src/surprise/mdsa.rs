@@ -27,7 +27,7 @@ pub(crate) struct Mdsa {
 
 impl Adequacy for Mdsa {
     const NAMES: (&'static str, &'static str) = ("mdsc", "mdsa");
-    const COSTLY: bool = false;
+    const COMPARES: bool = false;
 
     fn create(
         options: &mut Options<'_>,

@@ -32,6 +32,8 @@ use crate::batch::Batch;
 use crate::criterion::{Criterion, CriterionValue, Slot};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{Handle, ScoresPart, State};
@@ -39,16 +41,49 @@ use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::Tap;
 
-pub(crate) use dsa::Dsa;
-pub(crate) use lsa::Lsa;
-pub(crate) use mdsa::Mdsa;
+use dsa::Dsa;
+use lsa::Lsa;
+use mdsa::Mdsa;
+
+/// What it means that fewer buckets are covered.
+const DEGREES: Meaning = Meaning {
+    unit: Unit::Share,
+    lower: "the suite's inputs differ from the training data in fewer degrees",
+};
+
+/// LSC.
+pub(crate) const LSC: Entry = Entry {
+    name: "lsc",
+    summary: "buckets of surprise by likelihood: how unlikely activations are for the class",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Lsa>::create,
+};
+
+/// DSC.
+pub(crate) const DSC: Entry = Entry {
+    name: "dsc",
+    summary: "buckets of surprise by distance: to the own class, beside that to the others",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Dsa>::create,
+};
+
+/// MDSC.
+pub(crate) const MDSC: Entry = Entry {
+    name: "mdsc",
+    summary: "buckets of surprise by Mahalanobis distance from the mean of the class",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Mdsa>::create,
+};
 
 /// A surprise adequacy: how surprising inputs are.
 pub(crate) trait Adequacy: Sized + Send + Sync {
     /// The name of the criterion, and that of the numbers.
     const NAMES: (&'static str, &'static str);
-    /// Whether an input takes long.
-    const COSTLY: bool;
+    /// Whether every input is compared with the traces of training inputs.
+    const COMPARES: bool;
 
     /// As the options say, with the default of `upper`.
     fn create(
@@ -94,7 +129,7 @@ pub(crate) struct Inputs<'a> {
 }
 
 /// Coverage by an adequacy.
-pub(crate) struct Surprise<A> {
+struct Surprise<A> {
     adequacy: A,
     trace: Trace,
     buckets: Buckets,
@@ -161,10 +196,7 @@ impl<A: Adequacy + 'static> Surprise<A> {
     const SCORES: ScoresPart = ScoresPart(A::NAMES.1);
 
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        network: &NetworkShape,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let layer = options.layer("layer", network.layers.len())?;
         let first = network.first_neuron(layer);
@@ -202,8 +234,11 @@ impl<A: Adequacy + 'static> Surprise<A> {
 }
 
 impl<A: Adequacy + 'static> Criterion for Surprise<A> {
-    fn taps(&self) -> Vec<Tap> {
-        vec![Tap::activation(self.trace.layer)]
+    fn needs(&self) -> Needs {
+        Needs {
+            training_traces: A::COMPARES,
+            ..Needs::taps([Tap::activation(self.trace.layer)])
+        }
     }
 
     fn fitted_options(&self) -> String {
@@ -263,10 +298,6 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
             .into_iter()
             .map(|score| slot(score).into_iter().collect())
             .collect())
-    }
-
-    fn is_costly(&self) -> bool {
-        A::COSTLY
     }
 }
 

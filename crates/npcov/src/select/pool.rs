@@ -269,8 +269,7 @@ impl Sink<'_> for Recording<'_> {
     fn shard(&mut self, index: usize, shard: &PathBatch) -> Result<(), Error> {
         let file = self.ruler.graph();
         let measures = self.ruler.measures();
-        // Looking for neighbours takes long, and only ANPC needs them.
-        let anpc = match measures.list().iter().any(|m| m.spec.name == "anpc") {
+        let anpc = match measures.need_neighbours(|_| true) {
             true => file.record().anpc.layers(),
             false => Vec::new(),
         };

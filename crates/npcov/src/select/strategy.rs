@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use npcov_criteria::Spec;
+use npcov_criteria::{Needs, Spec};
 
 use super::pool::{INCORRECT, UNKNOWN, Wanted};
 use crate::error::Error;
@@ -89,10 +89,14 @@ pub(super) fn prepare(ruler: &mut Ruler, strategy: &Strategy) -> Result<Wanted, 
             Ok(Wanted::Nothing)
         }
         Strategy::Score(spec) if [UNKNOWN, INCORRECT].contains(&spec.name.as_str()) => {
-            // SNPC needs no more than an input's place.
-            let options = spec.options.clone();
-            let name = "snpc".to_owned();
-            ruler.measure(&[Spec { name, options }])?;
+            let places = |needs: Needs| needs.paths && !needs.neighbours;
+            let found = all(ruler).into_iter().find(|(_, c)| places(c.needs()));
+            // Whatever the criterion is, it has an input's place looked up, and no more.
+            let measured = found.map(|(criterion, _)| Spec {
+                options: spec.options.clone(),
+                ..criterion
+            });
+            ruler.measure(measured.as_slice())?;
             Ok(match spec.name == UNKNOWN {
                 true => Wanted::Unknown,
                 false => Wanted::Incorrect,

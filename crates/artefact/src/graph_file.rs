@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use npcov_criteria::{Fit, Numbers, Spec, Training, TrainingError};
+use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_data::{DataError, Digest, Element, Source};
 use npcov_paths::{
-    BitRows, ClassNode, DecisionGraph, Layout, Parts, TrainingActivations, TrainingPaths,
+    BitRows, ClassNode, GraphParts, PathGraph, PathLayout, TrainingActivations, TrainingPaths,
 };
 
 use crate::error::ArtefactError;
@@ -20,7 +20,7 @@ use crate::{Kind, MOST_CLUSTERS, metadata, open, record_of};
 pub struct GraphFile {
     path: Option<PathBuf>,
     record: GraphRecord,
-    graph: DecisionGraph,
+    graph: PathGraph,
     reader: SafetensorsReader,
 }
 
@@ -49,7 +49,7 @@ impl GraphFile {
             reason,
         };
         let neurons = record.extraction.layers.iter().map(|layer| layer.neurons);
-        let layout = Layout::new(neurons.collect::<Vec<_>>());
+        let layout = PathLayout::new(neurons.collect::<Vec<_>>());
         let inputs = record.training.end.saturating_sub(record.training.start);
         let mut classes = Vec::new();
         let mut end = 0usize;
@@ -72,7 +72,7 @@ impl GraphFile {
             Some(_) => Some(reader.read("label")?),
             None => None,
         };
-        let parts = Parts {
+        let parts = GraphParts {
             training: TrainingPaths {
                 paths: read_rows(&reader, &layout, "path", inputs)?,
                 predictions: reader.read("prediction")?,
@@ -89,7 +89,7 @@ impl GraphFile {
         if activations != Some(vec![inputs, layout.total_neurons()]) {
             return Err(wrong("its activations have another shape".to_owned()));
         }
-        let graph = DecisionGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
+        let graph = PathGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
         if record
             .anpc
             .layers
@@ -111,12 +111,12 @@ impl GraphFile {
     pub fn write(
         store: &ShardStore,
         record: &GraphRecord,
-        graph: &DecisionGraph,
+        graph: &PathGraph,
         fits: &[Fit],
         activations: &impl TrainingActivations<Error = ArtefactError>,
     ) -> Result<GraphFile, ArtefactError> {
         let layout = graph.layout();
-        let Parts {
+        let GraphParts {
             training,
             assignment,
             abstract_paths,
@@ -137,9 +137,9 @@ impl GraphFile {
             for (name, array) in fit.arrays() {
                 let name = array_name(&criterion.criterion, name);
                 tensors.push(match &array.numbers {
-                    Numbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
-                    Numbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
-                    Numbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
+                    FitNumbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
+                    FitNumbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
+                    FitNumbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
                 });
             }
         }
@@ -156,9 +156,9 @@ impl GraphFile {
                 for (name, array) in fit.arrays() {
                     let name = array_name(&criterion.criterion, name);
                     match &array.numbers {
-                        Numbers::F32(numbers) => writer.append(&name, numbers)?,
-                        Numbers::F64(numbers) => writer.append(&name, numbers)?,
-                        Numbers::U32(numbers) => writer.append(&name, numbers)?,
+                        FitNumbers::F32(numbers) => writer.append(&name, numbers)?,
+                        FitNumbers::F64(numbers) => writer.append(&name, numbers)?,
+                        FitNumbers::U32(numbers) => writer.append(&name, numbers)?,
                     }
                 }
             }
@@ -199,7 +199,7 @@ impl GraphFile {
     }
 
     /// The decision graph.
-    pub fn graph(&self) -> &DecisionGraph {
+    pub fn graph(&self) -> &PathGraph {
         &self.graph
     }
 
@@ -213,9 +213,9 @@ impl GraphFile {
                 None => (Vec::new(), Element::F32),
             };
             let numbers = match element {
-                Element::F64 => Numbers::F64(self.reader.read(&name)?),
-                Element::U32 => Numbers::U32(self.reader.read(&name)?),
-                _ => Numbers::F32(self.reader.read(&name)?),
+                Element::F64 => FitNumbers::F64(self.reader.read(&name)?),
+                Element::U32 => FitNumbers::U32(self.reader.read(&name)?),
+                _ => FitNumbers::F32(self.reader.read(&name)?),
             };
             fit.insert(array.clone(), &shape, numbers);
         }
@@ -266,7 +266,7 @@ impl TrainingActivations for GraphFile {
 }
 
 /// The digest of everything that coverage depends on: not of file names.
-pub fn identify(record: &GraphRecord, graph: &DecisionGraph) -> Result<String, ArtefactError> {
+pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, ArtefactError> {
     let mut record = record.clone();
     record.id = String::new();
     record.data = String::new();
@@ -291,7 +291,7 @@ pub fn identify(record: &GraphRecord, graph: &DecisionGraph) -> Result<String, A
 }
 
 /// Bit rows as one tensor of words for each layer.
-pub fn row_specs(layout: &Layout, name: &str, rows: usize) -> Vec<TensorSpec> {
+pub fn row_specs(layout: &PathLayout, name: &str, rows: usize) -> Vec<TensorSpec> {
     let spec = |layer| {
         TensorSpec::of::<u64>(
             format!("{name}.{layer}"),
@@ -304,7 +304,7 @@ pub fn row_specs(layout: &Layout, name: &str, rows: usize) -> Vec<TensorSpec> {
 /// Appends bit rows to the tensors of their layers.
 pub fn append_rows(
     writer: &mut SafetensorsWriter,
-    layout: &Layout,
+    layout: &PathLayout,
     name: &str,
     rows: &BitRows,
 ) -> Result<(), DataError> {
@@ -320,7 +320,7 @@ pub fn append_rows(
 /// Reads bit rows from the tensors of their layers.
 pub fn read_rows(
     reader: &SafetensorsReader,
-    layout: &Layout,
+    layout: &PathLayout,
     name: &str,
     count: usize,
 ) -> Result<BitRows, ArtefactError> {

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use npcov_criteria::{Spec, Subject, SubjectGraph, SubjectLayer, Yardstick};
+use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverage};
 use npcov_data::{Loader, Preprocessing};
 use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices};
@@ -275,11 +275,11 @@ impl GraphRecord {
     }
 
     /// What criteria know of the network, when these choices are measured with.
-    pub fn subject(&self, choices: &Choices) -> Subject {
+    pub fn network_shape(&self, choices: &Choices) -> NetworkShape {
         let classes = self.classes.iter().map(|c| (c.planned, c.clusters));
         let extraction = &self.extraction;
         let (layers, logits) = (&extraction.layers, extraction.logits);
-        subject(layers, logits, classes.collect(), choices, &self.anpc)
+        network_shape(layers, logits, classes.collect(), choices, &self.anpc)
     }
 }
 
@@ -294,14 +294,15 @@ pub struct CriterionRecord {
     pub arrays: Vec<String>,
     /// What training inputs cover; `None` where it does not count things, or needs more of an input
     /// than is kept of training inputs.
-    pub yardstick: Option<Yardstick>,
+    #[serde(rename = "yardstick")]
+    pub training_coverage: Option<TrainingCoverage>,
 }
 
 impl CriterionRecord {
     /// The criterion and its options alone.
     pub fn bare(&self) -> CriterionRecord {
         CriterionRecord {
-            yardstick: None,
+            training_coverage: None,
             ..self.clone()
         }
     }
@@ -346,9 +347,9 @@ impl StateRecord {
     }
 
     /// What criteria know of the network.
-    pub fn subject(&self) -> Subject {
+    pub fn network_shape(&self) -> NetworkShape {
         let classes = self.classes.clone();
-        subject(
+        network_shape(
             &self.layers,
             self.logits,
             classes,
@@ -398,33 +399,33 @@ impl AnpcRecord {
 
 impl ExtractionRecord {
     /// What criteria know of the network with a decision graph of so many clusters of each class.
-    pub fn subject(
+    pub fn network_shape(
         &self,
         classes: Vec<(usize, usize)>,
         choices: &Choices,
         anpc: &AnpcRecord,
-    ) -> Subject {
-        subject(&self.layers, self.logits, classes, choices, anpc)
+    ) -> NetworkShape {
+        network_shape(&self.layers, self.logits, classes, choices, anpc)
     }
 }
 
 /// What criteria know of a network and its decision graph.
-fn subject(
+fn network_shape(
     layers: &[LayerRecord],
     logits: usize,
     classes: Vec<(usize, usize)>,
     choices: &Choices,
     anpc: &AnpcRecord,
-) -> Subject {
-    let layer = |layer: &LayerRecord| SubjectLayer {
+) -> NetworkShape {
+    let layer = |layer: &LayerRecord| LayerShape {
         neurons: layer.neurons,
         units: layer.units,
     };
-    Subject {
+    NetworkShape {
         layers: layers.iter().map(layer).collect(),
         classes: classes.len(),
         logits,
-        graph: Some(SubjectGraph {
+        graph: Some(GraphShape {
             classes,
             choices: choices.clone(),
             anpc: anpc.layers(),

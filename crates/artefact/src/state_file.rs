@@ -227,7 +227,7 @@ impl CoverageState {
     /// The criteria, to tell what their states are worth.
     pub fn criteria(&self) -> Result<CriterionSet, ArtefactError> {
         let record = &self.record;
-        Ok(CriterionSet::new(&record.specs(), record.subject())?)
+        Ok(CriterionSet::new(&record.specs(), record.network_shape())?)
     }
 
     /// What all suites cover together, by criterion; `None` where the order of inputs matters.
@@ -294,7 +294,7 @@ impl CoverageState {
                 reason: "a class has more clusters than it may have".to_owned(),
             });
         }
-        let criteria = CriterionSet::new(&record.specs(), record.subject())?;
+        let criteria = CriterionSet::new(&record.specs(), record.network_shape())?;
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(reader, &record, &criteria, i, suite)?);

@@ -1,9 +1,7 @@
 //! Random starts that depend on a seed and on the input's position in its dataset, never on the
 //! order of work.
 
-use npcov_paths::random::{Drawing, generator};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::RngCore;
+use npcov_paths::random::{Generator, Task};
 
 use crate::Norm;
 
@@ -13,33 +11,22 @@ use crate::Norm;
 /// likely. In the Euclidean norm the direction is that of normally distributed numbers, and the
 /// distance is between 0 and `epsilon`, all equally likely.
 pub(crate) fn start(point: &mut [f32], norm: Norm, epsilon: f32, seed: u64, row: usize) {
-    let mut rng = generator(seed, Drawing::Attacks, 0, row as u64);
+    let mut rng = Generator::new(seed, Task::Attacks, 0, row as u64);
     match norm {
         Norm::Maximum => {
             for p in point {
-                *p += (2.0 * uniform(&mut rng) as f32 - 1.0) * epsilon;
+                *p += (2.0 * rng.uniform() as f32 - 1.0) * epsilon;
             }
         }
         Norm::Euclidean => {
-            let direction: Vec<f64> = point.iter().map(|_| normal(&mut rng)).collect();
+            let direction: Vec<f64> = point.iter().map(|_| rng.normal()).collect();
             let length = direction.iter().map(|d| d * d).sum::<f64>().sqrt();
-            let scale = uniform(&mut rng) * f64::from(epsilon) / length.max(f64::MIN_POSITIVE);
+            let scale = rng.uniform() * f64::from(epsilon) / length.max(f64::MIN_POSITIVE);
             for (p, d) in point.iter_mut().zip(direction) {
                 *p += (d * scale) as f32;
             }
         }
     }
-}
-
-/// A number from 0 up to and without 1, with 24 bits: twice it less one is exact in `f32`.
-fn uniform(rng: &mut ChaCha8Rng) -> f64 {
-    f64::from(rng.next_u32() >> 8) / f64::from(1u32 << 24)
-}
-
-/// A normally distributed number, by the method of Box and Muller.
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - uniform(rng)).ln()).sqrt();
-    radius * (std::f64::consts::TAU * uniform(rng)).cos()
 }
 
 #[cfg(test)]

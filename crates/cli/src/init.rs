@@ -9,7 +9,7 @@ use npcov::coverage::{BuildOptions, PAPER_UPPER};
 use npcov::data::{Element, Loader, Preprocessing, open, write_whole};
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
-    Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
+    Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::paths::{Choices, Clusters, Preset};
 use npcov::program::Selector;
@@ -364,7 +364,7 @@ fn choices(file: &mut Settings) {
     file.choice(
         "relevance-seed",
         seed.word(),
-        Seed::WORDS,
+        SeedChoice::WORDS,
         "what is shared out",
     );
     file.choice(

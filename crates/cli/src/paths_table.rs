@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use npcov::coverage::{BuildOptions, PerClass};
 use npcov::paths::choices::{
-    Average, EmptyLayer, Members, Merge, Population, Seed, Threshold, Width,
+    Average, EmptyLayer, Members, Merge, Population, SeedChoice, Threshold, Width,
 };
 use npcov::paths::{Choices, Preset};
 use serde::Deserialize;
@@ -46,7 +46,7 @@ struct ChoicesTable {
     preset: Option<Preset>,
     threshold: Option<Threshold>,
     empty_layer: Option<EmptyLayer>,
-    relevance_seed: Option<Seed>,
+    relevance_seed: Option<SeedChoice>,
     members: Option<Members>,
     merge: Option<Merge>,
     population: Option<Population>,

@@ -12,8 +12,8 @@ use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
 use npcov_data::Digest;
 use npcov_paths::choices::Members;
 use npcov_paths::{
-    AnpcLayer, Choices, ClassParameters, Clusters, DecisionGraph, Input, KMeans, Learning, Meter,
-    TrainingActivations,
+    AnpcLayer, Choices, ClassParameters, Clusters, Input, KMeans, LearnOptions, Observer,
+    PathGraph, TrainingActivations,
 };
 use npcov_run::{
     Event, Extraction, Extras, Method, Network, PathExtractor, Progress, RunError, SampleRange,
@@ -150,7 +150,7 @@ pub fn build(
     );
     let (choices, mut left_out) = (&options.choices, Vec::new());
     // What criteria ask for is known before there are clusters.
-    let before = extraction.subject(vec![(0, 0); classes], choices, &AnpcRecord::default());
+    let before = extraction.network_shape(vec![(0, 0); classes], choices, &AnpcRecord::default());
     let specs = match &options.criteria {
         Some(specs) => specs.clone(),
         None => fitting::possible(default_criteria(), &before, &mut left_out)?,
@@ -190,13 +190,13 @@ pub fn build(
     progress.tell(Event::Clustering)?;
     let labels = data.labels().and_then(|labels| labels.get(range.clone()));
     let shards = TrainingShards::open(&store, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
-    let graph = DecisionGraph::learn(shards.paths()?, &options.learning(classes, threads));
+    let graph = PathGraph::learn(shards.paths()?, &options.learn_options(classes, threads));
     let anpc = options.anpc(&graph, &shards)?;
     progress.tell(Event::Fitting)?;
     let counts = graph.classes().iter();
     let counts = counts.map(|class| (class.planned, class.clusters.len()));
-    let subject = extraction.subject(counts.collect(), choices, &anpc);
-    let mut criteria = CriterionSet::new(&specs, subject)?;
+    let network_shape = extraction.network_shape(counts.collect(), choices, &anpc);
+    let mut criteria = CriterionSet::new(&specs, network_shape)?;
     let fits = fitting::fit(&mut criteria, &shards, &mut left_out)?;
     if let (Some((spec, reason)), Some(_)) = (left_out.first(), &options.criteria) {
         let source = CriterionError::Fit {
@@ -332,12 +332,12 @@ impl BuildOptions {
         Ok(())
     }
 
-    fn learning(&self, classes: usize, threads: usize) -> Learning {
+    fn learn_options(&self, classes: usize, threads: usize) -> LearnOptions {
         let parameters = |class| ClassParameters {
             clusters: self.clusters.of(class),
             beta: self.beta.of(class),
         };
-        Learning {
+        LearnOptions {
             classes: (0..classes).map(parameters).collect(),
             members: self.choices.members,
             merge: self.choices.merge,
@@ -360,7 +360,7 @@ impl BuildOptions {
     /// The layers of ANPC with their bounds.
     fn anpc(
         &self,
-        graph: &DecisionGraph,
+        graph: &PathGraph,
         shards: &TrainingShards,
     ) -> Result<AnpcRecord, CoverageError> {
         let layers = self.anpc_indices(graph.layout().layers());
@@ -393,7 +393,7 @@ const SAMPLE: usize = 1000;
 /// For each layer a quantile of the distances that training inputs have to the others, as ANPC
 /// measures them.
 fn quantiles(
-    graph: &DecisionGraph,
+    graph: &PathGraph,
     shards: &TrainingShards,
     choices: &Choices,
     layers: &[usize],
@@ -404,7 +404,7 @@ fn quantiles(
         upper: f64::MAX,
     };
     let anpc: Vec<AnpcLayer> = layers.iter().map(unbounded).collect();
-    let meter = Meter::new(graph, choices, &anpc);
+    let observer = Observer::new(graph, choices, &anpc);
     let training = &graph.parts().training;
     let inputs = training.paths.len();
     let mut activations = vec![0.0; graph.layout().total_neurons()];
@@ -419,7 +419,7 @@ fn quantiles(
             activations: &activations,
             training: Some(index),
         };
-        let observation = meter.observe(input, shards)?;
+        let observation = observer.observe(input, shards)?;
         for view in &observation.clusters {
             for (list, (distance, _)) in distances.iter_mut().zip(&view.distances) {
                 list.push(*distance);

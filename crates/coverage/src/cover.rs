@@ -304,13 +304,13 @@ fn observe(
     let file = measurement.graph().file();
     let criteria = measurement.criteria();
     let anpc = measurement.anpc();
-    let meter = measurement.meter(&anpc);
+    let observer = measurement.observer(&anpc);
     let paths = criteria.need_paths();
     let now = |member: &Member| !member.is_streamed() && !member.criterion.ordered();
     let part = |inputs: Range<usize>| -> Result<(Vec<Observation>, Vec<State>), CoverageError> {
         let places = inputs.clone().filter(|_| paths);
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
-        let observations = meter.observe_all(&seen, file)?;
+        let observations = observer.observe_all(&seen, file)?;
         let mut batch = measurement.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut states = criteria.states();

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use npcov_artefact::{Suite, differences};
-use npcov_criteria::{CriterionSet, Slot, Spec};
+use npcov_criteria::{CriterionSet, Member, Slot, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::Coverage;
@@ -150,7 +150,7 @@ impl Coverage {
                 None => added.push(suite.name.clone()),
                 Some(earlier) => {
                     compared.push(earlier.0.name.clone());
-                    suites.push(comparison.suite((suite, report), earlier));
+                    suites.push(comparison.suite((suite, report), earlier)?);
                 }
             }
         }
@@ -180,7 +180,7 @@ impl Comparison {
         &self,
         (suite, report): (&Suite, &SuiteReport),
         (old, old_report): (&Suite, &SuiteReport),
-    ) -> SuiteDifference {
+    ) -> Result<SuiteDifference, CoverageError> {
         let mut criteria = Values::default();
         let mut things = Values::default();
         for (member, state) in self.new.members().iter().zip(&suite.states) {
@@ -188,9 +188,9 @@ impl Comparison {
             let Some((old_member, old_state)) = olds.find(|(m, _)| m.spec == member.spec) else {
                 continue;
             };
-            let values = values_of(&self.new, member, state);
+            let values = values_of(&self.new, member, state)?;
             // The names may differ in options that are there to tell criteria apart.
-            let olds = values_of(&self.old, old_member, old_state);
+            let olds = values_of(&self.old, old_member, old_state)?;
             let name = match &values[..] {
                 [value] => value.name.clone(),
                 _ => member.spec.to_string(),
@@ -200,8 +200,11 @@ impl Comparison {
                 criteria.0.push((value.name, change));
             }
             if self.thing_by_thing {
-                let now = member.criterion.slots(state);
-                let then = old_member.criterion.slots(old_state);
+                let slots = |member: &Member, state| {
+                    let slots = member.criterion.slots(state);
+                    slots.map_err(|e| member.failed(e))
+                };
+                let (now, then) = (slots(member, state)?, slots(old_member, old_state)?);
                 if !now.is_empty() || !then.is_empty() {
                     things.0.push((name, compare(&then, &now)));
                 }
@@ -210,7 +213,7 @@ impl Comparison {
         let classes = report.classes.iter().zip(&old_report.classes);
         let fewer = classes.filter(|(new, old)| new.inputs < old.inputs);
         let accuracies = report.accuracy.zip(old_report.accuracy);
-        SuiteDifference {
+        Ok(SuiteDifference {
             name: suite.name.clone(),
             earlier: old.name.clone(),
             inputs: Counts {
@@ -230,7 +233,7 @@ impl Comparison {
                     },
                 })
                 .collect(),
-        }
+        })
     }
 }
 

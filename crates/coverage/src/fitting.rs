@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use npcov_artefact::CriterionRecord;
-use npcov_criteria::{CriterionError, CriterionSet, Fit, Member, Spec, Subject, Tally, create};
-use npcov_paths::{AnpcLayer, Choices, DecisionGraph, Input, Meter};
+use npcov_criteria::{
+    CriterionError, CriterionSet, Fit, Member, NetworkShape, Spec, TrainingCounts, create,
+};
+use npcov_paths::{AnpcLayer, Choices, Input, Observer, PathGraph};
 use npcov_run::{SHARD, in_parallel};
 
 use crate::error::CoverageError;
@@ -20,12 +22,12 @@ pub(crate) type LeftOut = (Spec, String);
 /// Those criteria that a network can be measured by; the others are left out.
 pub(crate) fn possible(
     specs: Vec<Spec>,
-    subject: &Subject,
+    network: &NetworkShape,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Spec>, CoverageError> {
     let mut possible = Vec::new();
     for spec in specs {
-        match create(&spec, subject) {
+        match create(&spec, network) {
             Ok(_) => possible.push(spec),
             Err(CriterionError::Fit { reason, .. }) => left_out.push((spec, reason)),
             Err(source) => return Err(spec.failed(source).into()),
@@ -62,7 +64,7 @@ pub(crate) fn fit(
 
 /// What was learnt from training data.
 pub(crate) struct Learnt<'a> {
-    pub(crate) graph: &'a DecisionGraph,
+    pub(crate) graph: &'a PathGraph,
     pub(crate) choices: &'a Choices,
     pub(crate) anpc: &'a [AnpcLayer],
     pub(crate) training: &'a TrainingShards,
@@ -81,26 +83,25 @@ pub(crate) fn records(
         anpc,
         training,
     } = *learnt;
-    let mut tallies: Vec<Option<Tally>> = vec![None; criteria.members().len()];
+    let mut all_counts: Vec<Option<TrainingCounts>> = vec![None; criteria.members().len()];
     for pass in [Pass::All, Pass::Sample] {
         let counted = |member: &Member| {
             let counts = !member.is_streamed() && !member.criterion.ordered();
-            counts && member.criterion.is_costly() == (pass == Pass::Sample)
+            counts && member.needs.compares() == (pass == Pass::Sample)
         };
         if !criteria.members().iter().any(counted) {
             continue;
         }
-        // Looking for neighbours takes long, and only criteria that do need them.
-        let anpc = match pass {
-            Pass::All => &[],
-            Pass::Sample => anpc,
+        let anpc = match criteria.need_neighbours(counted) {
+            true => anpc,
+            false => &[],
         };
-        let meter = Meter::new(graph, choices, anpc);
-        let paths_count = (criteria.members().iter())
-            .any(|member| counted(member) && member.criterion.needs_paths());
+        let observer = Observer::new(graph, choices, anpc);
+        let paths_count =
+            (criteria.members().iter()).any(|member| counted(member) && member.needs.paths);
         let inputs = pass.inputs(graph.parts().training.paths.len());
-        let count = |places: Range<usize>| -> Result<Vec<Tally>, CoverageError> {
-            let mut tallies = vec![Tally::default(); criteria.members().len()];
+        let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, CoverageError> {
+            let mut all_counts = vec![TrainingCounts::default(); criteria.members().len()];
             for inputs in inputs[places].chunks(SHARD) {
                 let found = training.batch(inputs, graph)?;
                 let places = inputs.iter().enumerate().filter(|_| paths_count);
@@ -109,37 +110,39 @@ pub(crate) fn records(
                     ..found.input(place)
                 };
                 let seen: Vec<Input<'_>> = places.map(itself).collect();
-                let observations = meter.observe_all(&seen, training)?;
+                let observations = observer.observe_all(&seen, training)?;
                 let mut batch = criteria.batch(numbers(&found), &observations);
                 batch.training = Some(inputs);
-                for (member, tally) in criteria.members().iter().zip(&mut tallies) {
+                for (member, counts) in criteria.members().iter().zip(&mut all_counts) {
                     if counted(member) {
                         let slots = member.criterion.slots_of_each(&batch, training);
                         let slots = slots.map_err(|e| member.failed(e))?;
-                        slots.iter().for_each(|slots| tally.add(slots));
+                        slots.iter().for_each(|slots| counts.add(slots));
                     }
                 }
             }
-            Ok(tallies)
+            Ok(all_counts)
         };
         for part in in_parallel(inputs.len(), threads, count) {
             let part = part?;
-            for ((member, tally), part) in criteria.members().iter().zip(&mut tallies).zip(part) {
+            for ((member, counts), part) in criteria.members().iter().zip(&mut all_counts).zip(part)
+            {
                 if counted(member) {
-                    tally.get_or_insert_default().merge(&part);
+                    counts.get_or_insert_default().merge(&part);
                 }
             }
         }
     }
-    let list = criteria.members().iter().zip(fits).zip(tallies);
-    let record = |((member, fit), tally): ((&Member, &Fit), Option<Tally>)| CriterionRecord {
-        criterion: member.spec.clone(),
-        fitted: member.criterion.fitted_options(),
-        arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
-        yardstick: tally
-            .map(|tally| tally.yardstick())
-            .filter(|yardstick| yardstick.covered() > 0),
-    };
+    let list = criteria.members().iter().zip(fits).zip(all_counts);
+    let record =
+        |((member, fit), counts): ((&Member, &Fit), Option<TrainingCounts>)| CriterionRecord {
+            criterion: member.spec.clone(),
+            fitted: member.criterion.fitted_options(),
+            arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
+            training_coverage: counts
+                .map(|counts| counts.coverage())
+                .filter(|coverage| coverage.covered() > 0),
+        };
     Ok(list.map(record).collect())
 }
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use npcov_artefact::{CoverageState, CriterionRecord, StateRecord};
 use npcov_criteria::{Batch, CriterionSet, InputNumbers, Member, Spec};
-use npcov_paths::{AnpcLayer, Choices, Meter, Observation};
+use npcov_paths::{AnpcLayer, Choices, Observation, Observer};
 use npcov_run::{Extraction, Extras, PathExtractor, PathRows};
 
 use crate::error::CoverageError;
@@ -46,14 +46,18 @@ impl LearntGraph {
             },
         };
         let specs = options.criteria.clone().unwrap_or_else(|| record.specs());
-        let mut criteria = CriterionSet::new(&specs, record.subject(&choices))?;
+        let mut criteria = CriterionSet::new(&specs, record.network_shape(&choices))?;
         // The graph's own choices made what training inputs are known to cover.
         let unlike = choices != record.choices;
         let mut records = Vec::new();
         for i in 0..criteria.members().len() {
-            let Member { spec, criterion } = &criteria.members()[i];
+            let Member {
+                spec,
+                criterion,
+                needs,
+            } = &criteria.members()[i];
             let (spec, fitted) = (spec.clone(), criterion.fitted_options());
-            let depends = unlike && criterion.needs_paths();
+            let depends = unlike && needs.paths;
             let known = record
                 .criteria
                 .iter()
@@ -67,9 +71,9 @@ impl LearntGraph {
             records.push(CriterionRecord {
                 arrays: Vec::new(),
                 // What training inputs cover depends on all options.
-                yardstick: known
+                training_coverage: known
                     .filter(|known| known.criterion == spec && !depends)
-                    .and_then(|known| known.yardstick.clone()),
+                    .and_then(|known| known.training_coverage.clone()),
                 criterion: spec,
                 fitted,
             });
@@ -142,16 +146,15 @@ impl<'g> Measurement<'g> {
     /// The layers of ANPC; none where no criterion needs neighbours, because looking for them takes
     /// long.
     pub fn anpc(&self) -> Vec<AnpcLayer> {
-        let needed = self.criteria.members().iter();
-        match needed.into_iter().any(|m| m.spec.name == "anpc") {
+        match self.criteria.need_neighbours(|_| true) {
             true => self.graph.file().record().anpc.layers(),
             false => Vec::new(),
         }
     }
 
     /// Looks at inputs as criteria do; `anpc` are the layers whose neighbours are sought.
-    pub fn meter<'a>(&'a self, anpc: &'a [AnpcLayer]) -> Meter<'a> {
-        Meter::new(self.graph.file().graph(), &self.choices, anpc)
+    pub fn observer<'a>(&'a self, anpc: &'a [AnpcLayer]) -> Observer<'a> {
+        Observer::new(self.graph.file().graph(), &self.choices, anpc)
     }
 
     /// Inputs as criteria see them.
@@ -163,7 +166,7 @@ impl<'g> Measurement<'g> {
     pub fn observe(&self, rows: &PathRows, place: usize) -> Result<Observation, CoverageError> {
         let anpc = self.graph.file().record().anpc.layers();
         let observed = self
-            .meter(&anpc)
+            .observer(&anpc)
             .observe(rows.input(place), self.graph.file());
         Ok(observed?)
     }

@@ -4,7 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 
 use npcov_artefact::{InputRecord, LayerRecord, Suite};
-use npcov_criteria::{Amount, CriterionSet, LayerValues, Member, State, Value};
+use npcov_criteria::{
+    Amount, Criterion, CriterionError, CriterionSet, CriterionValue, LayerValues, Member,
+    SlotsByInput, State, Warning,
+};
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_paths::{NO_CLUSTER, more_similar};
 use serde::de::{MapAccess, Visitor};
@@ -195,9 +198,6 @@ pub struct Contribution {
     pub alone: usize,
 }
 
-/// The share of distances beyond the bound above which there is a warning.
-const BEYOND: f64 = 0.2;
-
 /// A class or cluster is thin when it has less than this share of the inputs that training would
 /// let expect, and those are at least one.
 const THIN: f64 = 0.2;
@@ -212,19 +212,27 @@ impl Coverage {
         let mut warnings = Vec::new();
         let mut suites = Vec::new();
         for suite in self.state().suites() {
-            suites.push(self.suite_report(&criteria, suite, &mut warnings));
+            suites.push(self.suite_report(&criteria, suite, &mut warnings)?);
         }
-        let together = (self.state().suites().len() > 1).then(|| {
-            let states = self.state().together();
-            let states = criteria.members().iter().zip(&states);
-            let values = states.filter_map(|(member, state)| {
-                let state = state.as_ref()?;
-                Some(member.criterion.values(state))
-            });
-            Values(values.flatten().map(entry).collect())
-        });
-        let first = self.state().suites().first();
-        let totals = first.map_or(Vec::new(), |suite| values(&criteria, suite));
+        let together = match self.state().suites().len() {
+            0 | 1 => None,
+            _ => {
+                let mut together = Values::default();
+                let states = self.state().together();
+                for (member, state) in criteria.members().iter().zip(&states) {
+                    if let Some(state) = state {
+                        let values = member.criterion.values(state);
+                        let values = values.map_err(|e| member.failed(e))?;
+                        together.0.extend(values.into_iter().map(entry));
+                    }
+                }
+                Some(together)
+            }
+        };
+        let totals = match self.state().suites().first() {
+            Some(suite) => values(&criteria, suite)?,
+            None => Vec::new(),
+        };
         let totals = totals.into_iter().filter_map(|value| match value.amount {
             Amount::Share { total, .. } => Some((value.name, total)),
             _ => None,
@@ -242,7 +250,7 @@ impl Coverage {
         criteria: &CriterionSet,
         suite: &Suite,
         warnings: &mut Vec<String>,
-    ) -> SuiteReport {
+    ) -> Result<SuiteReport, CoverageError> {
         let inputs = suite.inputs.len();
         let judged: Vec<bool> = suite.inputs.iter().filter_map(|i| i.is_correct()).collect();
         let right = judged.iter().filter(|&&right| right).count();
@@ -250,89 +258,90 @@ impl Coverage {
         let unknown: f64 = suite.inputs.iter().map(InputRecord::unknown).sum();
         let is_incorrect =
             |input: &&InputRecord| more_similar(input.other_similarity, input.similarity);
-        SuiteReport {
+        for (member, state) in criteria.members().iter().zip(&suite.states) {
+            let found = member.criterion.warnings(state);
+            let found = found.map_err(|e| member.failed(e))?;
+            let named = |warning: &Warning| format!("`{}`: {warning}", suite.name);
+            warnings.extend(found.iter().map(named));
+        }
+        let amounts = values(criteria, suite)?.into_iter().map(entry);
+        Ok(SuiteReport {
             name: suite.name.clone(),
             inputs,
             accuracy: (!judged.is_empty()).then(|| right as f64 / judged.len() as f64),
-            criteria: Values(values(criteria, suite).into_iter().map(entry).collect()),
-            yardsticks: self.yardsticks(criteria, suite),
-            classes: self.classes(criteria, suite),
-            clusters: self.clusters(criteria, suite),
-            layers: self.layers(criteria, suite),
-            most: self.most(criteria, suite),
-            beyond: self.beyond(criteria, suite, warnings),
+            criteria: Values(amounts.collect()),
+            yardsticks: self.yardsticks(criteria, suite)?,
+            classes: self.classes(criteria, suite)?,
+            clusters: self.clusters(criteria, suite)?,
+            layers: self.layers(criteria, suite)?,
+            most: self.most(criteria, suite)?,
+            beyond: self.beyond(criteria, suite)?,
             unknown: (inputs > 0 && measured_paths).then(|| unknown / inputs as f64),
             incorrect: suite.inputs.iter().filter(is_incorrect).count(),
-        }
+        })
     }
 
-    fn yardsticks(&self, criteria: &CriterionSet, suite: &Suite) -> Values<Yardsticks> {
+    fn yardsticks(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+    ) -> Result<Values<Yardsticks>, CoverageError> {
         let records = self.state().record().criteria.iter();
-        let found = records.zip(criteria.members()).zip(&suite.states);
-        let found = found.filter_map(|((record, member), state)| {
-            let yardstick = record.yardstick.as_ref()?;
-            let [value] = &values_of(criteria, member, state)[..] else {
-                return None;
+        let mut found = Values::default();
+        for ((record, member), state) in records.zip(criteria.members()).zip(&suite.states) {
+            let Some(training) = &record.training_coverage else {
+                continue;
+            };
+            let [value] = &values_of(criteria, member, state)?[..] else {
+                continue;
             };
             let all = match value.amount {
                 Amount::Share { total, .. } => total.max(1) as f64,
                 _ => 1.0,
             };
             let inputs = suite.inputs.len() as u64;
-            let random = (inputs <= yardstick.inputs).then(|| yardstick.expected(inputs) / all);
+            let random = (inputs <= training.inputs).then(|| training.expected(inputs) / all);
             let reached = Yardsticks {
-                training: yardstick.covered() as f64 / all,
+                training: training.covered() as f64 / all,
                 random,
-                reachable: yardstick.covered(),
-                inputs: yardstick.inputs,
+                reachable: training.covered(),
+                inputs: training.inputs,
             };
-            Some((value.name.clone(), reached))
-        });
-        Values(found.collect())
+            found.0.push((value.name.clone(), reached));
+        }
+        Ok(found)
     }
 
+    /// What the first criterion that has bounds says of them.
     fn beyond(
         &self,
         criteria: &CriterionSet,
         suite: &Suite,
-        warnings: &mut Vec<String>,
-    ) -> Vec<Option<f64>> {
-        let bounds = &self.state().record().anpc.layers;
-        let anpc = criteria
-            .members()
-            .iter()
-            .position(|m| m.spec.name == "anpc");
-        let Some(state) = anpc.and_then(|i| suite.states.get(i)) else {
-            return Vec::new();
-        };
-        let shares = state.sums("beyond").iter().zip(state.sums("distances"));
-        let beyond: Vec<Option<f64>> = shares
-            .map(|(&beyond, &all)| (all > 0).then(|| beyond as f64 / all as f64))
-            .collect();
-        for (share, bound) in beyond.iter().zip(bounds) {
-            if let Some(share) = share.filter(|&share| share > BEYOND) {
-                warnings.push(format!(
-                    "`{}`: {:.0} % of the distances in layer {} are beyond {}, and cover nothing",
-                    suite.name,
-                    share * 100.0,
-                    bound.layer,
-                    bound.upper
-                ));
+    ) -> Result<Vec<Option<f64>>, CoverageError> {
+        for (member, state) in criteria.members().iter().zip(&suite.states) {
+            let beyond = member.criterion.beyond(state);
+            let beyond = beyond.map_err(|e| member.failed(e))?;
+            if !beyond.is_empty() {
+                return Ok(beyond);
             }
         }
-        beyond
+        Ok(Vec::new())
     }
 
-    fn classes(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<ClassCoverage> {
+    fn classes(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+    ) -> Result<Vec<ClassCoverage>, CoverageError> {
         let record = self.state().record();
         let columns = columns(criteria, suite, |criterion, state| {
             criterion.by_class(state)
-        });
+        })?;
         let members = self.class_members();
         let all: u64 = members.iter().sum();
-        let class = |class: usize| {
-            let of_class = |input: &&InputRecord| input.prediction as usize == class;
-            let inputs = suite.inputs.iter().filter(of_class).count();
+        let predictions = suite.inputs.iter().map(|input| input.prediction);
+        let counts = counts(record.classes.len(), predictions);
+        let class = |(class, inputs): (usize, usize)| {
             let share = members.get(class).copied().unwrap_or(0) as f64 / all.max(1) as f64;
             ClassCoverage {
                 class,
@@ -342,23 +351,28 @@ impl Coverage {
                 thin: is_thin(inputs, share * suite.inputs.len() as f64),
             }
         };
-        (0..record.classes.len()).map(class).collect()
+        Ok(counts.into_iter().enumerate().map(class).collect())
     }
 
-    fn clusters(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<ClusterCoverage> {
+    fn clusters(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+    ) -> Result<Vec<ClusterCoverage>, CoverageError> {
         if !criteria.need_paths() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let record = self.state().record();
         let columns = columns(criteria, suite, |criterion, state| {
             criterion.by_cluster(state)
-        });
+        })?;
         let all: u64 = record.members.iter().sum();
         let owners = record.classes.iter().enumerate();
         let owners = owners.flat_map(|(class, &(_, clusters))| (0..clusters).map(move |_| class));
-        let cluster = |(cluster, class): (usize, usize)| {
-            let nearest = |input: &&InputRecord| input.nearest as usize == cluster;
-            let inputs = suite.inputs.iter().filter(nearest).count();
+        let owners: Vec<usize> = owners.collect();
+        let nearest = suite.inputs.iter().map(|input| input.nearest);
+        let counts = counts(owners.len(), nearest);
+        let cluster = |(cluster, (class, inputs)): (usize, (usize, usize))| {
             let share = record.members.get(cluster).copied().unwrap_or(0) as f64;
             let expected = share / all.max(1) as f64 * suite.inputs.len() as f64;
             ClusterCoverage {
@@ -370,14 +384,20 @@ impl Coverage {
                 thin: is_thin(inputs, expected),
             }
         };
-        owners.enumerate().map(cluster).collect()
+        let clusters = owners.into_iter().zip(counts).enumerate();
+        Ok(clusters.map(cluster).collect())
     }
 
-    fn layers(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<LayerCoverage> {
-        let states = criteria.members().iter().zip(&suite.states);
-        let columns: Vec<LayerValues> = states
-            .flat_map(|(member, state)| member.criterion.by_layer(state))
-            .collect();
+    fn layers(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+    ) -> Result<Vec<LayerCoverage>, CoverageError> {
+        let mut columns: Vec<LayerValues> = Vec::new();
+        for (member, state) in criteria.members().iter().zip(&suite.states) {
+            let by_layer = member.criterion.by_layer(state);
+            columns.extend(by_layer.map_err(|e| member.failed(e))?);
+        }
         let layer = |(layer, record): (usize, &LayerRecord)| {
             let number = |values: &LayerValues| {
                 let amount = values.layers.get(layer)?;
@@ -390,26 +410,26 @@ impl Coverage {
                 criteria: Values(columns.iter().filter_map(number).collect()),
             }
         };
-        self.state()
-            .record()
-            .layers
-            .iter()
-            .enumerate()
-            .map(layer)
-            .collect()
+        let layers = self.state().record().layers.iter();
+        Ok(layers.enumerate().map(layer).collect())
     }
 
-    /// The inputs that cover most buckets of SNPC which no other input covers.
-    fn most(&self, criteria: &CriterionSet, suite: &Suite) -> Vec<Contribution> {
-        let snpc = criteria
-            .members()
-            .iter()
-            .position(|m| m.spec.name == "snpc");
-        let Some(state) = snpc.and_then(|i| suite.states.get(i)) else {
-            return Vec::new();
+    /// The inputs that cover most things which no other input covers, by the first criterion that
+    /// keeps what each input covers.
+    fn most(
+        &self,
+        criteria: &CriterionSet,
+        suite: &Suite,
+    ) -> Result<Vec<Contribution>, CoverageError> {
+        let mut found = None;
+        for (member, state) in criteria.members().iter().zip(&suite.states) {
+            let slots = member.criterion.slots_by_input(state);
+            found = found.or(slots.map_err(|e| member.failed(e))?);
+        }
+        let Some(SlotsByInput { lists, bound }) = found else {
+            return Ok(Vec::new());
         };
-        let lists = state.lists("inputs");
-        let mut times = vec![0_u32; state.set("buckets").bound()];
+        let mut times = vec![0_u32; bound];
         for slot in lists.iter().flatten() {
             if let Some(times) = times.get_mut(*slot as usize) {
                 *times += 1;
@@ -434,7 +454,7 @@ impl Coverage {
         // Stable: of equal ones the first.
         most.sort_by_key(|contribution| std::cmp::Reverse(contribution.alone));
         most.truncate(MOST);
-        most
+        Ok(most)
     }
 
     /// By class: training inputs in its clusters.
@@ -510,43 +530,65 @@ impl Coverage {
     }
 }
 
-fn entry(value: Value) -> (String, Amount) {
+fn entry(value: CriterionValue) -> (String, Amount) {
     (value.name, value.amount)
 }
 
+/// How many of some inputs belong to each of so many things, in one pass.
+fn counts(things: usize, of_inputs: impl Iterator<Item = u32>) -> Vec<usize> {
+    let mut counts = vec![0; things];
+    for thing in of_inputs {
+        if let Some(count) = counts.get_mut(thing as usize) {
+            *count += 1;
+        }
+    }
+    counts
+}
+
 /// What a suite is worth.
-pub(crate) fn values(criteria: &CriterionSet, suite: &Suite) -> Vec<Value> {
-    let states = criteria.members().iter().zip(&suite.states);
-    states
-        .flat_map(|(member, state)| values_of(criteria, member, state))
-        .collect()
+pub(crate) fn values(
+    criteria: &CriterionSet,
+    suite: &Suite,
+) -> Result<Vec<CriterionValue>, CoverageError> {
+    let mut values = Vec::new();
+    for (member, state) in criteria.members().iter().zip(&suite.states) {
+        values.extend(values_of(criteria, member, state)?);
+    }
+    Ok(values)
 }
 
 /// What a suite is worth by one criterion. Where several criteria of one name differ in options,
 /// those are part of the names.
-pub(crate) fn values_of(criteria: &CriterionSet, member: &Member, state: &State) -> Vec<Value> {
+pub(crate) fn values_of(
+    criteria: &CriterionSet,
+    member: &Member,
+    state: &State,
+) -> Result<Vec<CriterionValue>, CoverageError> {
     let alike = criteria.members().iter();
     let several = alike.filter(|m| m.spec.name == member.spec.name).count() > 1;
     let options = &member.spec.to_string()[member.spec.name.len()..];
-    let mut values = member.criterion.values(state);
+    let values = member.criterion.values(state);
+    let mut values = values.map_err(|e| member.failed(e))?;
     if several {
         values.iter_mut().for_each(|value| value.name += options);
     }
-    values
+    Ok(values)
 }
 
 /// A breakdown of each criterion that has one.
 fn columns(
     criteria: &CriterionSet,
     suite: &Suite,
-    of: impl Fn(&dyn npcov_criteria::Criterion, &npcov_criteria::State) -> Vec<Amount>,
-) -> Vec<(String, Vec<Amount>)> {
-    let states = criteria.members().iter().zip(&suite.states);
-    let columns = states.map(|(member, state)| {
-        let column = of(member.criterion.as_ref(), state);
-        (member.spec.to_string(), column)
-    });
-    columns.filter(|(_, column)| !column.is_empty()).collect()
+    of: impl Fn(&dyn Criterion, &State) -> Result<Vec<Amount>, CriterionError>,
+) -> Result<Vec<(String, Vec<Amount>)>, CoverageError> {
+    let mut columns = Vec::new();
+    for (member, state) in criteria.members().iter().zip(&suite.states) {
+        let column = of(member.criterion.as_ref(), state).map_err(|e| member.failed(e))?;
+        if !column.is_empty() {
+            columns.push((member.spec.to_string(), column));
+        }
+    }
+    Ok(columns)
 }
 
 fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {

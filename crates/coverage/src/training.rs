@@ -7,7 +7,7 @@ use npcov_artefact::{
 };
 use npcov_criteria::{Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
-use npcov_paths::{BitRows, DecisionGraph, Layout, TrainingActivations, TrainingPaths};
+use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
 use npcov_run::{PathRows, SHARD, Sink, shards};
 
 use crate::error::CoverageError;
@@ -24,7 +24,7 @@ pub(crate) struct TrainingShards {
 /// What shards of training inputs hold.
 #[derive(Clone)]
 pub(crate) struct ShardForm {
-    pub(crate) layout: Layout,
+    pub(crate) layout: PathLayout,
     /// Number of logits.
     pub(crate) logits: usize,
     /// The layer whose importance is summed up.
@@ -152,7 +152,7 @@ impl TrainingShards {
     pub(crate) fn batch(
         &self,
         inputs: &[u32],
-        graph: &DecisionGraph,
+        graph: &PathGraph,
     ) -> Result<PathRows, CoverageError> {
         let neurons = self.form.layout.total_neurons();
         let mut batch = PathRows {

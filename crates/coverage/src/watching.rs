@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use npcov_criteria::{CriterionSet, State, WatchStates};
+use npcov_criteria::{CriterionSet, NamedCriterionError, State, WatchStates};
 use npcov_run::{SHARD, ShownTap, Watcher};
 
 use crate::error::CoverageError;
@@ -17,8 +17,16 @@ pub(crate) struct Watching<'m> {
     criteria: &'m CriterionSet,
     /// Position of the range's first input.
     start: usize,
-    /// By shard, states that no thread is adding to.
-    states: Mutex<BTreeMap<usize, Vec<WatchStates>>>,
+    shards: Mutex<BTreeMap<usize, Watched>>,
+}
+
+/// What was watched of a shard.
+#[derive(Default)]
+struct Watched {
+    /// States that no thread is adding to.
+    states: Vec<WatchStates>,
+    /// What went wrong first; whoever finishes the shard is told.
+    failed: Option<NamedCriterionError>,
 }
 
 impl<'m> Watching<'m> {
@@ -27,19 +35,22 @@ impl<'m> Watching<'m> {
         Watching {
             criteria,
             start,
-            states: Mutex::default(),
+            shards: Mutex::default(),
         }
     }
 
-    fn states(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<WatchStates>>> {
+    fn shards(&self) -> MutexGuard<'_, BTreeMap<usize, Watched>> {
         // A thread that panics holds its states itself.
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds what was watched of a shard, whose inputs were all computed, to its criteria's states.
     pub(crate) fn finish(&self, shard: usize, states: &mut [State]) -> Result<(), CoverageError> {
-        let watched = self.states().remove(&shard).unwrap_or_default();
-        for watched in watched {
+        let watched = self.shards().remove(&shard).unwrap_or_default();
+        if let Some(failed) = watched.failed {
+            return Err(failed.into());
+        }
+        for watched in watched.states {
             self.criteria.add_watched(&watched, states)?;
         }
         Ok(())
@@ -49,9 +60,14 @@ impl<'m> Watching<'m> {
 impl Watcher for Watching<'_> {
     fn watch(&self, shown: ShownTap<'_>) {
         let shard = (shown.rows.start - self.start) / SHARD;
-        let free = self.states().get_mut(&shard).and_then(Vec::pop);
+        let free = self.shards().entry(shard).or_default().states.pop();
         let mut states = free.unwrap_or_else(|| self.criteria.watch_states());
-        self.criteria.watch(shown.tap, shown.numbers, &mut states);
-        self.states().entry(shard).or_default().push(states);
+        let watched = self.criteria.watch(shown.tap, shown.numbers, &mut states);
+        let mut shards = self.shards();
+        let all = shards.entry(shard).or_default();
+        all.states.push(states);
+        if let Err(error) = watched {
+            all.failed.get_or_insert(error);
+        }
     }
 }

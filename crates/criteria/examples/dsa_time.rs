@@ -10,7 +10,8 @@ use std::thread;
 use std::time::Instant;
 
 use npcov_criteria::{
-    Batch, Column, CriterionError, State, Subject, SubjectLayer, Tap, TrainingTable, create,
+    Batch, Column, CriterionError, LayerShape, NetworkShape, ScoresPart, State, Tap, TrainingTable,
+    create,
 };
 
 type Error = Box<dyn std::error::Error>;
@@ -41,8 +42,8 @@ fn main() -> Result<(), Error> {
         .iter()
         .max()
         .map_or(0, |&class| class as usize + 1);
-    let subject = Subject {
-        layers: vec![SubjectLayer {
+    let network = NetworkShape {
+        layers: vec![LayerShape {
             neurons: width,
             units: width,
         }],
@@ -52,7 +53,7 @@ fn main() -> Result<(), Error> {
     };
 
     let start = Instant::now();
-    let mut criterion = create(&"dsc".parse()?, &subject)?;
+    let mut criterion = create(&"dsc".parse()?, &network)?;
     criterion.restore(criterion.fit(&training)?)?;
     let batch = Batch {
         predictions: &predictions,
@@ -88,7 +89,7 @@ fn main() -> Result<(), Error> {
     }
     let seconds = start.elapsed().as_secs_f64();
 
-    let scores = all.scores("dsa").iter();
+    let scores = all.get(ScoresPart("dsa"))?.iter();
     std::fs::write(
         output,
         scores.flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>(),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use npcov_paths::Observation;
 
+use crate::error::CriterionError;
 use npcov_tap::{Column, Tap};
 
 /// Some inputs of a suite, one after the other.
@@ -33,17 +34,20 @@ impl<'a> Batch<'a> {
         self.predictions.is_empty()
     }
 
-    /// What a tap gives. It is one that the criterion asked for.
-    pub fn tap(&self, tap: Tap) -> Column<'a> {
+    /// What a tap gives. Fails unless it is one that was extracted.
+    pub fn tap(&self, tap: Tap) -> Result<Column<'a>, CriterionError> {
         let found = self.taps.iter().find(|(key, _)| *key == tap);
         match found {
-            Some((_, column)) => *column,
-            None => panic!("{tap:?} was not asked for"),
+            Some((_, column)) => Ok(*column),
+            None => Err(CriterionError::NoTap {
+                tap: tap.name(),
+                layer: tap.layer,
+            }),
         }
     }
 
     /// The mean activations of a layer's neurons.
-    pub fn activations(&self, layer: usize) -> Column<'a> {
+    pub fn activations(&self, layer: usize) -> Result<Column<'a>, CriterionError> {
         self.tap(Tap::activation(layer))
     }
 

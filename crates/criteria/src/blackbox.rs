@@ -12,50 +12,65 @@
 //! probabilities are its sigmoid and the rest. There are no options.
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Value};
+use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
+use crate::registry::{Entry, Meaning, Unit};
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
-use crate::subject::Subject;
+use crate::state::{Handle, ScoresPart, State};
 use crate::training::Training;
 
+/// What it means that scores are lower.
+const SURE: Meaning = Meaning {
+    unit: Unit::MeanScore,
+    lower: "the model is surer of the suite's inputs, which makes them less telling,",
+};
+
+/// DeepGini.
+pub(crate) const DEEPGINI: Entry = Entry {
+    name: "deepgini",
+    summary: "mean score of how unsure the network is: Gini impurity of its output",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "deepgini", deepgini),
+};
+
+/// Entropy.
+pub(crate) const ENTROPY: Entry = Entry {
+    name: "entropy",
+    summary: "mean score of how unsure the network is: entropy of its output",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "entropy", entropy),
+};
+
+/// Margin.
+pub(crate) const MARGIN: Entry = Entry {
+    name: "margin",
+    summary: "mean score of how unsure the network is: small margin of the first class",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "margin", margin),
+};
+
+/// Max-softmax.
+pub(crate) const MAX_SOFTMAX: Entry = Entry {
+    name: "max-softmax",
+    summary: "mean score of how unsure the network is: small probability of the first class",
+    meaning: SURE,
+    is_default: true,
+    create: |spec, _| BlackBox::create(spec, "max-softmax", max_softmax),
+};
+
 /// One of the scores.
-pub(crate) struct BlackBox {
+struct BlackBox {
     name: &'static str,
     score: fn(&[f64]) -> f64,
 }
 
 impl BlackBox {
-    /// DeepGini.
-    pub(crate) fn deepgini(
-        spec: &Spec,
-        _subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "deepgini", deepgini)
-    }
-
-    /// Entropy.
-    pub(crate) fn entropy(
-        spec: &Spec,
-        _subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "entropy", entropy)
-    }
-
-    /// Margin.
-    pub(crate) fn margin(
-        spec: &Spec,
-        _subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "margin", margin)
-    }
-
-    /// Max-softmax.
-    pub(crate) fn max_softmax(
-        spec: &Spec,
-        _subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        BlackBox::create(spec, "max-softmax", max_softmax)
+    /// The scores of a suite.
+    fn scores(&self) -> ScoresPart {
+        ScoresPart(self.name)
     }
 
     fn create(
@@ -115,7 +130,7 @@ fn softmax(logits: &[f32], probabilities: &mut Vec<f64>) {
 
 impl Criterion for BlackBox {
     fn state(&self) -> State {
-        State::new([(self.name, Part::Scores(Vec::new()))])
+        State::new([self.scores().with(Vec::new())])
     }
 
     fn observe(
@@ -124,7 +139,7 @@ impl Criterion for BlackBox {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let scores = state.scores_mut(self.name);
+        let scores = state.get_mut(self.scores())?;
         let mut probabilities = Vec::new();
         for input in 0..batch.len() {
             softmax(batch.logits.row(input), &mut probabilities);
@@ -133,10 +148,10 @@ impl Criterion for BlackBox {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let scores = state.scores(self.name);
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let scores = state.get(self.scores())?;
         let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
-        vec![Value::number(self.name, mean)]
+        Ok(vec![CriterionValue::number(self.name, mean)])
     }
 }
 
@@ -144,6 +159,7 @@ impl Criterion for BlackBox {
 mod tests {
     use super::*;
     use crate::registry::create;
+    use crate::shape::NetworkShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
@@ -151,7 +167,7 @@ mod tests {
 
     /// The scores of inputs, and the value of the suite.
     fn scores(name: &str, logits: &[&[f32]]) -> (Vec<f64>, f64) {
-        let criterion = create(&name.parse().unwrap(), &Subject::default()).unwrap();
+        let criterion = create(&name.parse().unwrap(), &NetworkShape::default()).unwrap();
         let rows = logits.concat();
         let batch = Batch {
             predictions: &vec![0; logits.len()],
@@ -164,11 +180,9 @@ mod tests {
         criterion
             .observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let mean = criterion.values(&state)[0].amount.value();
-        let Part::Scores(scores) = &state.parts()[0].1 else {
-            panic!("{state:?}");
-        };
-        (scores.clone(), mean)
+        let mean = criterion.values(&state).unwrap()[0].amount.value();
+        let (_, scores) = state.all_scores().next().unwrap();
+        (scores.to_vec(), mean)
     }
 
     fn assert_close(got: f64, wanted: f64) {

@@ -6,30 +6,40 @@
 //! inputs, so a suite must be measured in one run.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Kept, Part, State};
-use crate::subject::Subject;
+use crate::state::{Handle, Kept, KeptPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// CC. Suites are merged by default, and its states cannot be.
+pub(crate) const CC: Entry = Entry {
+    name: "cc",
+    summary: "activations that are far from all before them; in the order of inputs",
+    meaning: Meaning::of_neurons(Unit::Count),
+    is_default: false,
+    create: Cc::create,
+};
+
+/// By layer, the activations that are far from all before them.
+const KEPT: KeptPart = KeptPart("kept");
 
 /// The criterion.
-pub(crate) struct Cc {
-    subject: Subject,
+struct Cc {
+    network: NetworkShape,
     threshold: f64,
 }
 
 impl Cc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let fits = |threshold: f64| threshold >= 0.0 && threshold.is_finite();
         let criterion = Cc {
-            subject: subject.clone(),
+            network: network.clone(),
             threshold: options.number("threshold", 10.0, fits, "a number from 0 on")?,
         };
         options.end()?;
@@ -38,11 +48,11 @@ impl Cc {
 
     /// For each layer, where the vectors that it keeps begin.
     fn places(&self, kept: &Kept) -> Option<Vec<Vec<usize>>> {
-        let mut places = vec![Vec::new(); self.subject.layers.len()];
+        let mut places = vec![Vec::new(); self.network.layers.len()];
         let mut start = 0;
         for &key in &kept.keys {
             places.get_mut(key as usize)?.push(start);
-            start += self.subject.layers[key as usize].neurons;
+            start += self.network.layers[key as usize].neurons;
         }
         (start == kept.numbers.len()).then_some(places)
     }
@@ -66,10 +76,8 @@ fn apart(a: &[f32], b: &[f32], threshold: f64) -> bool {
 }
 
 impl Criterion for Cc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn ordered(&self) -> bool {
@@ -77,7 +85,7 @@ impl Criterion for Cc {
     }
 
     fn state(&self) -> State {
-        State::new([("kept", Part::Kept(Kept::default()))])
+        State::new([KEPT.with(Kept::default())])
     }
 
     fn observe(
@@ -86,7 +94,7 @@ impl Criterion for Cc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let kept = state.kept_mut("kept");
+        let kept = state.get_mut(KEPT)?;
         let unlike = || CriterionError::Unlike {
             part: "kept".to_owned(),
         };
@@ -94,7 +102,7 @@ impl Criterion for Cc {
         // By input first, so that batches of any size keep the same in the same order.
         for input in 0..batch.len() {
             for (layer, places) in places.iter_mut().enumerate() {
-                let row = batch.activations(layer).row(input);
+                let row = batch.activations(layer)?.row(input);
                 let far = |&start: &usize| {
                     apart(row, &kept.numbers[start..start + row.len()], self.threshold)
                 };
@@ -108,20 +116,21 @@ impl Criterion for Cc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::count("cc", state.kept("kept").keys.len() as u64)]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let kept = state.get(KEPT)?.keys.len();
+        Ok(vec![CriterionValue::count("cc", kept as u64)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let keys = &state.kept("kept").keys;
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let keys = &state.get(KEPT)?.keys;
         let layer = |layer: usize| {
             let kept = keys.iter().filter(|&&key| key as usize == layer).count();
             Amount::Count(kept as u64)
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "cc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
-        }]
+            layers: (0..self.network.layers.len()).map(layer).collect(),
+        }])
     }
 }
 
@@ -131,19 +140,19 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What one layer of a neuron and one of two keep of inputs.
     fn kept(spec: &str, inputs: &[[f32; 3]]) -> (Vec<u32>, Vec<f32>) {
-        let layer = |neurons| SubjectLayer {
+        let layer = |neurons| LayerShape {
             neurons,
             units: neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer(1), layer(2)],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let rows = inputs.concat();
         let span = |start, len| Column {
@@ -162,16 +171,16 @@ mod tests {
             observations: &[],
             training: None,
         };
-        let cc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let cc = create(&spec.parse().unwrap(), &network).unwrap();
         let mut state = cc.state();
         cc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let Kept { keys, numbers } = state.kept("kept").clone();
+        let Kept { keys, numbers } = state.get(KEPT).unwrap().clone();
         assert_eq!(
-            cc.values(&state)[0].amount,
+            cc.values(&state).unwrap()[0].amount,
             Amount::Count(keys.len() as u64)
         );
-        let by_layer = &cc.by_layer(&state)[0].layers;
+        let by_layer = &cc.by_layer(&state).unwrap()[0].layers;
         let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
         assert_eq!(sum, keys.len() as f64);
         (keys, numbers)
@@ -200,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_damaged_state_is_refused() {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 2,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
-        let cc = create(&"cc".parse().unwrap(), &subject).unwrap();
+        let cc = create(&"cc".parse().unwrap(), &network).unwrap();
         let batch = Batch {
             predictions: &[0],
             logits: Column::of(&[], 0),
@@ -216,7 +225,7 @@ mod tests {
             training: None,
         };
         for (keys, numbers) in [(vec![7], vec![0.0; 2]), (vec![0], vec![0.0])] {
-            let mut state = State::new([("kept", Part::Kept(Kept { keys, numbers }))]);
+            let mut state = State::new([KEPT.with(Kept { keys, numbers })]);
             let result = cc.observe(&batch, &TrainingTable::default(), &mut state);
             assert!(matches!(result, Err(CriterionError::Unlike { .. })));
         }

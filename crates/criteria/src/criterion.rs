@@ -1,40 +1,27 @@
 //! The trait that all criteria share.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::state::{Part, State};
 use crate::training::Training;
 use npcov_tap::{Shown, Tap};
 
 /// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
 ///
-/// A criterion is made from its [`Spec`](crate::Spec) and the [`Subject`](crate::Subject). To
-/// measure, it is [fitted](Criterion::fit) once, or what was fitted is
-/// [restored](Criterion::restore); to read [values](Criterion::values) from a state it needs
-/// neither.
+/// A criterion is made from its [`Spec`](crate::Spec) and the
+/// [shape of the network](crate::NetworkShape). To measure, it is [fitted](Criterion::fit) once, or
+/// what was fitted is [restored](Criterion::restore); to read [values](Criterion::values) from a
+/// state it needs neither. What reads a state fails where that is another criterion's.
 pub trait Criterion: Send + Sync {
-    /// What it needs of each input, besides the prediction and the logits.
-    fn taps(&self) -> Vec<Tap> {
-        Vec::new()
-    }
-
-    /// What it watches: numbers that are too many to be kept for a batch, and are looked at once, by
-    /// the thread that computes them.
-    fn watched(&self) -> Vec<Tap> {
-        Vec::new()
-    }
-
-    /// Whether it needs the places of inputs in the decision graph.
-    fn needs_paths(&self) -> bool {
-        false
-    }
-
-    /// The layer whose neurons' importance it is fitted with.
-    fn needs_importance(&self) -> Option<usize> {
-        None
+    /// What it needs, besides predictions and logits.
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
     /// The options that the fit depends on, as text: where those are the same, a fit can be used.
@@ -69,30 +56,48 @@ pub trait Criterion: Send + Sync {
         state: &mut State,
     ) -> Result<(), CriterionError>;
 
-    /// Adds what is watched of some inputs. Each input is observed and, once for each tap, watched,
+    /// Adds what is [watched](Needs::watched) of some inputs. Each input is observed and, once for each tap, watched,
     /// in any order and in any of the states that are merged in the end; so only parts that do not
     /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
     /// by themselves cannot be watched.
-    fn watch(&self, _tap: Tap, _numbers: Shown<'_>, _state: &mut State) {}
+    fn watch(
+        &self,
+        _tap: Tap,
+        _numbers: Shown<'_>,
+        _state: &mut State,
+    ) -> Result<(), CriterionError> {
+        Ok(())
+    }
 
     /// What the suite is worth: usually one value of the criterion's name.
-    fn values(&self, state: &State) -> Vec<Value>;
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError>;
 
     /// What the suite is worth by layer, for each of [`values`](Criterion::values); empty where
     /// layers have no part in it.
-    fn by_layer(&self, _state: &State) -> Vec<LayerValues> {
-        Vec::new()
+    fn by_layer(&self, _state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// What the suite is worth by cluster of the decision graph; empty where clusters have no part
     /// in it.
-    fn by_cluster(&self, _state: &State) -> Vec<Amount> {
-        Vec::new()
+    fn by_cluster(&self, _state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// What the suite is worth by class; empty where classes have no part in it.
-    fn by_class(&self, _state: &State) -> Vec<Amount> {
-        Vec::new()
+    fn by_class(&self, _state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(Vec::new())
+    }
+
+    /// What is probably not meant, though it was measured.
+    fn warnings(&self, _state: &State) -> Result<Vec<Warning>, CriterionError> {
+        Ok(Vec::new())
+    }
+
+    /// For each of its layers, the share of what was measured that lies beyond a bound and covers
+    /// nothing; `None` where nothing was measured. Empty where there are no bounds.
+    fn beyond(&self, _state: &State) -> Result<Vec<Option<f64>>, CriterionError> {
+        Ok(Vec::new())
     }
 
     /// Whether it counts things that inputs cover by themselves, which [`slots`](Criterion::slots)
@@ -104,7 +109,7 @@ pub trait Criterion: Send + Sync {
 
     /// What a suite covers, thing by thing, each once and in ascending order: the more things, the
     /// higher the coverage. Empty where a criterion does not count things.
-    fn slots(&self, state: &State) -> Vec<Slot> {
+    fn slots(&self, state: &State) -> Result<Vec<Slot>, CriterionError> {
         let mut slots = Vec::new();
         for (_, part) in state.parts() {
             match part {
@@ -115,7 +120,7 @@ pub trait Criterion: Send + Sync {
                 _ => {}
             }
         }
-        slots
+        Ok(slots)
     }
 
     /// For each input of a batch, the things that it covers.
@@ -127,15 +132,27 @@ pub trait Criterion: Send + Sync {
         let one = |input| {
             let mut state = self.state();
             self.observe(&batch.slice(input..input + 1), training, &mut state)?;
-            Ok(self.slots(&state))
+            self.slots(&state)
         };
         (0..batch.len()).map(one).collect()
     }
 
-    /// Whether measuring an input takes long beside extracting its activations: then only a sample
-    /// of the training inputs is measured for comparison.
-    fn is_costly(&self) -> bool {
-        false
+    /// What each input of the suite covers; `None` where a criterion does not keep that.
+    fn slots_by_input<'s>(
+        &self,
+        _state: &'s State,
+    ) -> Result<Option<SlotsByInput<'s>>, CriterionError> {
+        Ok(None)
+    }
+
+    /// How many things there are to cover; `None` where nobody can tell. Unless a criterion says
+    /// otherwise, its values are shares of different things.
+    fn things(&self) -> Result<Option<u64>, CriterionError> {
+        let mut values = self.values(&self.state())?.into_iter();
+        Ok(values.try_fold(0, |sum: u64, value| match value.amount {
+            Amount::Share { total, .. } => Some(sum.saturating_add(total)),
+            _ => None,
+        }))
     }
 }
 
@@ -148,9 +165,31 @@ pub enum Slot {
     Pattern(Box<[u32]>),
 }
 
+/// What each input of a suite covers, by number.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotsByInput<'s> {
+    /// For each input in order, its things.
+    pub lists: &'s [Box<[u32]>],
+    /// Above all numbers, unless the state was read from a damaged file.
+    pub bound: usize,
+}
+
+/// What is probably not meant, in words that follow on the name of a suite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The words.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// What a suite is worth by one measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Value {
+pub struct CriterionValue {
     /// The measure: the criterion, and what tells its measures apart.
     pub name: String,
     /// How much.
@@ -214,26 +253,26 @@ impl Amount {
     }
 }
 
-impl Value {
+impl CriterionValue {
     /// A share of what there is.
-    pub fn share(name: impl Into<String>, covered: u64, total: u64) -> Value {
-        Value {
+    pub fn share(name: impl Into<String>, covered: u64, total: u64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Share { covered, total },
         }
     }
 
     /// A count.
-    pub fn count(name: impl Into<String>, count: u64) -> Value {
-        Value {
+    pub fn count(name: impl Into<String>, count: u64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Count(count),
         }
     }
 
     /// A number.
-    pub fn number(name: impl Into<String>, number: f64) -> Value {
-        Value {
+    pub fn number(name: impl Into<String>, number: f64) -> CriterionValue {
+        CriterionValue {
             name: name.into(),
             amount: Amount::Number(number),
         }

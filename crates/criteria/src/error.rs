@@ -43,7 +43,7 @@ pub enum CriterionError {
     },
     /// The network is none that criteria can look at.
     #[error("the network cannot be measured: {reason}")]
-    Subject {
+    Network {
         /// Why not.
         reason: String,
     },
@@ -66,6 +66,20 @@ pub enum CriterionError {
     /// Training data cannot be read.
     #[error("training data cannot be read")]
     Training(#[source] TrainingError),
+    /// A state is of another criterion.
+    #[error("the state is another criterion's: it has no such part as `{part}`")]
+    ForeignState {
+        /// The part that it should have.
+        part: String,
+    },
+    /// What a criterion needs of inputs is not there.
+    #[error("`{tap}` of path layer {layer} was not extracted")]
+    NoTap {
+        /// What is missing.
+        tap: String,
+        /// The layer's position.
+        layer: usize,
+    },
     /// States are of different criteria.
     #[error("`{part}` is not the same in both states")]
     Unlike {

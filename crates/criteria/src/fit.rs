@@ -16,12 +16,12 @@ pub struct Array {
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its numbers.
-    pub numbers: Numbers,
+    pub numbers: FitNumbers,
 }
 
 /// The numbers of an array.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Numbers {
+pub enum FitNumbers {
     /// Single precision.
     F32(Vec<f32>),
     /// Double precision.
@@ -30,13 +30,13 @@ pub enum Numbers {
     U32(Vec<u32>),
 }
 
-impl Numbers {
+impl FitNumbers {
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
-            Numbers::F32(numbers) => numbers.len(),
-            Numbers::F64(numbers) => numbers.len(),
-            Numbers::U32(numbers) => numbers.len(),
+            FitNumbers::F32(numbers) => numbers.len(),
+            FitNumbers::F64(numbers) => numbers.len(),
+            FitNumbers::U32(numbers) => numbers.len(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Numbers {
 
 impl Fit {
     /// Adds an array. Its numbers are as many as its shape says.
-    pub fn insert(&mut self, name: impl Into<String>, shape: &[usize], numbers: Numbers) {
+    pub fn insert(&mut self, name: impl Into<String>, shape: &[usize], numbers: FitNumbers) {
         let shape = shape.to_vec();
         debug_assert_eq!(shape.iter().product::<usize>(), numbers.len());
         self.arrays.insert(name.into(), Array { shape, numbers });
@@ -64,7 +64,7 @@ impl Fit {
     /// An array of single precision with that many numbers.
     pub fn f32(&self, criterion: &str, name: &str, len: usize) -> Result<&[f32], CriterionError> {
         match self.array(criterion, name, len)? {
-            Numbers::F32(numbers) => Ok(numbers),
+            FitNumbers::F32(numbers) => Ok(numbers),
             _ => Err(damaged(criterion, name, "numbers of another kind")),
         }
     }
@@ -72,7 +72,7 @@ impl Fit {
     /// An array of double precision with that many numbers.
     pub fn f64(&self, criterion: &str, name: &str, len: usize) -> Result<&[f64], CriterionError> {
         match self.array(criterion, name, len)? {
-            Numbers::F64(numbers) => Ok(numbers),
+            FitNumbers::F64(numbers) => Ok(numbers),
             _ => Err(damaged(criterion, name, "numbers of another kind")),
         }
     }
@@ -80,7 +80,7 @@ impl Fit {
     /// An array of whole numbers with that many of them.
     pub fn u32(&self, criterion: &str, name: &str, len: usize) -> Result<&[u32], CriterionError> {
         match self.array(criterion, name, len)? {
-            Numbers::U32(numbers) => Ok(numbers),
+            FitNumbers::U32(numbers) => Ok(numbers),
             _ => Err(damaged(criterion, name, "numbers of another kind")),
         }
     }
@@ -95,7 +95,12 @@ impl Fit {
         self.arrays.is_empty()
     }
 
-    fn array(&self, criterion: &str, name: &str, len: usize) -> Result<&Numbers, CriterionError> {
+    fn array(
+        &self,
+        criterion: &str,
+        name: &str,
+        len: usize,
+    ) -> Result<&FitNumbers, CriterionError> {
         match self.arrays.get(name) {
             Some(array) if array.numbers.len() == len => Ok(&array.numbers),
             Some(_) => Err(damaged(criterion, name, "another length")),

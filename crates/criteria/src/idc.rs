@@ -12,21 +12,38 @@
 //! among what there could be.
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Value};
+use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
 use crate::line;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Part, Patterns, State};
-use crate::subject::Subject;
+use crate::state::{FixedPart, Handle, Patterns, PatternsPart, State};
 use crate::training::{Training, read_blocks};
 use npcov_tap::Tap;
+
+/// IDC.
+pub(crate) const IDC: Entry = Entry {
+    name: "idc",
+    summary: "combinations of the activation clusters of the neurons that matter most",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Idc::create,
+};
+
+/// Vectors of nearest centroids.
+const VECTORS: PatternsPart = PatternsPart("vectors");
+
+/// How many centroids each neuron has.
+const CENTROIDS: FixedPart = FixedPart("centroids");
 
 /// With fewer activations there is nothing to cluster.
 const FEWEST: usize = 10;
 
 /// The criterion.
-pub(crate) struct Idc {
+struct Idc {
     layer: usize,
     /// The layer's first neuron among those of all layers, and how many it has.
     first: usize,
@@ -61,17 +78,14 @@ impl Important {
 
 impl Idc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
-        let layer = options.layer("layer", subject.layers.len())?;
-        let width = subject.layers[layer].neurons;
+        let layer = options.layer("layer", network.layers.len())?;
+        let width = network.layers[layer].neurons;
         let chosen = options.whole("neurons", 12, 1..=100_000)?;
         let criterion = Idc {
             layer,
-            first: subject.first_neuron(layer),
+            first: network.first_neuron(layer),
             width,
             chosen: chosen.min(width),
             keep_zeros: options.word("zeros", &[("drop", false), ("keep", true)])?,
@@ -96,12 +110,11 @@ impl Idc {
 }
 
 impl Criterion for Idc {
-    fn taps(&self) -> Vec<Tap> {
-        vec![Tap::activation(self.layer)]
-    }
-
-    fn needs_importance(&self) -> Option<usize> {
-        Some(self.layer)
+    fn needs(&self) -> Needs {
+        Needs {
+            importance: Some(self.layer),
+            ..Needs::taps([Tap::activation(self.layer)])
+        }
     }
 
     fn fitted_options(&self) -> String {
@@ -146,10 +159,10 @@ impl Criterion for Idc {
         let arrays = [
             (
                 "neurons",
-                Numbers::U32(neurons.iter().map(|&n| n as u32).collect()),
+                FitNumbers::U32(neurons.iter().map(|&n| n as u32).collect()),
             ),
-            ("counts", Numbers::U32(counts)),
-            ("centroids", Numbers::F64(centroids.concat())),
+            ("counts", FitNumbers::U32(counts)),
+            ("centroids", FitNumbers::F64(centroids.concat())),
         ];
         for (name, numbers) in arrays {
             fit.insert(name, &[numbers.len()], numbers);
@@ -189,8 +202,8 @@ impl Criterion for Idc {
             None => vec![0.0; self.chosen],
         };
         State::new([
-            ("vectors", Part::Patterns(Patterns::new(self.chosen))),
-            ("centroids", Part::Fixed(counts)),
+            VECTORS.with(Patterns::new(self.chosen)),
+            CENTROIDS.with(counts),
         ])
     }
 
@@ -201,8 +214,8 @@ impl Criterion for Idc {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let neurons = self.fitted.as_deref().unwrap_or_default();
-        let activations = batch.activations(self.layer);
-        let vectors = state.patterns_mut("vectors");
+        let activations = batch.activations(self.layer)?;
+        let vectors = state.get_mut(VECTORS)?;
         let mut vector = vec![0; neurons.len()];
         for input in 0..batch.len() {
             let row = activations.row(input);
@@ -214,11 +227,11 @@ impl Criterion for Idc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let counts = state.fixed("centroids").iter();
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let counts = state.get(CENTROIDS)?.iter();
         let total = counts.fold(1u64, |total, &count| total.saturating_mul(count as u64));
-        let covered = state.patterns("vectors").count();
-        vec![Value::share("idc", covered, total)]
+        let covered = state.get(VECTORS)?.count();
+        Ok(vec![CriterionValue::share("idc", covered, total)])
     }
 }
 
@@ -226,16 +239,16 @@ impl Criterion for Idc {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
-    fn subject() -> Subject {
-        let layer = SubjectLayer {
+    fn network() -> NetworkShape {
+        let layer = LayerShape {
             neurons: 3,
             units: 3,
         };
-        Subject {
+        NetworkShape {
             layers: vec![layer],
             classes: 2,
             logits: 2,
@@ -272,7 +285,7 @@ mod tests {
     #[test]
     fn worked_case() {
         // Case 21: centroids .1, 5.1 and 10.15 for one neuron, two for the other; 4 of 6 vectors.
-        let mut idc = create(&"idc:neurons=2:zeros=keep".parse().unwrap(), &subject()).unwrap();
+        let mut idc = create(&"idc:neurons=2:zeros=keep".parse().unwrap(), &network()).unwrap();
         let fit = idc.fit(&training()).unwrap();
         assert_eq!(fit.u32("idc", "neurons", 2).unwrap(), [2, 0]);
         let centroids = fit.f64("idc", "centroids", 5).unwrap();
@@ -286,34 +299,40 @@ mod tests {
             1.0, 0.0, 11.0,
         ];
         let state = observe(&*idc, &rows);
-        let rows: Vec<&[u32]> = state.patterns("vectors").rows().collect();
+        let rows: Vec<&[u32]> = state.get(VECTORS).unwrap().rows().collect();
         // 1.5 is as near to 1 as to 2: the first counts.
         assert_eq!(rows, [[0, 0], [0, 1], [1, 0], [2, 0]]);
-        assert_eq!(idc.values(&state)[0], Value::share("idc", 4, 6));
+        assert_eq!(
+            idc.values(&state).unwrap()[0],
+            CriterionValue::share("idc", 4, 6)
+        );
     }
 
     #[test]
     fn few_activations_have_the_centroid_zero() {
         // Without the zero, nine are left.
-        let idc = create(&"idc:neurons=1".parse().unwrap(), &subject()).unwrap();
+        let idc = create(&"idc:neurons=1".parse().unwrap(), &network()).unwrap();
         let fit = idc.fit(&training()).unwrap();
         assert_eq!(fit.f64("idc", "centroids", 1).unwrap(), [0.0]);
     }
 
     #[test]
     fn values_need_no_fit() {
-        let mut idc = create(&"idc".parse().unwrap(), &subject()).unwrap();
-        assert_eq!(idc.state().fixed("centroids"), [0.0; 3]);
-        let unfitted = create(&"idc".parse().unwrap(), &subject()).unwrap();
+        let mut idc = create(&"idc".parse().unwrap(), &network()).unwrap();
+        assert_eq!(idc.state().get(CENTROIDS).unwrap(), [0.0; 3]);
+        let unfitted = create(&"idc".parse().unwrap(), &network()).unwrap();
         idc.restore(idc.fit(&training()).unwrap()).unwrap();
         let state = observe(&*idc, &[1.0, 0.0, 0.0, 2.0, 0.0, 0.0]);
-        assert_eq!(unfitted.values(&state), idc.values(&state));
-        assert_eq!(idc.values(&state)[0].amount.value(), 2.0 / 2.0);
+        assert_eq!(
+            unfitted.values(&state).unwrap(),
+            idc.values(&state).unwrap()
+        );
+        assert_eq!(idc.values(&state).unwrap()[0].amount.value(), 2.0 / 2.0);
     }
 
     #[test]
     fn importance_must_be_known() {
-        let idc = create(&"idc".parse().unwrap(), &subject()).unwrap();
+        let idc = create(&"idc".parse().unwrap(), &network()).unwrap();
         let unknown = TrainingTable {
             importance: Vec::new(),
             ..training()

@@ -8,22 +8,35 @@
 //! `upper-open` (the highest value lies in none).
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::profile::Profile;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
+use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// KMNC.
+pub(crate) const KMNC: Entry = Entry {
+    name: "kmnc",
+    summary: "sections of the range that training gave each neuron",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Kmnc::create,
+};
+
+/// The sections of all neurons.
+const SECTIONS: SetPart = SetPart("sections");
 
 /// The most sections of all neurons together: a set of 512 MB.
 const MOST_SECTIONS: usize = 1 << 32;
 
 /// The criterion.
-pub(crate) struct Kmnc {
-    subject: Subject,
+struct Kmnc {
+    network: NetworkShape,
     sections: usize,
     edges: Edges,
     profile: Profile,
@@ -39,13 +52,10 @@ enum Edges {
 
 impl Kmnc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Kmnc {
-            subject: subject.clone(),
+            network: network.clone(),
             sections: options.whole("sections", 1000, 1..=1_000_000)?,
             edges: options.word(
                 "edges",
@@ -58,10 +68,10 @@ impl Kmnc {
             profile: Profile::default(),
         };
         options.end()?;
-        if subject.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
+        if network.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
             return Err(CriterionError::Fit {
                 criterion: "kmnc".to_owned(),
-                reason: format!("{} neurons have too many sections", subject.neurons()),
+                reason: format!("{} neurons have too many sections", network.neurons()),
             });
         }
         Ok(Box::new(criterion))
@@ -84,24 +94,22 @@ fn section(x: f32, low: f32, high: f32, sections: usize, edges: Edges) -> Option
 }
 
 impl Criterion for Kmnc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.subject.neurons())?.store())
+        Ok(Profile::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, "kmnc", self.subject.neurons())?;
+        self.profile = Profile::restore(&fit, "kmnc", self.network.neurons())?;
         Ok(())
     }
 
     fn state(&self) -> State {
-        let slots = self.subject.neurons() * self.sections;
-        State::new([("sections", Part::Set(BitSet::new(slots)))])
+        let slots = self.network.neurons() * self.sections;
+        State::new([SECTIONS.with(BitSet::new(slots))])
     }
 
     fn observe(
@@ -110,10 +118,10 @@ impl Criterion for Kmnc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("sections");
+        let covered = state.get_mut(SECTIONS)?;
         let mut first = 0;
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
-            let activations = batch.activations(layer);
+        for (layer, shape) in self.network.layers.iter().enumerate() {
+            let activations = batch.activations(layer)?;
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
                     let neuron = first + i;
@@ -128,26 +136,27 @@ impl Criterion for Kmnc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let covered = state.set("sections");
-        let total = self.subject.neurons() * self.sections;
-        vec![Value::share("kmnc", covered.count(), total as u64)]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(SECTIONS)?;
+        let total = self.network.neurons() * self.sections;
+        let value = CriterionValue::share("kmnc", covered.count(), total as u64);
+        Ok(vec![value])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("sections");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(SECTIONS)?;
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer) * self.sections;
-            let total = self.subject.layers[layer].neurons * self.sections;
+            let first = self.network.first_neuron(layer) * self.sections;
+            let total = self.network.layers[layer].neurons * self.sections;
             Amount::Share {
                 covered: covered.count_in(first..first + total),
                 total: total as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "kmnc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
-        }]
+            layers: (0..self.network.layers.len()).map(layer).collect(),
+        }])
     }
 }
 

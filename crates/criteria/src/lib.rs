@@ -1,24 +1,24 @@
 //! Test criteria for neural networks, behind one trait.
 //!
-//! A [`Criterion`] says what it needs of each input ([`Tap`]s), learns from the training data
-//! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth ([`Value`]).
-//! States are made of a few kinds of parts, so that merging, writing and reading them is written
-//! once. [`create`] makes a criterion from its name and options; [`CRITERIA`] lists those there
-//! are.
+//! A [`Criterion`] says what it needs of each input ([`Needs`]), learns from the training data
+//! ([`Fit`]), keeps what matters of a suite ([`State`]) and says what that is worth
+//! ([`CriterionValue`]). States are made of a few kinds of parts, so that merging, writing and
+//! reading them is written once. [`create`] makes a criterion from its name and options;
+//! [`CRITERIA`] lists those there are.
 //!
 //! ```
-//! use npcov_criteria::{Batch, Column, Subject, SubjectLayer, Tap, TrainingTable, create};
+//! use npcov_criteria::{Batch, Column, LayerShape, NetworkShape, Tap, TrainingTable, create};
 //!
 //! // One layer of two neurons; training inputs gave them the ranges 0..1 and 0..10.
-//! let layer = SubjectLayer { neurons: 2, units: 2 };
-//! let subject = Subject { layers: vec![layer], classes: 2, logits: 2, graph: None };
+//! let layer = LayerShape { neurons: 2, units: 2 };
+//! let network = NetworkShape { layers: vec![layer], classes: 2, logits: 2, graph: None };
 //! let training = TrainingTable {
 //!     predictions: vec![0, 1],
 //!     neurons: 2,
 //!     activations: vec![0.0, 10.0, 1.0, 0.0],
 //!     ..TrainingTable::default()
 //! };
-//! let mut kmnc = create(&"kmnc:sections=4".parse()?, &subject)?;
+//! let mut kmnc = create(&"kmnc:sections=4".parse()?, &network)?;
 //! kmnc.restore(kmnc.fit(&training)?)?;
 //!
 //! let mut state = kmnc.state();
@@ -31,7 +31,7 @@
 //! };
 //! kmnc.observe(&batch, &training, &mut state)?;
 //! // One of eight sections: the second neuron is beyond its range.
-//! assert_eq!(kmnc.values(&state)[0].amount.value(), 0.125);
+//! assert_eq!(kmnc.values(&state)?[0].amount.value(), 0.125);
 //! # Ok::<(), npcov_criteria::CriterionError>(())
 //! ```
 //!
@@ -51,28 +51,33 @@ mod kmnc;
 mod line;
 mod nbc;
 mod nc;
+mod needs;
 mod nlc;
 mod npc;
 mod profile;
 mod registry;
 mod set;
+mod shape;
 mod spec;
 mod state;
-mod subject;
 mod surprise;
 mod topk;
 mod training;
-mod yardstick;
+mod training_coverage;
 
 pub use batch::Batch;
-pub use criterion::{Amount, Criterion, LayerValues, Slot, Value};
+pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot, SlotsByInput, Warning};
 pub use error::{CriterionError, NamedCriterionError};
-pub use fit::{Array, Fit, Numbers};
+pub use fit::{Array, Fit, FitNumbers};
+pub use needs::Needs;
 pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
-pub use registry::{CRITERIA, Entry, create, default_criteria, names};
+pub use registry::{CRITERIA, Entry, Meaning, Unit, create, default_criteria, find, names};
 pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
+pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
-pub use state::{BitSet, Kept, Part, Patterns, Run, State};
-pub use subject::{Subject, SubjectGraph, SubjectLayer};
+pub use state::{
+    BitSet, FixedPart, Handle, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart, Run,
+    ScoresPart, SetPart, State, SumsPart,
+};
 pub use training::{Training, TrainingError, TrainingTable};
-pub use yardstick::{Tally, Yardstick};
+pub use training_coverage::{TrainingCounts, TrainingCoverage};

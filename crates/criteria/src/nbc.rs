@@ -11,20 +11,42 @@
 //! is farther away.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::profile::Profile;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
+use crate::state::{BitSet, Handle, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// NBC.
+pub(crate) const NBC: Entry = Entry {
+    name: "nbc",
+    summary: "ends of the range that training gave each neuron, covered from beyond",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Boundary::nbc,
+};
+
+/// SNAC.
+pub(crate) const SNAC: Entry = Entry {
+    name: "snac",
+    summary: "upper ends of the range that training gave each neuron, covered from beyond",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Boundary::snac,
+};
+
+/// The cells beyond the ends of all neurons.
+const CELLS: SetPart = SetPart("cells");
 
 /// NBC, or its upper half.
-pub(crate) struct Boundary {
+struct Boundary {
     name: &'static str,
-    subject: Subject,
+    network: NetworkShape,
     beyond: Beyond,
     /// 2 where the lower ends count too.
     ends: usize,
@@ -61,10 +83,7 @@ impl Beyond {
 
 impl Boundary {
     /// NBC as the options say.
-    pub(crate) fn nbc(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn nbc(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let variants = [("classic", false), ("sections", true)];
         let in_sections = options.word("variant", &variants)?;
@@ -73,20 +92,17 @@ impl Boundary {
         let divisor = options.number("divisor", 1000.0, positive, "a positive number")?;
         // One cell holds all that is farther away: without sections it is the only one.
         let cells = if in_sections { sections + 1 } else { 1 };
-        Boundary::create("nbc", subject, 2, cells, divisor, options)
+        Boundary::create("nbc", network, 2, cells, divisor, options)
     }
 
     /// SNAC as the options say.
-    pub(crate) fn snac(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        Boundary::create("snac", subject, 1, 1, 1.0, Options::of(spec))
+    fn snac(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
+        Boundary::create("snac", network, 1, 1, 1.0, Options::of(spec))
     }
 
     fn create(
         name: &'static str,
-        subject: &Subject,
+        network: &NetworkShape,
         ends: usize,
         cells: usize,
         divisor: f64,
@@ -102,7 +118,7 @@ impl Boundary {
         options.end()?;
         Ok(Box::new(Boundary {
             name,
-            subject: subject.clone(),
+            network: network.clone(),
             beyond,
             ends,
             profile: Profile::default(),
@@ -116,24 +132,22 @@ impl Boundary {
 }
 
 impl Criterion for Boundary {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len())
-            .map(Tap::activation)
-            .collect()
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.subject.neurons())?.store())
+        Ok(Profile::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, self.name, self.subject.neurons())?;
+        self.profile = Profile::restore(&fit, self.name, self.network.neurons())?;
         Ok(())
     }
 
     fn state(&self) -> State {
-        let slots = self.subject.neurons() * self.cells();
-        State::new([("cells", Part::Set(BitSet::new(slots)))])
+        let slots = self.network.neurons() * self.cells();
+        State::new([CELLS.with(BitSet::new(slots))])
     }
 
     fn observe(
@@ -142,15 +156,15 @@ impl Criterion for Boundary {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("cells");
+        let covered = state.get_mut(CELLS)?;
         let Profile {
             low,
             high,
             deviation,
         } = &self.profile;
         let mut first = 0;
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
-            let activations = batch.activations(layer);
+        for (layer, shape) in self.network.layers.iter().enumerate() {
+            let activations = batch.activations(layer)?;
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
                     let n = first + i;
@@ -167,26 +181,27 @@ impl Criterion for Boundary {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let covered = state.set("cells");
-        let total = self.subject.neurons() * self.cells();
-        vec![Value::share(self.name, covered.count(), total as u64)]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(CELLS)?;
+        let total = self.network.neurons() * self.cells();
+        let value = CriterionValue::share(self.name, covered.count(), total as u64);
+        Ok(vec![value])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("cells");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(CELLS)?;
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer) * self.cells();
-            let total = self.subject.layers[layer].neurons * self.cells();
+            let first = self.network.first_neuron(layer) * self.cells();
+            let total = self.network.layers[layer].neurons * self.cells();
             Amount::Share {
                 covered: covered.count_in(first..first + total),
                 total: total as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: self.name.to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
-        }]
+            layers: (0..self.network.layers.len()).map(layer).collect(),
+        }])
     }
 }
 
@@ -194,18 +209,18 @@ impl Criterion for Boundary {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What inputs are worth to a layer of two neurons with the ranges 0..1 and 2..2.
     fn value(spec: &str, inputs: &[[f32; 2]]) -> Amount {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 2,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let training = TrainingTable {
             predictions: vec![0; 2],
@@ -213,7 +228,7 @@ mod tests {
             activations: vec![0.0, 2.0, 1.0, 2.0],
             ..TrainingTable::default()
         };
-        let mut criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
         criterion
             .restore(criterion.fit(&training).unwrap())
             .unwrap();
@@ -227,8 +242,8 @@ mod tests {
         };
         let mut state = criterion.state();
         criterion.observe(&batch, &training, &mut state).unwrap();
-        let amount = criterion.values(&state)[0].amount;
-        assert_eq!(criterion.by_layer(&state)[0].layers, [amount]);
+        let amount = criterion.values(&state).unwrap()[0].amount;
+        assert_eq!(criterion.by_layer(&state).unwrap()[0].layers, [amount]);
         amount
     }
 

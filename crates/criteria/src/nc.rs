@@ -18,19 +18,36 @@
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::exact::fixed;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
-use crate::subject::Subject;
+use crate::state::{BitSet, Handle, SetPart, State, SumsPart};
 use crate::training::Training;
 use npcov_cpu::widest;
 use npcov_tap::{Reduction, Shown, Side, Tap};
 
+/// NC.
+pub(crate) const NC: Entry = Entry {
+    name: "nc",
+    summary: "neurons whose scaled activation exceeds a threshold",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Nc::create,
+};
+
+/// For `harel`, the sums of all units.
+const SUMS: SumsPart = SumsPart("sums");
+
+/// For the other variants, by threshold the neurons of all layers.
+const NEURONS: SetPart = SetPart("neurons");
+
 /// The criterion.
-pub(crate) struct Nc {
-    subject: Subject,
+struct Nc {
+    network: NetworkShape,
     variant: Variant,
     thresholds: Vec<f64>,
 }
@@ -46,13 +63,10 @@ enum Variant {
 
 impl Nc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Nc {
-            subject: subject.clone(),
+            network: network.clone(),
             variant: options.word(
                 "variant",
                 &[
@@ -70,19 +84,19 @@ impl Nc {
 
     /// What there is to cover in each layer: the path layers, and the logits where they count.
     fn sizes(&self) -> Vec<usize> {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let mut sizes: Vec<usize> = match self.variant {
             Variant::Harel => layers.map(|layer| layer.units).collect(),
             _ => layers.map(|layer| layer.neurons).collect(),
         };
         if matches!(self.variant, Variant::Harel | Variant::NeuralCoverage) {
-            sizes.push(self.subject.logits);
+            sizes.push(self.network.logits);
         }
         sizes
     }
 
     /// What the suite covers of each layer, for each threshold.
-    fn covered(&self, state: &State) -> Vec<Vec<u64>> {
+    fn covered(&self, state: &State) -> Result<Vec<Vec<u64>>, CriterionError> {
         let sizes = self.sizes();
         let total: usize = sizes.iter().sum();
         let at = |(i, &threshold): (usize, &f64)| {
@@ -90,14 +104,14 @@ impl Nc {
             let layer = |&size: &usize| {
                 let things = first..first + size;
                 first += size;
-                match self.variant {
-                    Variant::Harel => above(&state.sums("sums")[things], threshold),
+                Ok(match self.variant {
+                    Variant::Harel => above(&state.get(SUMS)?[things], threshold),
                     _ => {
                         let offset = i * total;
-                        let set = state.set("neurons");
+                        let set = state.get(NEURONS)?;
                         set.count_in(offset + things.start..offset + things.end)
                     }
-                }
+                })
             };
             sizes.iter().map(layer).collect()
         };
@@ -261,33 +275,32 @@ fn range(numbers: &[f32]) -> (f32, f32) {
 }
 
 impl Criterion for Nc {
-    fn taps(&self) -> Vec<Tap> {
+    fn needs(&self) -> Needs {
         let reductions: &[Reduction] = match self.variant {
             Variant::Harel => &[],
             Variant::DeepXplore => &[Reduction::Mean, Reduction::Min, Reduction::Max],
             Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
         };
-        let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
-        (0..self.subject.layers.len()).flat_map(layer).collect()
-    }
-
-    fn watched(&self) -> Vec<Tap> {
-        let layers = match self.variant {
-            Variant::Harel => 0..self.subject.layers.len(),
+        let layers = 0..self.network.layers.len();
+        let watched = match self.variant {
+            Variant::Harel => layers.clone(),
             _ => 0..0,
         };
-        layers
-            .map(|layer| self.tap(layer, Reduction::Units))
-            .collect()
+        let layer = |layer| reductions.iter().map(move |&r| self.tap(layer, r));
+        let units = |layer| self.tap(layer, Reduction::Units);
+        Needs {
+            watched: watched.map(units).collect(),
+            ..Needs::taps(layers.flat_map(layer))
+        }
     }
 
     fn state(&self) -> State {
         let total: usize = self.sizes().iter().sum();
         match self.variant {
-            Variant::Harel => State::new([("sums", Part::Sums(vec![0; total]))]),
+            Variant::Harel => State::new([SUMS.with(vec![0; total])]),
             _ => {
                 let set = BitSet::new(self.thresholds.len() * total);
-                State::new([("neurons", Part::Set(set))])
+                State::new([NEURONS.with(set)])
             }
         }
     }
@@ -302,15 +315,15 @@ impl Criterion for Nc {
         let total: usize = sizes.iter().sum();
         let mut first = 0;
         for (layer, &size) in sizes.iter().enumerate() {
-            let is_logits = layer == self.subject.layers.len();
+            let is_logits = layer == self.network.layers.len();
             let column = |reduction| match is_logits {
-                true => batch.logits,
+                true => Ok(batch.logits),
                 false => batch.tap(self.tap(layer, reduction)),
             };
             if self.variant == Variant::Harel {
                 // Units are watched.
                 if is_logits {
-                    let sums = &mut state.sums_mut("sums")[first..first + size];
+                    let sums = &mut state.get_mut(SUMS)?[first..first + size];
                     for input in 0..batch.len() {
                         for (sum, &x) in sums.iter_mut().zip(batch.logits.row(input)) {
                             *sum += fixed(f64::from(rectified(x)));
@@ -318,14 +331,14 @@ impl Criterion for Nc {
                     }
                 }
             } else {
-                let covered = state.set_mut("neurons");
-                let means = column(Reduction::Mean);
+                let covered = state.get_mut(NEURONS)?;
+                let means = column(Reduction::Mean)?;
                 for input in 0..batch.len() {
                     let row = means.row(input);
                     let (low, high) = match self.variant {
                         Variant::DeepXplore => (
-                            range(column(Reduction::Min).row(input)).0,
-                            range(column(Reduction::Max).row(input)).1,
+                            range(column(Reduction::Min)?.row(input)).0,
+                            range(column(Reduction::Max)?.row(input)).1,
                         ),
                         Variant::NeuralCoverage => range(row),
                         _ => (0.0, 1.0),
@@ -350,25 +363,26 @@ impl Criterion for Nc {
         Ok(())
     }
 
-    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) {
-        let layers = &self.subject.layers;
+    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) -> Result<(), CriterionError> {
+        let layers = &self.network.layers;
         let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
         let units = first..first + layers[tap.layer].units;
-        add_rectified(numbers, &mut state.sums_mut("sums")[units]);
+        add_rectified(numbers, &mut state.get_mut(SUMS)?[units]);
+        Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
         let total: usize = self.sizes().iter().sum();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
-            Value::share(name(*threshold), covered.iter().sum(), total as u64)
+            CriterionValue::share(name(*threshold), covered.iter().sum(), total as u64)
         };
-        let covered = self.covered(state);
-        self.thresholds.iter().zip(covered).map(value).collect()
+        let covered = self.covered(state)?;
+        Ok(self.thresholds.iter().zip(covered).map(value).collect())
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
         let sizes = self.sizes();
-        let path_layers = self.subject.layers.len();
+        let path_layers = self.network.layers.len();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
             let layers = covered.into_iter().zip(&sizes).take(path_layers);
             let share = |(covered, &size): (u64, &usize)| Amount::Share {
@@ -380,8 +394,8 @@ impl Criterion for Nc {
                 layers: layers.map(share).collect(),
             }
         };
-        let covered = self.covered(state);
-        self.thresholds.iter().zip(covered).map(value).collect()
+        let covered = self.covered(state)?;
+        Ok(self.thresholds.iter().zip(covered).map(value).collect())
     }
 }
 
@@ -395,7 +409,7 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
@@ -413,8 +427,8 @@ mod tests {
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
     fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 4,
                 units: 4,
             }],
@@ -428,39 +442,41 @@ mod tests {
             Side::Before => Column::of(&before, 4),
             Side::After => Column::of(&after, 4),
         };
-        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let nc = create(&spec.parse().unwrap(), &network).unwrap();
+        let needs = nc.needs();
         let batch = Batch {
             predictions: &[0, 0],
             logits: Column::of(&[], 0),
-            taps: nc.taps().iter().map(|t| (*t, column(t.side))).collect(),
+            taps: needs.taps.iter().map(|t| (*t, column(t.side))).collect(),
             observations: &[],
             training: None,
         };
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        for tap in nc.watched() {
+        for tap in needs.watched {
             let numbers = column(tap.side).data;
             let places = places(numbers, 4, TOGETHER);
-            nc.watch(tap, Shown::new(&places, 2, TOGETHER), &mut state);
+            let shown = Shown::new(&places, 2, TOGETHER);
+            nc.watch(tap, shown, &mut state).unwrap();
         }
-        let found: Vec<usize> = match &state.parts()[0].1 {
-            Part::Set(set) => set.iter().collect(),
+        let values = nc.values(&state).unwrap();
+        let found: Vec<usize> = match state.get(SUMS) {
+            Err(_) => state.get(NEURONS).unwrap().iter().collect(),
             // Which units exceed the threshold is not kept, only how far they came.
-            Part::Sums(sums) => {
-                let threshold = nc.values(&state)[0].name[3..].parse().unwrap();
+            Ok(sums) => {
+                let threshold = values[0].name[3..].parse().unwrap();
                 let (low, high) = (*sums.iter().min().unwrap(), *sums.iter().max().unwrap());
                 let exceeds = |sum: i128| (sum - low) as f64 / (high - low) as f64 > threshold;
                 (0..4).filter(|&i| exceeds(sums[i])).collect()
             }
-            other => panic!("{other:?}"),
         };
         let share = Amount::Share {
             covered: found.len() as u64,
             total: 4,
         };
-        assert_eq!(nc.values(&state)[0].amount, share);
-        assert_eq!(nc.by_layer(&state)[0].layers, [share]);
+        assert_eq!(values[0].amount, share);
+        assert_eq!(nc.by_layer(&state).unwrap()[0].layers, [share]);
         found
     }
 
@@ -495,15 +511,15 @@ mod tests {
     #[test]
     fn channels_are_scaled_by_all_their_units() {
         // Two channels of two units: (0, 1) and (2, 4). Scaled by 0..4 their means are 1/8 and 3/4.
-        let subject = Subject {
-            layers: vec![SubjectLayer {
+        let network = NetworkShape {
+            layers: vec![LayerShape {
                 neurons: 2,
                 units: 4,
             }],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let spec = "nc:variant=deepxplore:thresholds=0.1/0.125/0.7/0.75";
-        let nc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let nc = create(&spec.parse().unwrap(), &network).unwrap();
         let table = |reduction| -> &[f32] {
             match reduction {
                 Reduction::Mean => &[0.5, 3.0],
@@ -515,14 +531,15 @@ mod tests {
         let batch = Batch {
             predictions: &[0],
             logits: Column::of(&[], 0),
-            taps: nc.taps().iter().map(column).collect(),
+            taps: nc.needs().taps.iter().map(column).collect(),
             observations: &[],
             training: None,
         };
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let values: Vec<f64> = nc.values(&state).iter().map(|v| v.amount.value()).collect();
+        let values = nc.values(&state).unwrap();
+        let values: Vec<f64> = values.iter().map(|v| v.amount.value()).collect();
         assert_eq!(values, [1.0, 0.5, 0.5, 0.0]);
     }
 

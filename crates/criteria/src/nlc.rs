@@ -14,21 +14,38 @@
 //! them.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
-use crate::subject::{Subject, SubjectLayer};
+use crate::state::{Handle, State, SumsPart};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::{Reduction, Side, Tap};
+
+/// NLC.
+pub(crate) const NLC: Entry = Entry {
+    name: "nlc",
+    summary: "spread of each layer: the size of its covariances",
+    meaning: Meaning::of_neurons(Unit::Spread),
+    is_default: true,
+    create: Nlc::create,
+};
+
+/// How many inputs there were.
+const INPUTS: SumsPart = SumsPart("inputs");
+
+/// For each layer, the sums of its neurons, then those of the products of its pairs.
+const MOMENTS: SumsPart = SumsPart("moments");
 
 const POINT: f64 = (1u64 << 20) as f64;
 const LARGEST: f64 = (1u64 << 20) as f64;
 
 /// The criterion.
-pub(crate) struct Nlc {
-    subject: Subject,
+struct Nlc {
+    network: NetworkShape,
 }
 
 /// The most neurons of a layer: the products of their pairs take 2 GB.
@@ -36,19 +53,16 @@ const MOST_NEURONS: usize = 1 << 14;
 
 impl Nlc {
     /// Of all path layers.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         Options::of(spec).end()?;
-        if let Some(layer) = subject.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
+        if let Some(layer) = network.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
             });
         }
         Ok(Box::new(Nlc {
-            subject: subject.clone(),
+            network: network.clone(),
         }))
     }
 
@@ -61,16 +75,16 @@ impl Nlc {
     }
 
     /// What each layer is worth.
-    fn layers(&self, state: &State) -> Vec<f64> {
-        let inputs = state.sums("inputs")[0];
-        let mut moments = state.sums("moments");
-        let layer = |shape: &SubjectLayer| {
+    fn layers(&self, state: &State) -> Result<Vec<f64>, CriterionError> {
+        let inputs = state.get(INPUTS)?[0];
+        let mut moments = state.get(MOMENTS)?;
+        let layer = |shape: &LayerShape| {
             let (sums, rest) = moments.split_at(shape.neurons);
             let (products, rest) = rest.split_at(triangle(shape.neurons));
             moments = rest;
             mean_covariance(inputs, sums, products)
         };
-        self.subject.layers.iter().map(layer).collect()
+        Ok(self.network.layers.iter().map(layer).collect())
     }
 }
 
@@ -203,18 +217,14 @@ fn add_one_by_one(numbers: &[f64], sums: &mut [i128], products: &mut [i128]) {
 }
 
 impl Criterion for Nlc {
-    fn taps(&self) -> Vec<Tap> {
-        (0..self.subject.layers.len()).map(Nlc::tap).collect()
+    fn needs(&self) -> Needs {
+        Needs::taps((0..self.network.layers.len()).map(Nlc::tap))
     }
 
     fn state(&self) -> State {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let moments = layers.map(|layer| layer.neurons + triangle(layer.neurons));
-        State::new([
-            ("inputs", Part::Sums(vec![0])),
-            // For each layer, the sums of its neurons, then those of the products of its pairs.
-            ("moments", Part::Sums(vec![0; moments.sum()])),
-        ])
+        State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; moments.sum()])])
     }
 
     fn observe(
@@ -223,27 +233,28 @@ impl Criterion for Nlc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        state.sums_mut("inputs")[0] += batch.len() as i128;
-        let mut moments = state.sums_mut("moments");
-        for (layer, shape) in self.subject.layers.iter().enumerate() {
+        state.get_mut(INPUTS)?[0] += batch.len() as i128;
+        let mut moments = state.get_mut(MOMENTS)?;
+        for (layer, shape) in self.network.layers.iter().enumerate() {
             let (sums, rest) = moments.split_at_mut(shape.neurons);
             let (products, rest) = rest.split_at_mut(triangle(shape.neurons));
             moments = rest;
-            add(batch.tap(Nlc::tap(layer)), batch.len(), sums, products);
+            add(batch.tap(Nlc::tap(layer))?, batch.len(), sums, products);
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::number("nlc", self.layers(state).iter().sum())]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let sum = self.layers(state)?.iter().sum();
+        Ok(vec![CriterionValue::number("nlc", sum)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let layers = self.layers(state).into_iter().map(Amount::Number);
-        vec![LayerValues {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let layers = self.layers(state)?.into_iter().map(Amount::Number);
+        Ok(vec![LayerValues {
             name: "nlc".to_owned(),
             layers: layers.collect(),
-        }]
+        }])
     }
 }
 
@@ -257,15 +268,15 @@ mod tests {
 
     /// What points are worth by layer, in layers of two neurons.
     fn layers(points: &[[f32; 4]]) -> Vec<Amount> {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 2,
             units: 2,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer; 2],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
-        let nlc = create(&"nlc".parse().unwrap(), &subject).unwrap();
+        let nlc = create(&"nlc".parse().unwrap(), &network).unwrap();
         let rows = points.concat();
         let span = |start| Column {
             data: &rows,
@@ -283,9 +294,9 @@ mod tests {
         let mut state = nlc.state();
         nlc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let by_layer = nlc.by_layer(&state)[0].layers.clone();
+        let by_layer = nlc.by_layer(&state).unwrap()[0].layers.clone();
         let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
-        assert_eq!(nlc.values(&state)[0].amount.value(), sum);
+        assert_eq!(nlc.values(&state).unwrap()[0].amount.value(), sum);
         by_layer
     }
 

@@ -3,32 +3,74 @@
 //! Both count buckets of what [`Observation`](npcov_paths::Observation)s tell of an input's place
 //! in the decision graph. Their choices are those of the graph and the measurement.
 
+use npcov_paths::AnpcLayer;
 use npcov_paths::choices::AnpcCounted;
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, SlotsByInput, Warning};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::{GraphShape, NetworkShape};
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, State};
-use crate::subject::{Subject, SubjectGraph};
+use crate::state::{BitSet, Handle, ListsPart, SetPart, State, SumsPart};
 use crate::training::Training;
 
+/// What it means that less is covered.
+const DECISION_LOGIC: Meaning = Meaning {
+    unit: Unit::Share,
+    lower: "the suite exercises less of the model's decision logic",
+};
+
+/// SNPC.
+pub(crate) const SNPC: Entry = Entry {
+    name: "snpc",
+    summary: "neuron path coverage by structure: degrees of similarity to abstract paths",
+    meaning: DECISION_LOGIC,
+    is_default: true,
+    create: Snpc::create,
+};
+
+/// ANPC.
+pub(crate) const ANPC: Entry = Entry {
+    name: "anpc",
+    summary: "neuron path coverage by activation: distances to training inputs on the path",
+    meaning: DECISION_LOGIC,
+    is_default: true,
+    create: Anpc::create,
+};
+
+/// Buckets of all clusters and layers.
+const BUCKETS: SetPart = SetPart("buckets");
+
+/// SNPC: the buckets of each input, to tell what an input adds to its suite.
+const INPUTS: ListsPart = ListsPart("inputs");
+
+/// ANPC: by layer, the distances that were measured.
+const DISTANCES: SumsPart = SumsPart("distances");
+
+/// ANPC: by layer, those of them that are beyond the bound.
+const BEYOND: SumsPart = SumsPart("beyond");
+
+/// The share of distances beyond the bound above which there is a warning.
+const MANY_BEYOND: f64 = 0.2;
+
 /// Structure-based: degrees of similarity to abstract paths.
-pub(crate) struct Snpc {
+struct Snpc {
     space: Space,
 }
 
 /// Activation-based: distances to the activations of training inputs.
-pub(crate) struct Anpc {
+struct Anpc {
     space: Space,
-    graph: SubjectGraph,
+    graph: GraphShape,
     /// Where each layer that takes part is among the path layers.
     all_layers: usize,
 }
 
 /// Buckets for each cluster and layer, and one below the first, which some choices count too.
 struct Space {
-    graph: SubjectGraph,
+    graph: GraphShape,
     layers: usize,
     buckets: usize,
 }
@@ -38,13 +80,13 @@ impl Space {
         (cluster * self.layers + layer) * (self.buckets + 1) + usize::from(bucket)
     }
 
-    fn set(&self) -> Part {
-        Part::Set(BitSet::new(self.slot(self.graph.clusters(), 0, 0)))
+    fn set(&self) -> BitSet {
+        BitSet::new(self.slot(self.graph.clusters(), 0, 0))
     }
 
-    fn value(&self, name: &str, covered: &BitSet) -> Value {
+    fn value(&self, name: &str, covered: &BitSet) -> CriterionValue {
         let total = self.graph.planned() * self.layers * self.buckets;
-        Value::share(name, covered.count(), total as u64)
+        CriterionValue::share(name, covered.count(), total as u64)
     }
 
     fn by_layer(&self, covered: &BitSet, layer: usize) -> Amount {
@@ -81,25 +123,22 @@ impl Space {
 }
 
 /// The graph that paths are measured against.
-fn graph<'a>(spec: &Spec, subject: &'a Subject) -> Result<&'a SubjectGraph, CriterionError> {
+fn graph<'a>(spec: &Spec, network: &'a NetworkShape) -> Result<&'a GraphShape, CriterionError> {
     // Its options are the choices of the measurement.
     Options::of(spec).end()?;
-    subject.graph.as_ref().ok_or_else(|| CriterionError::Fit {
+    network.graph.as_ref().ok_or_else(|| CriterionError::Fit {
         criterion: spec.name.clone(),
         reason: "it needs a decision graph".to_owned(),
     })
 }
 
 impl Snpc {
-    /// Of the subject's graph.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        let graph = graph(spec, subject)?;
+    /// Of the network's graph.
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
+        let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
-            layers: subject.layers.len(),
+            layers: network.layers.len(),
             buckets: usize::from(graph.choices.snpc_buckets.get()),
         };
         Ok(Box::new(Snpc { space }))
@@ -107,16 +146,15 @@ impl Snpc {
 }
 
 impl Criterion for Snpc {
-    fn needs_paths(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs {
+            paths: true,
+            ..Needs::default()
+        }
     }
 
     fn state(&self) -> State {
-        State::new([
-            ("buckets", self.space.set()),
-            // Those of each input, to tell what an input adds to its suite.
-            ("inputs", Part::Lists(Vec::new())),
-        ])
+        State::new([BUCKETS.with(self.space.set()), INPUTS.with(Vec::new())])
     }
 
     fn observe(
@@ -126,49 +164,58 @@ impl Criterion for Snpc {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         for observation in batch.observations {
+            let covered = state.get_mut(BUCKETS)?;
             let mut list = Vec::new();
             for view in &observation.clusters {
                 for (layer, (_, bucket)) in view.layers.iter().enumerate() {
                     if let Some(bucket) = bucket {
                         let slot = self.space.slot(view.cluster, layer, *bucket);
-                        state.set_mut("buckets").insert(slot);
+                        covered.insert(slot);
                         list.push(slot as u32);
                     }
                 }
             }
-            state.lists_mut("inputs").push(list.into());
+            state.get_mut(INPUTS)?.push(list.into());
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![self.space.value("snpc", state.set("buckets"))]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        Ok(vec![self.space.value("snpc", state.get(BUCKETS)?)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let layer = |layer| self.space.by_layer(state.set("buckets"), layer);
-        vec![LayerValues {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(BUCKETS)?;
+        let layer = |layer| self.space.by_layer(covered, layer);
+        Ok(vec![LayerValues {
             name: "snpc".to_owned(),
             layers: (0..self.space.layers).map(layer).collect(),
-        }]
+        }])
     }
 
-    fn by_cluster(&self, state: &State) -> Vec<Amount> {
-        self.space.by_cluster(state.set("buckets"))
+    fn by_cluster(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_cluster(state.get(BUCKETS)?))
     }
 
-    fn by_class(&self, state: &State) -> Vec<Amount> {
-        self.space.by_class(state.set("buckets"))
+    fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn slots_by_input<'s>(
+        &self,
+        state: &'s State,
+    ) -> Result<Option<SlotsByInput<'s>>, CriterionError> {
+        Ok(Some(SlotsByInput {
+            lists: state.get(INPUTS)?,
+            bound: state.get(BUCKETS)?.bound(),
+        }))
     }
 }
 
 impl Anpc {
-    /// Of the subject's graph.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
-        let graph = graph(spec, subject)?;
+    /// Of the network's graph.
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
+        let graph = graph(spec, network)?;
         let space = Space {
             graph: graph.clone(),
             layers: graph.anpc.len(),
@@ -177,28 +224,26 @@ impl Anpc {
         Ok(Box::new(Anpc {
             space,
             graph: graph.clone(),
-            all_layers: subject.layers.len(),
+            all_layers: network.layers.len(),
         }))
     }
 }
 
 impl Criterion for Anpc {
-    fn needs_paths(&self) -> bool {
-        true
-    }
-
-    /// The nearest training path is looked for.
-    fn is_costly(&self) -> bool {
-        true
+    fn needs(&self) -> Needs {
+        Needs {
+            paths: true,
+            neighbours: true,
+            ..Needs::default()
+        }
     }
 
     fn state(&self) -> State {
         let layers = self.graph.anpc.len();
         State::new([
-            ("buckets", self.space.set()),
-            // By layer: distances that were measured, and those beyond the bound.
-            ("distances", Part::Sums(vec![0; layers])),
-            ("beyond", Part::Sums(vec![0; layers])),
+            BUCKETS.with(self.space.set()),
+            DISTANCES.with(vec![0; layers]),
+            BEYOND.with(vec![0; layers]),
         ])
     }
 
@@ -213,24 +258,30 @@ impl Criterion for Anpc {
             AnpcCounted::LastLayer => self.graph.anpc.len().saturating_sub(1),
         };
         for view in batch.observations.iter().flat_map(|o| &o.clusters) {
-            for (layer, (distance, bucket)) in view.distances.iter().enumerate() {
-                state.sums_mut("distances")[layer] += 1;
-                let beyond = *distance > self.graph.anpc[layer].upper;
-                state.sums_mut("beyond")[layer] += i128::from(beyond);
-                if let Some(bucket) = bucket.filter(|_| layer >= first) {
-                    let slot = self.space.slot(view.cluster, layer, bucket);
-                    state.set_mut("buckets").insert(slot);
+            let layers = || view.distances.iter().zip(&self.graph.anpc);
+            for (measured, _) in state.get_mut(DISTANCES)?.iter_mut().zip(layers()) {
+                *measured += 1;
+            }
+            let beyond = state.get_mut(BEYOND)?.iter_mut().zip(layers());
+            for (beyond, ((distance, _), bound)) in beyond {
+                *beyond += i128::from(*distance > bound.upper);
+            }
+            let covered = state.get_mut(BUCKETS)?;
+            for (layer, (_, bucket)) in view.distances.iter().enumerate().skip(first) {
+                if let Some(bucket) = bucket {
+                    covered.insert(self.space.slot(view.cluster, layer, *bucket));
                 }
             }
         }
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![self.space.value("anpc", state.set("buckets"))]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        Ok(vec![self.space.value("anpc", state.get(BUCKETS)?)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(BUCKETS)?;
         // A layer that takes no part has nothing to cover.
         let nothing = Amount::Share {
             covered: 0,
@@ -238,20 +289,42 @@ impl Criterion for Anpc {
         };
         let mut layers = vec![nothing; self.all_layers];
         for (i, anpc) in self.graph.anpc.iter().enumerate() {
-            layers[anpc.layer] = self.space.by_layer(state.set("buckets"), i);
+            layers[anpc.layer] = self.space.by_layer(covered, i);
         }
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "anpc".to_owned(),
             layers,
-        }]
+        }])
     }
 
-    fn by_cluster(&self, state: &State) -> Vec<Amount> {
-        self.space.by_cluster(state.set("buckets"))
+    fn by_cluster(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_cluster(state.get(BUCKETS)?))
     }
 
-    fn by_class(&self, state: &State) -> Vec<Amount> {
-        self.space.by_class(state.set("buckets"))
+    fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
+        Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn beyond(&self, state: &State) -> Result<Vec<Option<f64>>, CriterionError> {
+        let shares = state.get(BEYOND)?.iter().zip(state.get(DISTANCES)?);
+        let share = |(&beyond, &all): (&i128, &i128)| (all > 0).then(|| beyond as f64 / all as f64);
+        Ok(shares.map(share).collect())
+    }
+
+    fn warnings(&self, state: &State) -> Result<Vec<Warning>, CriterionError> {
+        let beyond = self.beyond(state)?;
+        let layers = beyond.into_iter().zip(&self.graph.anpc);
+        let warning = |(share, bound): (Option<f64>, &AnpcLayer)| {
+            let share = share.filter(|&share| share > MANY_BEYOND)?;
+            let text = format!(
+                "{:.0} % of the distances in layer {} are beyond {}, and cover nothing",
+                share * 100.0,
+                bound.layer,
+                bound.upper
+            );
+            Some(Warning { text })
+        };
+        Ok(layers.filter_map(warning).collect())
     }
 }
 
@@ -259,10 +332,10 @@ impl Criterion for Anpc {
 mod tests {
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_paths::choices::Buckets;
-    use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
+    use npcov_paths::{Choices, ClusterView, Jaccard, Observation};
 
     fn view(cluster: usize, buckets: [u16; 2]) -> Observation {
         let layers = buckets.map(|b| (Jaccard::of(&[1], &[1]), Some(b))).to_vec();
@@ -282,15 +355,15 @@ mod tests {
     #[test]
     fn worked_case() {
         // Case 9: two classes with a cluster each, two layers, four buckets.
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 3,
             units: 3,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer; 2],
             classes: 2,
             logits: 2,
-            graph: Some(SubjectGraph {
+            graph: Some(GraphShape {
                 classes: vec![(1, 1), (1, 1)],
                 choices: Choices {
                     snpc_buckets: Buckets::new(4).unwrap(),
@@ -299,7 +372,7 @@ mod tests {
                 anpc: Vec::new(),
             }),
         };
-        let snpc = create(&"snpc".parse().unwrap(), &subject).unwrap();
+        let snpc = create(&"snpc".parse().unwrap(), &network).unwrap();
         let mut state = snpc.state();
         let mut value = |observations: &[Observation]| {
             let batch = Batch {
@@ -311,7 +384,10 @@ mod tests {
             };
             let training = TrainingTable::default();
             snpc.observe(&batch, &training, &mut state).unwrap();
-            (snpc.values(&state)[0].amount.value(), snpc.by_class(&state))
+            (
+                snpc.values(&state).unwrap()[0].amount.value(),
+                snpc.by_class(&state).unwrap(),
+            )
         };
         let share = |covered| Amount::Share { covered, total: 8 };
         // Two inputs in the same buckets do not add; the same buckets of another class do.
@@ -322,17 +398,17 @@ mod tests {
 
     #[test]
     fn only_the_last_layer_counts_where_that_was_chosen() {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 1,
             units: 1,
         };
         let covered = |anpc_counted| {
             let bound = |layer| AnpcLayer { layer, upper: 2.0 };
-            let subject = Subject {
+            let network = NetworkShape {
                 layers: vec![layer; 2],
                 classes: 2,
                 logits: 2,
-                graph: Some(SubjectGraph {
+                graph: Some(GraphShape {
                     classes: vec![(1, 1), (1, 1)],
                     choices: Choices {
                         anpc_counted,
@@ -341,7 +417,7 @@ mod tests {
                     anpc: vec![bound(0), bound(1)],
                 }),
             };
-            let anpc = create(&"anpc".parse().unwrap(), &subject).unwrap();
+            let anpc = create(&"anpc".parse().unwrap(), &network).unwrap();
             let mut seen = view(0, [1, 1]);
             seen.clusters[0].distances = vec![(0.5, Some(50)), (2.5, None)];
             let mut last = seen.clone();
@@ -356,9 +432,14 @@ mod tests {
             };
             let training = TrainingTable::default();
             anpc.observe(&batch, &training, &mut state).unwrap();
-            assert_eq!(state.sums("distances"), [2, 2]);
-            assert_eq!(state.sums("beyond"), [0, 1]);
-            anpc.values(&state)[0].amount
+            assert_eq!(state.get(DISTANCES).unwrap(), [2, 2]);
+            assert_eq!(state.get(BEYOND).unwrap(), [0, 1]);
+            assert_eq!(anpc.beyond(&state).unwrap(), [Some(0.0), Some(0.5)]);
+            let warnings = anpc.warnings(&state).unwrap();
+            let words = "50 % of the distances in layer 1 are beyond 2, and cover nothing";
+            assert_eq!(warnings.len(), 1);
+            assert_eq!(warnings[0].to_string(), words);
+            anpc.values(&state).unwrap()[0].amount
         };
         let share = |covered| Amount::Share {
             covered,

@@ -1,7 +1,7 @@
 //! The range of each neuron over the training data.
 
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
 use crate::training::{Training, read_blocks};
 
 /// For each neuron of all layers, what training inputs gave it.
@@ -58,7 +58,7 @@ impl Profile {
             ("deviation", &self.deviation),
         ];
         for (name, numbers) in arrays {
-            fit.insert(name, &[numbers.len()], Numbers::F32(numbers.clone()));
+            fit.insert(name, &[numbers.len()], FitNumbers::F32(numbers.clone()));
         }
         fit
     }

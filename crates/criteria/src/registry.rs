@@ -1,19 +1,9 @@
 //! The criteria there are.
 
-use crate::blackbox::BlackBox;
-use crate::cc::Cc;
 use crate::criterion::Criterion;
 use crate::error::CriterionError;
-use crate::idc::Idc;
-use crate::kmnc::Kmnc;
-use crate::nbc::Boundary;
-use crate::nc::Nc;
-use crate::nlc::Nlc;
-use crate::npc::{Anpc, Snpc};
+use crate::shape::NetworkShape;
 use crate::spec::Spec;
-use crate::subject::Subject;
-use crate::surprise::{Dsa, Lsa, Mdsa, Surprise};
-use crate::topk::{Tknc, Tknp};
 
 /// A criterion that can be asked for by name.
 pub struct Entry {
@@ -21,111 +11,76 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in a line.
     pub summary: &'static str,
+    /// What its values mean.
+    pub meaning: Meaning,
+    /// Whether suites are measured by it unless criteria are named.
+    pub is_default: bool,
     /// Makes it.
-    create: Create,
+    pub(crate) create: Create,
 }
 
-type Create = fn(&Spec, &Subject) -> Result<Box<dyn Criterion>, CriterionError>;
+/// Makes a criterion as its options say, for a network.
+pub(crate) type Create = fn(&Spec, &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError>;
+
+/// What the values of a criterion tell of a suite. A higher value is always the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// What kind of numbers they are.
+    pub unit: Unit,
+    /// What it means that a value is lower, for people: words that end where `than` may follow.
+    pub lower: &'static str,
+}
+
+/// What kind of number a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The share of things that are covered.
+    Share,
+    /// How many things are covered, without a limit.
+    Count,
+    /// The mean of a score that each input has.
+    MeanScore,
+    /// How far the suite spreads something, without a limit.
+    Spread,
+}
+
+impl Meaning {
+    /// Of criteria that look at what single neurons do.
+    pub(crate) const fn of_neurons(unit: Unit) -> Meaning {
+        Meaning {
+            unit,
+            lower: "the suite exercises less of what the model's neurons can do",
+        }
+    }
+}
 
 /// All criteria, in the order in which they are shown.
 pub const CRITERIA: &[Entry] = &[
-    Entry {
-        name: "snpc",
-        summary: "neuron path coverage by structure: degrees of similarity to abstract paths",
-        create: Snpc::create,
-    },
-    Entry {
-        name: "anpc",
-        summary: "neuron path coverage by activation: distances to training inputs on the path",
-        create: Anpc::create,
-    },
-    Entry {
-        name: "kmnc",
-        summary: "sections of the range that training gave each neuron",
-        create: Kmnc::create,
-    },
-    Entry {
-        name: "nbc",
-        summary: "ends of the range that training gave each neuron, covered from beyond",
-        create: Boundary::nbc,
-    },
-    Entry {
-        name: "snac",
-        summary: "upper ends of the range that training gave each neuron, covered from beyond",
-        create: Boundary::snac,
-    },
-    Entry {
-        name: "nc",
-        summary: "neurons whose scaled activation exceeds a threshold",
-        create: Nc::create,
-    },
-    Entry {
-        name: "tknc",
-        summary: "neurons that are among the k most active ones of their layer",
-        create: Tknc::create,
-    },
-    Entry {
-        name: "tknp",
-        summary: "distinct patterns of the k most active neurons of all layers",
-        create: Tknp::create,
-    },
-    Entry {
-        name: "cc",
-        summary: "activations that are far from all before them; in the order of inputs",
-        create: Cc::create,
-    },
-    Entry {
-        name: "nlc",
-        summary: "spread of each layer: the size of its covariances",
-        create: Nlc::create,
-    },
-    Entry {
-        name: "deepgini",
-        summary: "mean score of how unsure the network is: Gini impurity of its output",
-        create: BlackBox::deepgini,
-    },
-    Entry {
-        name: "entropy",
-        summary: "mean score of how unsure the network is: entropy of its output",
-        create: BlackBox::entropy,
-    },
-    Entry {
-        name: "margin",
-        summary: "mean score of how unsure the network is: small margin of the first class",
-        create: BlackBox::margin,
-    },
-    Entry {
-        name: "max-softmax",
-        summary: "mean score of how unsure the network is: small probability of the first class",
-        create: BlackBox::max_softmax,
-    },
-    Entry {
-        name: "lsc",
-        summary: "buckets of surprise by likelihood: how unlikely activations are for the class",
-        create: Surprise::<Lsa>::create,
-    },
-    Entry {
-        name: "dsc",
-        summary: "buckets of surprise by distance: to the own class, beside that to the others",
-        create: Surprise::<Dsa>::create,
-    },
-    Entry {
-        name: "mdsc",
-        summary: "buckets of surprise by Mahalanobis distance from the mean of the class",
-        create: Surprise::<Mdsa>::create,
-    },
-    Entry {
-        name: "idc",
-        summary: "combinations of the activation clusters of the neurons that matter most",
-        create: Idc::create,
-    },
+    crate::npc::SNPC,
+    crate::npc::ANPC,
+    crate::kmnc::KMNC,
+    crate::nbc::NBC,
+    crate::nbc::SNAC,
+    crate::nc::NC,
+    crate::topk::TKNC,
+    crate::topk::TKNP,
+    crate::cc::CC,
+    crate::nlc::NLC,
+    crate::blackbox::DEEPGINI,
+    crate::blackbox::ENTROPY,
+    crate::blackbox::MARGIN,
+    crate::blackbox::MAX_SOFTMAX,
+    crate::surprise::LSC,
+    crate::surprise::DSC,
+    crate::surprise::MDSC,
+    crate::idc::IDC,
 ];
 
 /// Makes a criterion.
-pub fn create(spec: &Spec, subject: &Subject) -> Result<Box<dyn Criterion>, CriterionError> {
-    subject.check()?;
+pub fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
+    network.check()?;
     match CRITERIA.iter().find(|entry| entry.name == spec.name) {
-        Some(entry) => (entry.create)(spec, subject),
+        Some(entry) => (entry.create)(spec, network),
         None => Err(CriterionError::Unknown {
             name: spec.name.clone(),
             known: names().join(", "),
@@ -133,13 +88,47 @@ pub fn create(spec: &Spec, subject: &Subject) -> Result<Box<dyn Criterion>, Crit
     }
 }
 
+/// The criterion that a value belongs to: `nc` for `nc@0.5` and `nc:variant=raw`.
+pub fn find(value: &str) -> Option<&'static Entry> {
+    let name = value.split([':', '@']).next().unwrap_or(value);
+    CRITERIA.iter().find(|entry| entry.name == name)
+}
+
 /// The names of all criteria.
 pub fn names() -> Vec<&'static str> {
     CRITERIA.iter().map(|entry| entry.name).collect()
 }
 
-/// The criteria that are measured unless others are named: all whose states can be merged.
+/// The criteria that are measured unless others are named.
 pub fn default_criteria() -> Vec<Spec> {
-    let mergeable = names().into_iter().filter(|&name| name != "cc");
-    mergeable.map(Spec::named).collect()
+    let usual = CRITERIA.iter().filter(|entry| entry.is_default);
+    usual.map(|entry| Spec::named(entry.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_the_first_part_of_their_names() {
+        for value in ["nc", "nc@0.5", "nc:variant=raw", "nc@0.5:variant=raw"] {
+            assert_eq!(find(value).map(|entry| entry.name), Some("nc"), "{value}");
+        }
+        assert!(find("accuracy").is_none() && find("").is_none());
+    }
+
+    #[test]
+    fn names_are_words_that_options_can_follow() {
+        for (i, name) in names().into_iter().enumerate() {
+            assert!(
+                name.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{name}"
+            );
+            assert_eq!(names().iter().position(|&other| other == name), Some(i));
+            assert_eq!(
+                name.parse::<Spec>().map(|spec| spec.name).ok().as_deref(),
+                Some(name)
+            );
+        }
+    }
 }

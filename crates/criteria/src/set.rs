@@ -7,15 +7,16 @@ use crate::batch::Batch;
 use crate::criterion::Criterion;
 use crate::error::{CriterionError, NamedCriterionError};
 use crate::fit::Fit;
+use crate::needs::Needs;
 use crate::registry::create;
+use crate::shape::NetworkShape;
 use crate::spec::Spec;
 use crate::state::State;
-use crate::subject::Subject;
 use crate::training::Training;
 
 /// Criteria that are measured together.
 pub struct CriterionSet {
-    subject: Subject,
+    network: NetworkShape,
     members: Vec<Member>,
     /// What they need of inputs besides activations.
     taps: Vec<Tap>,
@@ -29,6 +30,8 @@ pub struct Member {
     pub spec: Spec,
     /// The criterion.
     pub criterion: Box<dyn Criterion>,
+    /// What it needs.
+    pub needs: Needs,
 }
 
 /// By criterion, what it has watched; `None` for those that watch nothing.
@@ -51,8 +54,7 @@ impl Member {
     /// Whether it needs more than activations. That may be a great deal, so it is looked at as soon
     /// as it is there.
     pub fn is_streamed(&self) -> bool {
-        let criterion = &self.criterion;
-        criterion.taps().iter().any(is_extra) || !criterion.watched().is_empty()
+        self.needs.taps.iter().any(is_extra) || !self.needs.watched.is_empty()
     }
 
     /// An error with its name.
@@ -67,25 +69,29 @@ fn is_extra(tap: &Tap) -> bool {
 
 impl CriterionSet {
     /// Makes criteria for a network; those that are named twice once.
-    pub fn new(specs: &[Spec], subject: Subject) -> Result<CriterionSet, NamedCriterionError> {
+    pub fn new(specs: &[Spec], network: NetworkShape) -> Result<CriterionSet, NamedCriterionError> {
         let mut members: Vec<Member> = Vec::new();
         let (mut taps, mut watched) = (Vec::new(), Vec::new());
         for spec in specs {
             if members.iter().any(|member| member.spec == *spec) {
                 continue;
             }
-            let criterion = create(spec, &subject).map_err(|source| spec.failed(source))?;
-            taps.extend(criterion.taps().into_iter().filter(is_extra));
-            watched.extend(criterion.watched());
-            let spec = spec.clone();
-            members.push(Member { spec, criterion });
+            let criterion = create(spec, &network).map_err(|source| spec.failed(source))?;
+            let needs = criterion.needs();
+            taps.extend(needs.taps.iter().copied().filter(is_extra));
+            watched.extend_from_slice(&needs.watched);
+            members.push(Member {
+                spec: spec.clone(),
+                criterion,
+                needs,
+            });
         }
         for taps in [&mut taps, &mut watched] {
             taps.sort_unstable();
             taps.dedup();
         }
         Ok(CriterionSet {
-            subject,
+            network,
             members,
             taps,
             watched,
@@ -119,7 +125,14 @@ impl CriterionSet {
 
     /// Whether any of them needs the places of inputs in the decision graph.
     pub fn need_paths(&self) -> bool {
-        self.members.iter().any(|m| m.criterion.needs_paths())
+        self.members.iter().any(|member| member.needs.paths)
+    }
+
+    /// Whether any of those that `which` picks needs the neighbours of inputs among training inputs.
+    /// Looking for those takes long.
+    pub fn need_neighbours(&self, which: impl Fn(&Member) -> bool) -> bool {
+        let mut members = self.members.iter();
+        members.any(|member| member.needs.neighbours && which(member))
     }
 
     /// The layer whose importance some of them are fitted with. There is one at most; where criteria
@@ -127,7 +140,7 @@ impl CriterionSet {
     pub fn importance(&self) -> Result<Option<usize>, &Spec> {
         let mut found: Option<usize> = None;
         for member in &self.members {
-            match (found, member.criterion.needs_importance()) {
+            match (found, member.needs.importance) {
                 (_, None) => {}
                 (None, layer) => found = layer,
                 (Some(found), Some(layer)) if found == layer => {}
@@ -145,21 +158,28 @@ impl CriterionSet {
     /// Nothing was watched.
     pub fn watch_states(&self) -> WatchStates {
         let state = |member: &Member| {
-            let watches = !member.criterion.watched().is_empty();
+            let watches = !member.needs.watched.is_empty();
             watches.then(|| member.criterion.state())
         };
         self.members.iter().map(state).collect()
     }
 
     /// Shows a tap to those criteria that watch it.
-    pub fn watch(&self, shown: Tap, numbers: Shown<'_>, states: &mut WatchStates) {
+    pub fn watch(
+        &self,
+        shown: Tap,
+        numbers: Shown<'_>,
+        states: &mut WatchStates,
+    ) -> Result<(), NamedCriterionError> {
         for (member, state) in self.members.iter().zip(states) {
             // Those that watch nothing have no state.
             let Some(state) = state else { continue };
-            if member.criterion.watched().contains(&shown) {
-                member.criterion.watch(shown, numbers, state);
+            if member.needs.watched.contains(&shown) {
+                let watched = member.criterion.watch(shown, numbers, state);
+                watched.map_err(|source| member.failed(source))?;
             }
         }
+        Ok(())
     }
 
     /// Adds what criteria have watched to their states.
@@ -182,10 +202,10 @@ impl CriterionSet {
         inputs: InputNumbers<'a>,
         observations: &'a [Observation],
     ) -> Batch<'a> {
-        let stride = self.subject.neurons();
+        let stride = self.network.neurons();
         let mut start = 0;
         let mut taps = Vec::new();
-        for (i, layer) in self.subject.layers.iter().enumerate() {
+        for (i, layer) in self.network.layers.iter().enumerate() {
             let column = Column {
                 data: inputs.activations,
                 stride,
@@ -201,7 +221,7 @@ impl CriterionSet {
         }
         Batch {
             predictions: inputs.predictions,
-            logits: Column::of(inputs.logits, self.subject.logits),
+            logits: Column::of(inputs.logits, self.network.logits),
             taps,
             observations,
             training: None,

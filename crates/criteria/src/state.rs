@@ -13,9 +13,99 @@ use npcov_paths::bits;
 use crate::error::CriterionError;
 
 /// What a criterion keeps of a suite: parts with names.
+///
+/// A criterion declares its parts once, as handles, and gets at them by those:
+///
+/// ```
+/// use npcov_criteria::{BitSet, Handle, SetPart, State, SumsPart};
+///
+/// const NEURONS: SetPart = SetPart("neurons");
+/// const INPUTS: SumsPart = SumsPart("inputs");
+///
+/// let mut state = State::new([NEURONS.with(BitSet::new(10)), INPUTS.with(vec![0])]);
+/// state.get_mut(NEURONS)?.insert(3);
+/// state.get_mut(INPUTS)?[0] += 1;
+/// assert_eq!(state.get(NEURONS)?.count(), 1);
+/// // Another criterion's state has no such part.
+/// assert!(state.get(SetPart("sections")).is_err());
+/// # Ok::<(), npcov_criteria::CriterionError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     parts: Vec<(&'static str, Part)>,
+}
+
+/// Where a part is in a state: its name, which is its name in files too, and its kind.
+pub trait Handle: Copy {
+    /// What the part is made from.
+    type Owned;
+    /// What can be seen and changed of it.
+    type Content: ?Sized;
+
+    /// The part's name.
+    fn name(self) -> &'static str;
+
+    /// The part.
+    fn with(self, content: Self::Owned) -> (&'static str, Part);
+
+    /// What is in a part; `None` where it is of another kind.
+    fn of(part: &Part) -> Option<&Self::Content>;
+
+    /// What is in a part, to be changed.
+    fn of_mut(part: &mut Part) -> Option<&mut Self::Content>;
+}
+
+/// Defines a handle for each kind of part.
+macro_rules! handles {
+    ($($(#[$doc:meta])* $handle:ident: $part:ident($owned:ty) as $content:ty;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $handle(pub &'static str);
+
+        impl Handle for $handle {
+            type Owned = $owned;
+            type Content = $content;
+
+            fn name(self) -> &'static str {
+                self.0
+            }
+
+            fn with(self, content: $owned) -> (&'static str, Part) {
+                (self.0, Part::$part(content))
+            }
+
+            fn of(part: &Part) -> Option<&$content> {
+                match part {
+                    Part::$part(content) => Some(content),
+                    _ => None,
+                }
+            }
+
+            fn of_mut(part: &mut Part) -> Option<&mut $content> {
+                match part {
+                    Part::$part(content) => Some(content),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+handles! {
+    /// The name of a [`Part::Set`].
+    SetPart: Set(BitSet) as BitSet;
+    /// The name of [`Part::Sums`].
+    SumsPart: Sums(Vec<i128>) as [i128];
+    /// The name of [`Part::Patterns`].
+    PatternsPart: Patterns(Patterns) as Patterns;
+    /// The name of [`Part::Scores`].
+    ScoresPart: Scores(Vec<f64>) as Vec<f64>;
+    /// The name of [`Part::Lists`].
+    ListsPart: Lists(Vec<Box<[u32]>>) as Vec<Box<[u32]>>;
+    /// The name of [`Part::Kept`].
+    KeptPart: Kept(Kept) as Kept;
+    /// The name of [`Part::Fixed`].
+    FixedPart: Fixed(Vec<f64>) as [f64];
 }
 
 /// A piece of a state.
@@ -92,9 +182,37 @@ impl BitSet {
             .sum()
     }
 
+    /// Adds the numbers of words as sets are [stored](BitSet::words), from the word at `first` on.
+    /// What is beyond the bound is left out.
+    pub fn insert_words(&mut self, first: usize, words: &[u64]) {
+        let own = self.words.get_mut(first..).unwrap_or_default();
+        own.iter_mut()
+            .zip(words)
+            .for_each(|(own, word)| *own |= word);
+        if let ([.., last], used @ 1..) = (&mut self.words[..], self.len % 64) {
+            *last &= (1 << used) - 1;
+        }
+    }
+
     /// How many of a range are in it.
     pub fn count_in(&self, range: Range<usize>) -> u64 {
-        range.filter(|&number| self.contains(number)).count() as u64
+        let range = range.start..range.end.min(self.len);
+        if range.is_empty() {
+            return 0;
+        }
+        let (first, last) = (range.start / 64, (range.end - 1) / 64);
+        let count = |(word, &bits): (usize, &u64)| {
+            let from = match word {
+                0 => u64::MAX << (range.start % 64),
+                _ => u64::MAX,
+            };
+            let to = match word == last - first {
+                true => u64::MAX >> (63 - (range.end - 1) % 64),
+                false => u64::MAX,
+            };
+            u64::from((bits & from & to).count_ones())
+        };
+        self.words[first..=last].iter().enumerate().map(count).sum()
     }
 
     /// The numbers in it, ascending.
@@ -181,6 +299,7 @@ impl State {
 
     /// Adds inputs that follow on these.
     pub fn append(&mut self, next: &State) -> Result<(), CriterionError> {
+        self.require_parts_of(next)?;
         for ((name, part), (_, next)) in self.parts.iter_mut().zip(&next.parts) {
             match (&mut *part, next) {
                 (Part::Scores(scores), Part::Scores(next)) => scores.extend_from_slice(next),
@@ -193,13 +312,14 @@ impl State {
 
     /// Adds the inputs of another state; `order` says how those of both follow on each other.
     pub fn merge(&mut self, other: &State, order: &[Run]) -> Result<(), CriterionError> {
+        self.require_parts_of(other)?;
         for ((name, part), (_, other)) in self.parts.iter_mut().zip(&other.parts) {
             match (&mut *part, other) {
                 (Part::Scores(scores), Part::Scores(others)) => {
-                    *scores = in_order(scores, others, order);
+                    *scores = in_order(scores, others, order).ok_or_else(|| unlike(name))?;
                 }
                 (Part::Lists(lists), Part::Lists(others)) => {
-                    *lists = in_order(lists, others, order);
+                    *lists = in_order(lists, others, order).ok_or_else(|| unlike(name))?;
                 }
                 _ => part.unite(other, name)?,
             }
@@ -207,68 +327,20 @@ impl State {
         Ok(())
     }
 
-    /// A set. Which parts there are is for the criterion to know.
-    pub fn set(&self, name: &str) -> &BitSet {
-        match self.part(name) {
-            Part::Set(set) => set,
-            other => panic!("{name} is {other:?}"),
-        }
+    /// A part. Fails where there is none of that name and kind: then the state is another
+    /// criterion's.
+    pub fn get<H: Handle>(&self, handle: H) -> Result<&H::Content, CriterionError> {
+        let found = self.parts.iter().find(|(name, _)| *name == handle.name());
+        let content = found.and_then(|(_, part)| H::of(part));
+        content.ok_or_else(|| foreign(handle.name()))
     }
 
-    /// A set to add to.
-    pub fn set_mut(&mut self, name: &str) -> &mut BitSet {
-        match self.part_mut(name) {
-            Part::Set(set) => set,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Sums.
-    pub fn sums(&self, name: &str) -> &[i128] {
-        match self.part(name) {
-            Part::Sums(sums) => sums,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Sums to add to.
-    pub fn sums_mut(&mut self, name: &str) -> &mut [i128] {
-        match self.part_mut(name) {
-            Part::Sums(sums) => sums,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Patterns.
-    pub fn patterns(&self, name: &str) -> &Patterns {
-        match self.part(name) {
-            Part::Patterns(patterns) => patterns,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Patterns to add to.
-    pub fn patterns_mut(&mut self, name: &str) -> &mut Patterns {
-        match self.part_mut(name) {
-            Part::Patterns(patterns) => patterns,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Scores.
-    pub fn scores(&self, name: &str) -> &[f64] {
-        match self.part(name) {
-            Part::Scores(scores) => scores,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Scores to add to.
-    pub fn scores_mut(&mut self, name: &str) -> &mut Vec<f64> {
-        match self.part_mut(name) {
-            Part::Scores(scores) => scores,
-            other => panic!("{name} is {other:?}"),
-        }
+    /// A part, to be changed.
+    pub fn get_mut<H: Handle>(&mut self, handle: H) -> Result<&mut H::Content, CriterionError> {
+        let mut parts = self.parts.iter_mut();
+        let found = parts.find(|(name, _)| *name == handle.name());
+        let content = found.and_then(|(_, part)| H::of_mut(part));
+        content.ok_or_else(|| foreign(handle.name()))
     }
 
     /// All scores with their names.
@@ -279,83 +351,47 @@ impl State {
         })
     }
 
-    /// Lists.
-    pub fn lists(&self, name: &str) -> &[Box<[u32]>] {
-        match self.part(name) {
-            Part::Lists(lists) => lists,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Lists to add to.
-    pub fn lists_mut(&mut self, name: &str) -> &mut Vec<Box<[u32]>> {
-        match self.part_mut(name) {
-            Part::Lists(lists) => lists,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Kept vectors.
-    pub fn kept(&self, name: &str) -> &Kept {
-        match self.part(name) {
-            Part::Kept(kept) => kept,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Kept vectors to add to.
-    pub fn kept_mut(&mut self, name: &str) -> &mut Kept {
-        match self.part_mut(name) {
-            Part::Kept(kept) => kept,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    /// Numbers that are the same for all suites.
-    pub fn fixed(&self, name: &str) -> &[f64] {
-        match self.part(name) {
-            Part::Fixed(numbers) => numbers,
-            other => panic!("{name} is {other:?}"),
-        }
-    }
-
-    fn part(&self, name: &str) -> &Part {
-        match self.parts.iter().find(|(key, _)| *key == name) {
-            Some((_, part)) => part,
-            None => panic!("no part {name}"),
-        }
-    }
-
-    fn part_mut(&mut self, name: &str) -> &mut Part {
-        match self.parts.iter_mut().find(|(key, _)| *key == name) {
-            Some((_, part)) => part,
-            None => panic!("no part {name}"),
+    fn require_parts_of(&self, other: &State) -> Result<(), CriterionError> {
+        let mut names = other.parts.iter().map(|(name, _)| *name);
+        match self.parts.iter().map(|(name, _)| *name).eq(names.clone()) {
+            true => Ok(()),
+            false => Err(unlike(names.next().unwrap_or("nothing"))),
         }
     }
 }
 
-/// What belongs to the inputs of two states, in the order of the inputs.
-fn in_order<T: Clone>(own: &[T], others: &[T], order: &[Run]) -> Vec<T> {
-    let runs = order.iter().map(|run| match run.other {
-        true => &others[run.inputs.clone()],
-        false => &own[run.inputs.clone()],
-    });
-    runs.flatten().cloned().collect()
+fn foreign(part: &str) -> CriterionError {
+    CriterionError::ForeignState {
+        part: part.to_owned(),
+    }
+}
+
+fn unlike(part: &str) -> CriterionError {
+    CriterionError::Unlike {
+        part: part.to_owned(),
+    }
+}
+
+/// What belongs to the inputs of two states, in the order of the inputs; `None` where the order has
+/// inputs that they have not.
+fn in_order<T: Clone>(own: &[T], others: &[T], order: &[Run]) -> Option<Vec<T>> {
+    let mut all = Vec::with_capacity(own.len() + others.len());
+    for run in order {
+        let from = if run.other { others } else { own };
+        all.extend_from_slice(from.get(run.inputs.clone())?);
+    }
+    Some(all)
 }
 
 impl Part {
     fn unite(&mut self, other: &Part, name: &str) -> Result<(), CriterionError> {
-        let unlike = || CriterionError::Unlike {
-            part: name.to_owned(),
-        };
         match (self, other) {
             (Part::Set(set), Part::Set(other)) if set.len == other.len => {
-                let words = set.words.iter_mut().zip(&other.words);
-                words.for_each(|(word, other)| *word |= other);
+                set.insert_words(0, &other.words);
             }
             (Part::Sums(sums), Part::Sums(other)) if sums.len() == other.len() => {
                 for (sum, other) in sums.iter_mut().zip(other) {
-                    *sum = sum.checked_add(*other).ok_or_else(unlike)?;
+                    *sum = sum.checked_add(*other).ok_or_else(|| unlike(name))?;
                 }
             }
             (Part::Patterns(patterns), Part::Patterns(other)) if patterns.width == other.width => {
@@ -363,8 +399,88 @@ impl Part {
             }
             (Part::Fixed(numbers), Part::Fixed(other)) if numbers == other => {}
             (Part::Kept(_), Part::Kept(_)) => return Err(CriterionError::Ordered),
-            _ => return Err(unlike()),
+            _ => return Err(unlike(name)),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const THINGS: SetPart = SetPart("things");
+    const SUMS: SumsPart = SumsPart("sums");
+    const SCORES: ScoresPart = ScoresPart("scores");
+
+    #[test]
+    fn parts_are_found_by_name_and_kind() {
+        let mut state = State::new([THINGS.with(BitSet::new(3)), SUMS.with(vec![1, 2])]);
+        state.get_mut(THINGS).unwrap().insert(2);
+        state.get_mut(SUMS).unwrap()[1] += 5;
+        assert_eq!(state.get(SUMS).unwrap(), [1, 7]);
+        assert!(state.get(THINGS).unwrap().contains(2));
+        let missing = state.get(SetPart("sums")).unwrap_err();
+        assert!(matches!(missing, CriterionError::ForeignState { part } if part == "sums"));
+        assert!(state.get_mut(SCORES).is_err());
+    }
+
+    #[test]
+    fn states_of_other_criteria_are_not_merged() {
+        let things = |bound| State::new([THINGS.with(BitSet::new(bound))]);
+        let others = [
+            things(4),
+            State::new([SetPart("others").with(BitSet::new(3))]),
+            State::new([THINGS.with(BitSet::new(3)), SUMS.with(vec![])]),
+            State::new([SumsPart("things").with(vec![])]),
+            State::default(),
+        ];
+        assert!(things(3).append(&things(3)).is_ok());
+        for other in others {
+            let results = [things(3).append(&other), things(3).merge(&other, &[])];
+            for result in results {
+                assert!(
+                    matches!(result, Err(CriterionError::Unlike { .. })),
+                    "{other:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_order_has_no_inputs_that_are_not_there() {
+        let scores = |scores: &[f64]| State::new([SCORES.with(scores.to_vec())]);
+        let run = |other, inputs| Run { other, inputs };
+        let mut state = scores(&[1.0, 3.0]);
+        let order = [run(false, 0..1), run(true, 0..1), run(false, 1..2)];
+        state.merge(&scores(&[2.0]), &order).unwrap();
+        assert_eq!(state, scores(&[1.0, 2.0, 3.0]));
+        assert!(state.merge(&scores(&[]), &[run(true, 0..1)]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_those_of_their_numbers(
+            bound in 1..300_usize,
+            numbers in prop::collection::btree_set(0..300_usize, 0..60),
+            words in prop::collection::vec(any::<u64>(), 0..4),
+            (first, start, end) in (0..6_usize, 0..320_usize, 0..320_usize),
+        ) {
+            let mut set = BitSet::new(bound);
+            let mut naive: BTreeSet<usize> = numbers.into_iter().filter(|&n| n < bound).collect();
+            naive.iter().for_each(|&number| set.insert(number));
+            set.insert_words(first, &words);
+            let bits = words.iter().flat_map(|word| (0..64).map(move |bit| word >> bit & 1 == 1));
+            let set_bits = bits.enumerate().filter(|(_, bit)| *bit);
+            naive.extend(set_bits.map(|(i, _)| first * 64 + i).filter(|&n| n < bound));
+            prop_assert_eq!(set.iter().collect::<Vec<_>>(), naive.iter().copied().collect::<Vec<_>>());
+            prop_assert_eq!(set.count(), naive.len() as u64);
+            let within = naive.iter().filter(|n| (start..end).contains(n)).count();
+            prop_assert_eq!(set.count_in(start..end), within as u64);
+            let words = set.words().to_vec();
+            prop_assert_eq!(BitSet::from_words(bound, words), Some(set));
+        }
     }
 }

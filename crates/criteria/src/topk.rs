@@ -7,23 +7,48 @@
 //! `list`, where they go from the largest activation down.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, LayerValues, Value};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{BitSet, Part, Patterns, State};
-use crate::subject::Subject;
+use crate::state::{BitSet, Handle, Patterns, PatternsPart, SetPart, State};
 use crate::training::Training;
-use npcov_tap::Tap;
+
+/// TKNC.
+pub(crate) const TKNC: Entry = Entry {
+    name: "tknc",
+    summary: "neurons that are among the k most active ones of their layer",
+    meaning: Meaning::of_neurons(Unit::Share),
+    is_default: true,
+    create: Tknc::create,
+};
+
+/// TKNP.
+pub(crate) const TKNP: Entry = Entry {
+    name: "tknp",
+    summary: "distinct patterns of the k most active neurons of all layers",
+    meaning: Meaning::of_neurons(Unit::Count),
+    is_default: true,
+    create: Tknp::create,
+};
+
+/// Neurons of all layers that were among the top ones.
+const NEURONS: SetPart = SetPart("neurons");
+
+/// Top neurons of all layers together.
+const PATTERNS: PatternsPart = PatternsPart("patterns");
 
 /// Neurons that are among the top ones.
-pub(crate) struct Tknc {
-    subject: Subject,
+struct Tknc {
+    network: NetworkShape,
     k: usize,
 }
 
 /// Patterns of top neurons.
-pub(crate) struct Tknp {
-    subject: Subject,
+struct Tknp {
+    network: NetworkShape,
     k: usize,
     ordered: bool,
 }
@@ -61,23 +86,16 @@ impl Top {
     }
 }
 
-fn taps(subject: &Subject) -> Vec<Tap> {
-    (0..subject.layers.len()).map(Tap::activation).collect()
-}
-
 fn k(options: &mut Options<'_>) -> Result<usize, CriterionError> {
     options.whole("k", 3, 1..=1_000_000)
 }
 
 impl Tknc {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknc {
-            subject: subject.clone(),
+            network: network.clone(),
             k: k(&mut options)?,
         };
         options.end()?;
@@ -86,13 +104,13 @@ impl Tknc {
 }
 
 impl Criterion for Tknc {
-    fn taps(&self) -> Vec<Tap> {
-        taps(&self.subject)
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn state(&self) -> State {
-        let set = BitSet::new(self.subject.neurons());
-        State::new([("neurons", Part::Set(set))])
+        let set = BitSet::new(self.network.neurons());
+        State::new([NEURONS.with(set)])
     }
 
     fn observe(
@@ -101,11 +119,11 @@ impl Criterion for Tknc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let covered = state.set_mut("neurons");
+        let covered = state.get_mut(NEURONS)?;
         let mut top = Top::new(self.k);
-        for layer in 0..self.subject.layers.len() {
-            let activations = batch.activations(layer);
-            let first = self.subject.first_neuron(layer);
+        for layer in 0..self.network.layers.len() {
+            let activations = batch.activations(layer)?;
+            let first = self.network.first_neuron(layer);
             for input in 0..batch.len() {
                 for neuron in top.of(activations.row(input)) {
                     covered.insert(first + neuron as usize);
@@ -115,37 +133,35 @@ impl Criterion for Tknc {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let covered = state.set("neurons").count();
-        vec![Value::share("tknc", covered, self.subject.neurons() as u64)]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = state.get(NEURONS)?.count();
+        let total = self.network.neurons() as u64;
+        Ok(vec![CriterionValue::share("tknc", covered, total)])
     }
 
-    fn by_layer(&self, state: &State) -> Vec<LayerValues> {
-        let covered = state.set("neurons");
+    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        let covered = state.get(NEURONS)?;
         let layer = |layer| {
-            let first = self.subject.first_neuron(layer);
-            let neurons = self.subject.layers[layer].neurons;
+            let first = self.network.first_neuron(layer);
+            let neurons = self.network.layers[layer].neurons;
             Amount::Share {
                 covered: covered.count_in(first..first + neurons),
                 total: neurons as u64,
             }
         };
-        vec![LayerValues {
+        Ok(vec![LayerValues {
             name: "tknc".to_owned(),
-            layers: (0..self.subject.layers.len()).map(layer).collect(),
-        }]
+            layers: (0..self.network.layers.len()).map(layer).collect(),
+        }])
     }
 }
 
 impl Tknp {
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
         let criterion = Tknp {
-            subject: subject.clone(),
+            network: network.clone(),
             k: k(&mut options)?,
             ordered: options.word("order", &[("set", false), ("list", true)])?,
         };
@@ -155,14 +171,14 @@ impl Tknp {
 }
 
 impl Criterion for Tknp {
-    fn taps(&self) -> Vec<Tap> {
-        taps(&self.subject)
+    fn needs(&self) -> Needs {
+        Needs::activations(&self.network)
     }
 
     fn state(&self) -> State {
-        let layers = self.subject.layers.iter();
+        let layers = self.network.layers.iter();
         let width = layers.map(|layer| layer.neurons.min(self.k)).sum();
-        State::new([("patterns", Part::Patterns(Patterns::new(width)))])
+        State::new([PATTERNS.with(Patterns::new(width))])
     }
 
     fn observe(
@@ -171,9 +187,10 @@ impl Criterion for Tknp {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
-        let patterns = state.patterns_mut("patterns");
-        let layers = 0..self.subject.layers.len();
-        let columns: Vec<_> = layers.map(|layer| batch.activations(layer)).collect();
+        let patterns = state.get_mut(PATTERNS)?;
+        let layers = 0..self.network.layers.len();
+        let columns = layers.map(|layer| batch.activations(layer));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let mut top = Top::new(self.k);
         let mut pattern = Vec::with_capacity(patterns.width());
         for input in 0..batch.len() {
@@ -190,8 +207,9 @@ impl Criterion for Tknp {
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        vec![Value::count("tknp", state.patterns("patterns").count())]
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let patterns = state.get(PATTERNS)?.count();
+        Ok(vec![CriterionValue::count("tknp", patterns)])
     }
 }
 
@@ -201,19 +219,19 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
-    use npcov_tap::Column;
+    use npcov_tap::{Column, Tap};
 
     /// What inputs are worth to layers of three and two neurons.
     fn value(spec: &str, inputs: &[[f32; 5]]) -> Amount {
-        let layer = |neurons| SubjectLayer {
+        let layer = |neurons| LayerShape {
             neurons,
             units: neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer(3), layer(2)],
-            ..Subject::default()
+            ..NetworkShape::default()
         };
         let rows = inputs.concat();
         let span = |start, len| Column {
@@ -232,12 +250,12 @@ mod tests {
             observations: &[],
             training: None,
         };
-        let criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let criterion = create(&spec.parse().unwrap(), &network).unwrap();
         let mut state = criterion.state();
         criterion
             .observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        criterion.values(&state)[0].amount
+        criterion.values(&state).unwrap()[0].amount
     }
 
     #[test]

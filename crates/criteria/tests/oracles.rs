@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use npcov_criteria::{
-    Amount, Batch, Column, Criterion, Fit, State, Subject, SubjectLayer, Tap, TrainingTable, create,
+    Amount, Batch, Column, Criterion, Fit, LayerShape, NetworkShape, ScoresPart, State, Tap,
+    TrainingTable, create,
 };
 use npcov_data::Source;
 use npcov_data::npz::Archive;
@@ -18,7 +19,7 @@ const TOLERANCE: f64 = 1e-6;
 
 struct Oracles {
     archive: Archive,
-    subject: Subject,
+    network: NetworkShape,
     training: TrainingTable,
     /// The suite by layer.
     layers: Vec<Vec<f32>>,
@@ -47,13 +48,13 @@ impl Oracles {
             activations: (0..TRAINING).flat_map(both).collect(),
             importance: vec![Vec::new(), importance.into_iter().map(f64::from).collect()],
         };
-        let layer = |neurons| SubjectLayer {
+        let layer = |neurons| LayerShape {
             neurons,
             units: neurons,
         };
         let suite = |layer: usize| layers[layer][TRAINING * widths[layer]..].to_vec();
         Oracles {
-            subject: Subject {
+            network: NetworkShape {
                 layers: widths.map(layer).to_vec(),
                 classes: 10,
                 logits: 10,
@@ -79,10 +80,10 @@ impl Oracles {
 
     /// The criterion with its fit, and what it keeps of the suite.
     fn measure(&self, spec: &str) -> (Box<dyn Criterion>, Fit, State) {
-        let mut criterion = create(&spec.parse().unwrap(), &self.subject).unwrap();
+        let mut criterion = create(&spec.parse().unwrap(), &self.network).unwrap();
         let fit = criterion.fit(&self.training).unwrap();
         criterion.restore(fit.clone()).unwrap();
-        let width = |layer: usize| self.subject.layers[layer].neurons;
+        let width = |layer: usize| self.network.layers[layer].neurons;
         let tap = |layer: usize| {
             let activations = Column::of(self.layers[layer].as_slice(), width(layer));
             (Tap::activation(layer), activations)
@@ -116,7 +117,7 @@ fn suites_cover_as_much() {
     let expected = oracles.expected("covered.");
     for (spec, expected) in &expected {
         let (criterion, _, state) = oracles.measure(spec);
-        let Amount::Share { covered, .. } = criterion.values(&state)[0].amount else {
+        let Amount::Share { covered, .. } = criterion.values(&state).unwrap()[0].amount else {
             panic!("{spec} is no share");
         };
         assert_eq!(covered as f32, expected[0], "{spec}");
@@ -135,7 +136,7 @@ fn inputs_are_as_surprising() {
             Some("dsc") => "dsa",
             _ => "mdsa",
         };
-        let scores = state.scores(name);
+        let scores = state.get(ScoresPart(name)).unwrap();
         assert_eq!(scores.len(), expected.len());
         for (&score, &expected) in scores.iter().zip(expected) {
             let expected = f64::from(expected);

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use npcov_criteria::{
-    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, Reduction, Run, Shown, Side, Slot,
-    State, Subject, SubjectGraph, SubjectLayer, Tap, TrainingTable, create,
+    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, LayerShape,
+    NetworkShape, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create, find,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -19,7 +19,7 @@ const TRAINING: usize = 40;
 /// A network, its training data and a suite, all made up.
 #[derive(Clone, Debug)]
 struct World {
-    subject: Subject,
+    network: NetworkShape,
     training: TrainingTable,
     inputs: Vec<Input>,
 }
@@ -35,16 +35,16 @@ struct Input {
 
 fn world() -> impl Strategy<Value = World> {
     vec((1..4_usize, 1..4_usize), 2..4).prop_flat_map(|shapes| {
-        let layer = |&(neurons, positions): &(usize, usize)| SubjectLayer {
+        let layer = |&(neurons, positions): &(usize, usize)| LayerShape {
             neurons,
             units: neurons * positions,
         };
-        let layers: Vec<SubjectLayer> = shapes.iter().map(layer).collect();
+        let layers: Vec<LayerShape> = shapes.iter().map(layer).collect();
         let anpc = |layer| AnpcLayer { layer, upper: 2.0 };
-        let subject = Subject {
+        let network = NetworkShape {
             classes: CLASSES,
             logits: CLASSES,
-            graph: Some(SubjectGraph {
+            graph: Some(GraphShape {
                 // A cluster fewer than asked for in the first class.
                 classes: vec![(2, 1), (2, 2)],
                 choices: Choices {
@@ -56,19 +56,19 @@ fn world() -> impl Strategy<Value = World> {
             }),
             layers,
         };
-        let inputs = vec(input(&subject), 0..10);
-        (training(&subject), inputs).prop_map(move |(training, inputs)| World {
-            subject: subject.clone(),
+        let inputs = vec(input(&network), 0..10);
+        (training(&network), inputs).prop_map(move |(training, inputs)| World {
+            network: network.clone(),
             training,
             inputs,
         })
     })
 }
 
-fn training(subject: &Subject) -> impl Strategy<Value = TrainingTable> + use<> {
-    let neurons = subject.neurons();
+fn training(network: &NetworkShape) -> impl Strategy<Value = TrainingTable> + use<> {
+    let neurons = network.neurons();
     let activations = vec(0.0..2.0_f32, TRAINING * neurons);
-    let importance: Vec<_> = subject
+    let importance: Vec<_> = network
         .layers
         .iter()
         .map(|layer| vec(-1.0..1.0_f64, layer.neurons))
@@ -82,13 +82,13 @@ fn training(subject: &Subject) -> impl Strategy<Value = TrainingTable> + use<> {
     })
 }
 
-fn input(subject: &Subject) -> impl Strategy<Value = Input> + use<> {
-    let units: Vec<_> = subject
+fn input(network: &NetworkShape) -> impl Strategy<Value = Input> + use<> {
+    let units: Vec<_> = network
         .layers
         .iter()
         .map(|layer| vec(-2.0..3.0_f32, layer.units))
         .collect();
-    let logits = vec(-3.0..3.0_f32, subject.logits);
+    let logits = vec(-3.0..3.0_f32, network.logits);
     let places = vec(
         (0..3_u32, bucket(), 0.0..3.0_f64, bucket()),
         2 * units.len(),
@@ -141,7 +141,7 @@ impl Tables {
     fn of(world: &World, order: &[usize]) -> Tables {
         let inputs = || order.iter().map(|&i| &world.inputs[i]);
         let mut taps = Vec::new();
-        for (layer, shape) in world.subject.layers.iter().enumerate() {
+        for (layer, shape) in world.network.layers.iter().enumerate() {
             for side in [Side::Before, Side::After] {
                 use Reduction::{Max, Mean, Min, Units};
                 for reduction in [Mean, Max, Min, Units] {
@@ -181,7 +181,7 @@ impl Tables {
     }
 }
 
-fn tapped(tap: Tap, input: &Input, shape: &SubjectLayer) -> Vec<f32> {
+fn tapped(tap: Tap, input: &Input, shape: &LayerShape) -> Vec<f32> {
     let units = input.units[tap.layer].iter().map(|&x| match tap.side {
         Side::Before => x,
         Side::After => x.max(0.0),
@@ -223,7 +223,7 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
     names
         .chain(options)
         .map(|spec| {
-            let mut criterion = create(&spec.parse().unwrap(), &world.subject).unwrap();
+            let mut criterion = create(&spec.parse().unwrap(), &world.network).unwrap();
             let fit = criterion.fit(&world.training).unwrap();
             criterion.restore(fit).unwrap();
             (spec.to_owned(), criterion)
@@ -236,8 +236,8 @@ const PLACES: usize = 16;
 
 /// Shows a criterion what it watches of some inputs.
 fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
-    for tap in criterion.watched() {
-        let column = batch.tap(tap);
+    for tap in criterion.needs().watched {
+        let column = batch.tap(tap).unwrap();
         let all: Vec<usize> = (0..batch.len()).collect();
         for inputs in all.chunks(PLACES) {
             // Places without an input hold something.
@@ -247,7 +247,8 @@ fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
                     numbers[i * PLACES + place] = x;
                 }
             }
-            criterion.watch(tap, Shown::new(&numbers, inputs.len(), PLACES), state);
+            let shown = Shown::new(&numbers, inputs.len(), PLACES);
+            criterion.watch(tap, shown, state).unwrap();
         }
     }
 }
@@ -312,7 +313,8 @@ proptest! {
             let sizes = repeated(&sizes, order.len());
             let grouped = observed(&*criterion, &world, &order, sizes);
             prop_assert_eq!(&whole, &grouped, "{}", name);
-            prop_assert_eq!(criterion.values(&whole), criterion.values(&grouped));
+            let values = |state| criterion.values(state).unwrap();
+            prop_assert_eq!(values(&whole), values(&grouped));
         }
     }
 
@@ -387,8 +389,92 @@ proptest! {
             let each = criterion.slots_of_each(&tables.batch(), &world.training).unwrap();
             let state = at_once(&*criterion, &world, &all(&world));
             let united: BTreeSet<Slot> = each.into_iter().flatten().collect();
-            let slots: BTreeSet<Slot> = criterion.slots(&state).into_iter().collect();
+            let slots: BTreeSet<Slot> = criterion.slots(&state).unwrap().into_iter().collect();
             prop_assert_eq!(united, slots, "{}", name);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_foreign_is_an_error(world in world()) {
+        let all_criteria = criteria(&world);
+        let tables = Tables::of(&world, &all(&world));
+        let without_taps = Batch { taps: Vec::new(), ..tables.batch() };
+        for (name, criterion) in &all_criteria {
+            let mut state = criterion.state();
+            let observed = criterion.observe(&without_taps, &world.training, &mut state);
+            let starved = !criterion.needs().taps.is_empty() && !without_taps.is_empty();
+            prop_assert!(observed.is_err() || !starved, "{}", name);
+            for (other, another) in &all_criteria {
+                let mut foreign = at_once(&**another, &world, &all(&world));
+                let names = |state: &State| state.parts().iter().map(|p| p.0).collect::<Vec<_>>();
+                let (own, others) = (names(&state), names(&foreign));
+                let valued = criterion.values(&foreign).is_ok();
+                if own.iter().all(|part| others.contains(part)) {
+                    prop_assert!(valued, "{} of {}", name, other);
+                } else if !own.iter().any(|part| others.contains(part)) {
+                    prop_assert!(!valued, "{} of {}", name, other);
+                }
+                // Whether these fail is all the same, as long as they do not panic.
+                let _ = criterion.by_layer(&foreign);
+                let _ = criterion.by_cluster(&foreign);
+                let _ = criterion.by_class(&foreign);
+                let _ = criterion.slots(&foreign);
+                let _ = criterion.warnings(&foreign);
+                let _ = criterion.slots_by_input(&foreign);
+                for tap in criterion.needs().watched {
+                    let _ = criterion.watch(tap, Shown::new(&[], 0, PLACES), &mut foreign);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_used_that_was_not_asked_for(world in world()) {
+        let tables = Tables::of(&world, &all(&world));
+        let whole = tables.batch();
+        for (name, criterion) in criteria(&world) {
+            let needs = criterion.needs();
+            let asked = |(tap, _): &&(Tap, Column<'_>)| needs.taps.contains(tap);
+            let sparing = Batch {
+                taps: whole.taps.iter().filter(asked).copied().collect(),
+                observations: if needs.paths { whole.observations } else { &[] },
+                ..whole.clone()
+            };
+            let nobody = TrainingTable::default();
+            let training = if needs.training_traces { &world.training } else { &nobody };
+            let observed = |batch: &Batch<'_>, training| {
+                let mut state = criterion.state();
+                criterion.observe(batch, training, &mut state).unwrap();
+                state
+            };
+            let expected = observed(&whole, &world.training);
+            prop_assert_eq!(observed(&sparing, training), expected, "{}", name);
+            prop_assert!(needs.paths || !needs.neighbours, "{}", name);
+        }
+    }
+
+    #[test]
+    fn values_are_of_the_kind_that_is_told(world in world()) {
+        for (name, criterion) in criteria(&world) {
+            let entry = find(&name).unwrap();
+            let state = at_once(&*criterion, &world, &all(&world));
+            for value in criterion.values(&state).unwrap() {
+                let unit = match value.amount {
+                    Amount::Share { .. } => entry.meaning.unit == Unit::Share,
+                    Amount::Count(_) => entry.meaning.unit == Unit::Count,
+                    Amount::Number(_) => {
+                        let scored = state.all_scores().next().is_some();
+                        entry.meaning.unit == if scored { Unit::MeanScore } else { Unit::Spread }
+                    }
+                };
+                prop_assert!(unit, "{}: {:?}", name, value);
+                prop_assert_eq!(find(&value.name).unwrap().name, entry.name);
+            }
+            let covered = criterion.slots(&state).unwrap().len() as u64;
+            let things = criterion.things().unwrap();
+            prop_assert!(things.is_none_or(|things| covered <= things), "{}", name);
+            // States of what is measured by default can be merged.
+            prop_assert!(!(entry.is_default && criterion.ordered()), "{}", name);
         }
     }
 
@@ -397,9 +483,9 @@ proptest! {
         for (name, criterion) in criteria(&world) {
             for inputs in [vec![], all(&world)] {
                 let state = at_once(&*criterion, &world, &inputs);
-                let values = criterion.values(&state);
+                let values = criterion.values(&state).unwrap();
                 prop_assert!(!values.is_empty(), "{}", name);
-                let by_layer = criterion.by_layer(&state);
+                let by_layer = criterion.by_layer(&state).unwrap();
                 if !by_layer.is_empty() {
                     let names: Vec<&str> = values.iter().map(|v| v.name.as_str()).collect();
                     let layered: Vec<&str> = by_layer.iter().map(|v| v.name.as_str()).collect();
@@ -413,7 +499,7 @@ proptest! {
                     prop_assert!(amount.value().is_finite(), "{}: {:?}", name, amount);
                 }
                 for measure in by_layer {
-                    prop_assert_eq!(measure.layers.len(), world.subject.layers.len(), "{}", name);
+                    prop_assert_eq!(measure.layers.len(), world.network.layers.len(), "{}", name);
                 }
             }
         }

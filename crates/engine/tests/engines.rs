@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use npcov_engine::native::Native;
 use npcov_engine::{Engine, EngineError, Shown};
-use npcov_graph::{Classifier, Graph, Model, Specialisation};
-use npcov_program::{ExplainOptions, LayerOptions, Lrp, Subject, explain, path_layers};
+use npcov_graph::{Classifier, Graph, OnnxModel, Specialisation};
+use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, explain, path_layers};
 
 use one_by_one::OneByOne;
 
@@ -15,19 +15,19 @@ use one_by_one::OneByOne;
 fn program(name: &str) -> Graph {
     let path =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../fixtures/{name}.onnx"));
-    let model = Model::read(path).unwrap();
+    let model = OnnxModel::read(path).unwrap();
     let graph = model.specialise(&Specialisation::default()).unwrap();
     let classifier = Classifier::find(&graph, graph.outputs()[0]);
     let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
-    let subject = Subject {
+    let subject = NetworkView {
         graph: &graph,
         classifier: &classifier,
         layers: &layers,
         batch: 1,
     };
-    let options = ExplainOptions {
+    let options = ExplainOutputs {
         activations: true,
-        ..ExplainOptions::default()
+        ..ExplainOutputs::default()
     };
     let program = explain(&subject, &Lrp::default(), &options).unwrap();
     program.graph

@@ -1,6 +1,6 @@
 //! What experiments draw at random.
 
-use npcov::paths::random::{Drawing, below, generator};
+use npcov::paths::random::{Generator, Task};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +27,7 @@ pub(crate) enum Purpose {
 
 /// Puts a list into a random order; every order is equally likely.
 pub(crate) fn shuffle<T>(list: &mut [T], seed: u64, purpose: Purpose, stream: u64) {
-    let mut rng = generator(seed, Drawing::Experiments, purpose as u64, stream);
-    for place in 1..list.len() {
-        let other = below(place as u64 + 1, &mut rng) as usize;
-        list.swap(place, other);
-    }
+    Generator::new(seed, Task::Experiments, purpose as u64, stream).shuffle(list);
 }
 
 /// Some of a list, in its order; every choice is equally likely.
@@ -46,22 +42,6 @@ pub(crate) fn some<T: Copy>(list: &[T], count: usize, seed: u64, purpose: Purpos
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_order_is_as_likely() {
-        let mut counts = std::collections::BTreeMap::new();
-        for seed in 0..6000 {
-            let mut list = [0, 1, 2];
-            shuffle(&mut list, seed, Purpose::Sheet, 0);
-            *counts.entry(list).or_insert(0) += 1;
-        }
-        // 1000 expected of each of six orders; the standard deviation is 29.
-        assert_eq!(counts.len(), 6);
-        assert!(
-            counts.values().all(|&n: &i32| (n - 1000).abs() < 145),
-            "{counts:?}"
-        );
-    }
 
     #[test]
     fn seeds_purposes_and_streams_differ() {

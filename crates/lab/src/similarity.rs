@@ -1,7 +1,7 @@
 //! How similar the paths of inputs are, within classes and clusters and between them.
 
 use npcov::paths::choices::Similarity;
-use npcov::paths::{BitRows, Layout, similarity};
+use npcov::paths::{BitRows, PathLayout, similarity};
 use serde::{Deserialize, Serialize};
 
 /// Mean similarities of pairs of inputs.
@@ -16,7 +16,7 @@ pub struct Similarities {
 /// The mean similarity of pairs that `pairing` puts into the same group, and into different ones.
 /// Every pair of different inputs counts once; those of which `pairing` says nothing do not.
 pub(crate) fn similarities(
-    layout: &Layout,
+    layout: &PathLayout,
     paths: &BitRows,
     kind: Similarity,
     pairing: impl Fn(usize, usize) -> Option<bool>,
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn worked_case() {
         // Two layers of four neurons; classes 0, 0 and 1.
-        let layout = Layout::new([4, 4]);
+        let layout = PathLayout::new([4, 4]);
         let mut paths = BitRows::zeros(layout.width(), 3);
         for (row, layer, neuron) in [
             (0, 0, 0),

@@ -1,11 +1,10 @@
 //! Which rows and neurons are drawn to be masked.
 
-use npcov_paths::random::{self, Drawing, below};
-use rand_chacha::ChaCha8Rng;
+use npcov_paths::random::{Generator, Task};
 
 /// Rows of a dataset, `count` of them at most, in ascending order.
 pub(crate) fn rows(len: usize, count: usize, seed: u64) -> Vec<usize> {
-    random::sample(len, count, &mut generator(seed, 0, 0))
+    generator(seed, 0, 0).sample(len, count)
 }
 
 /// `count` of `0..neurons` for one layer of one input. A smaller count gives the first of them.
@@ -16,14 +15,7 @@ pub(crate) fn neurons(
     layer: usize,
     input: usize,
 ) -> Vec<u32> {
-    let mut rng = generator(seed, 1 + layer as u64, input as u64);
-    let mut order: Vec<u32> = (0..neurons as u32).collect();
-    for place in 0..count.min(neurons) {
-        let other = place + below((neurons - place) as u64, &mut rng) as usize;
-        order.swap(place, other);
-    }
-    order.truncate(count);
-    order
+    generator(seed, 1 + layer as u64, input as u64).first(neurons, count)
 }
 
 /// Another of `0..len` than what `same` rejects, for an input; `None` where ten thousand draws find
@@ -35,12 +27,12 @@ pub(crate) fn other(
     same: impl Fn(usize) -> bool,
 ) -> Option<usize> {
     let mut rng = generator(seed, u64::MAX, input as u64);
-    let mut draws = (0..10_000).map(|_| below(len as u64, &mut rng) as usize);
+    let mut draws = (0..10_000).map(|_| rng.below(len as u64) as usize);
     draws.find(|&index| index < len && !same(index))
 }
 
-fn generator(seed: u64, purpose: u64, stream: u64) -> ChaCha8Rng {
-    random::generator(seed, Drawing::Masking, purpose, stream)
+fn generator(seed: u64, purpose: u64, stream: u64) -> Generator {
+    Generator::new(seed, Task::Masking, purpose, stream)
 }
 
 #[cfg(test)]

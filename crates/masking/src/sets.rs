@@ -2,7 +2,7 @@
 
 use npcov_data::Loader;
 use npcov_paths::choices::Width;
-use npcov_paths::{BitRows, Choices, Layout, PathRule, bits};
+use npcov_paths::{BitRows, Choices, PathLayout, PathRule, bits};
 
 use super::random;
 use npcov_run::{Event, PathExtractor, Progress, Row, RunError, read_rows};
@@ -85,7 +85,7 @@ impl Sets {
     }
 
     /// Adds the fifths of an input's path: its critical neurons by layer, the most relevant first.
-    fn cut(&mut self, layout: &Layout, critical: &[Vec<u32>], cut: Cut, position: usize) {
+    fn cut(&mut self, layout: &PathLayout, critical: &[Vec<u32>], cut: Cut, position: usize) {
         for (fifth, band) in self.bands.iter_mut().enumerate() {
             for (layer, neurons) in critical.iter().enumerate() {
                 let set = layout.layer_mut(band.row_mut(position), layer);
@@ -97,7 +97,7 @@ impl Sets {
     }
 
     /// Adds the most activated neurons of an input, once its paths are there.
-    fn activate(&mut self, layout: &Layout, row: &Row<'_>, position: usize) {
+    fn activate(&mut self, layout: &PathLayout, row: &Row<'_>, position: usize) {
         for (layer, activations) in row.activations.iter().enumerate() {
             let order = by_activation(activations);
             for (paths, activated) in self.paths.iter().zip(&mut self.activated) {
@@ -121,7 +121,13 @@ fn by_activation(activations: &[f32]) -> Vec<u32> {
 
 /// Adds random neurons to `set`, as many in each layer as `path` has. They depend on the seed and
 /// the input's row in its dataset; a narrower path of the same input gets some of the same.
-pub(super) fn random_like(layout: &Layout, path: &[u64], seed: u64, row: usize, set: &mut [u64]) {
+pub(super) fn random_like(
+    layout: &PathLayout,
+    path: &[u64],
+    seed: u64,
+    row: usize,
+    set: &mut [u64],
+) {
     for layer in 0..layout.layers() {
         let count = bits::count(layout.layer(path, layer)) as usize;
         let set = layout.layer_mut(set, layer);
@@ -134,7 +140,7 @@ pub(super) fn random_like(layout: &Layout, path: &[u64], seed: u64, row: usize, 
 /// The mean width of paths: a layer's share of critical neurons, averaged over paths and layers.
 /// Zero without paths.
 pub(super) fn width<'p>(
-    layout: &Layout,
+    layout: &PathLayout,
     paths: impl Iterator<Item = &'p [u64]>,
     kind: Width,
 ) -> f64 {
@@ -240,7 +246,7 @@ mod tests {
         }
     }
 
-    fn path(layout: &Layout, neurons: &[&[usize]]) -> Vec<u64> {
+    fn path(layout: &PathLayout, neurons: &[&[usize]]) -> Vec<u64> {
         let mut path = vec![0; layout.width()];
         for (layer, neurons) in neurons.iter().enumerate() {
             let set = layout.layer_mut(&mut path, layer);
@@ -251,7 +257,7 @@ mod tests {
 
     #[test]
     fn random_sets_have_the_counts_of_the_path() {
-        let layout = Layout::new([70, 5, 3]);
+        let layout = PathLayout::new([70, 5, 3]);
         let like = path(&layout, &[&[1, 3, 69], &[], &[0, 1, 2]]);
         let mut seen = Vec::new();
         for row in 0..20 {
@@ -278,7 +284,7 @@ mod tests {
     #[test]
     fn worked_cases_of_widths() {
         // Counts 10, 5, 7 of 64, 64, 128 neurons: 9.635%.
-        let layout = Layout::new([64, 64, 128]);
+        let layout = PathLayout::new([64, 64, 128]);
         let upto = |n: usize| (0..n).collect::<Vec<_>>();
         let one = path(&layout, &[&upto(10), &upto(5), &upto(7)]);
         let found = width(&layout, [&one[..]].into_iter(), Width::Exact);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use npcov_data::Loader;
 use npcov_paths::choices::{Average, Members, Population};
 use npcov_paths::{
-    BitRows, Choices, ClassParameters, Clusters, DecisionGraph, KMeans, Layout, Learning,
-    NO_CLUSTER, TrainingPaths,
+    BitRows, Choices, ClassParameters, Clusters, KMeans, LearnOptions, NO_CLUSTER, PathGraph,
+    PathLayout, TrainingPaths,
 };
 
 use super::sets::{Cut, FIFTHS, Sets, random_like, width};
@@ -83,14 +83,14 @@ pub struct MaskingStudy<'a> {
 
 /// The paths of one alpha, in clusters.
 pub struct ClusteredPaths {
-    graph: DecisionGraph,
+    graph: PathGraph,
     alpha: usize,
     clusters: usize,
 }
 
 impl ClusteredPaths {
     /// The clusters, with the sample's inputs as training inputs.
-    pub fn graph(&self) -> &DecisionGraph {
+    pub fn graph(&self) -> &PathGraph {
         &self.graph
     }
 }
@@ -179,7 +179,7 @@ impl<'a> MaskingStudy<'a> {
     }
 
     /// The path layers.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &PathLayout {
         self.masked.layout()
     }
 
@@ -302,9 +302,9 @@ impl<'a> MaskingStudy<'a> {
             labels: self.labels.clone(),
         };
         // Which neurons are abstract is of no interest yet.
-        let learning = self.learning(clusters, 0.5, self.network.classes());
+        let options = self.learn_options(clusters, 0.5, self.network.classes());
         ClusteredPaths {
-            graph: DecisionGraph::learn(training, &learning),
+            graph: PathGraph::learn(training, &options),
             alpha,
             clusters,
         }
@@ -336,11 +336,11 @@ impl<'a> MaskingStudy<'a> {
             predictions: assignment.clone(),
             labels: None,
         };
-        let learning = Learning {
+        let options = LearnOptions {
             members: Members::Predicted,
-            ..self.learning(1, beta, clustered.graph.clusters())
+            ..self.learn_options(1, beta, clustered.graph.clusters())
         };
-        let merged = DecisionGraph::learn(merged, &learning);
+        let merged = PathGraph::learn(merged, &options);
         let paths = &merged.parts().abstract_paths;
         let path = |i: usize, set: &mut [u64]| {
             set.copy_from_slice(paths.row(assignment[i] as usize));
@@ -354,12 +354,12 @@ impl<'a> MaskingStudy<'a> {
         })
     }
 
-    fn learning(&self, clusters: usize, beta: f64, classes: usize) -> Learning {
+    fn learn_options(&self, clusters: usize, beta: f64, classes: usize) -> LearnOptions {
         let parameters = ClassParameters {
             clusters: Clusters::Fixed(clusters),
             beta,
         };
-        Learning {
+        LearnOptions {
             classes: vec![parameters; classes],
             members: self.options.choices.members,
             merge: self.options.choices.merge,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use npcov_data::npz::{ArrayHandle, Compression, NpzWriter};
-use npcov_paths::{Layout, bits};
+use npcov_paths::{PathLayout, bits};
 use npcov_program::{Output, Tap};
 
 use npcov_run::{PathRows, TracedRows, Tracer};
@@ -49,7 +49,7 @@ impl TraceFile {
     }
 
     /// Prepares to write paths as well: `path.0`, `path.1`, ... (truth values, inputs x neurons).
-    pub fn with_paths(mut self, layout: &Layout) -> Result<TraceFile, Error> {
+    pub fn with_paths(mut self, layout: &PathLayout) -> Result<TraceFile, Error> {
         for layer in 0..layout.layers() {
             let shape = [layout.neurons(layer)];
             self.paths
@@ -59,7 +59,7 @@ impl TraceFile {
     }
 
     /// Appends the paths of a batch.
-    pub fn append_paths(&mut self, layout: &Layout, paths: &PathRows) -> Result<(), Error> {
+    pub fn append_paths(&mut self, layout: &PathLayout, paths: &PathRows) -> Result<(), Error> {
         let mut set = Vec::new();
         for (layer, array) in self.paths.iter().enumerate() {
             for row in paths.paths.rows() {

@@ -15,6 +15,7 @@ use npcov::coverage::{
     Measurement, PerClass, SuiteSource,
 };
 use npcov::criteria::exact::fixed;
+use npcov::criteria::{SetPart, SumsPart};
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Loader, Preprocessing, open};
 use npcov::paths::choices::Buckets;
@@ -29,6 +30,9 @@ use tempfile::TempDir;
 /// Where the states of these criteria are among those of all.
 const SNPC: usize = 0;
 const ANPC: usize = 1;
+
+/// What both keep.
+const BUCKETS: SetPart = SetPart("buckets");
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -500,7 +504,7 @@ fn twin(model: &str, rule: Rule, parameters: Parameters) {
         ("SNPC", SNPC, snpc, snpc_buckets),
         ("ANPC", ANPC, anpc, anpc_buckets),
     ] {
-        let found = suite.states[place].set("buckets");
+        let found = suite.states[place].get(BUCKETS).unwrap();
         // A slot below the first bucket is that of disjoint paths.
         let slot = |&(cluster, layer, bucket): &(u32, usize, u16)| {
             let slots = usize::from(buckets) + 1;
@@ -585,7 +589,7 @@ fn a_suite_covers_what_its_parts_cover() {
             case.cover(&measurement, middle..700),
         );
         for place in [SNPC, ANPC] {
-            let covered = |suite: &Suite| suite.states[place].set("buckets").count();
+            let covered = |suite: &Suite| suite.states[place].get(BUCKETS).unwrap().count();
             let parts = [covered(&first), covered(&second)];
             assert!(covered(&all) >= parts[0].max(parts[1]));
             assert!(covered(&all) <= parts[0] + parts[1]);
@@ -668,7 +672,12 @@ fn sums_of_units_are_those_of_their_numbers() {
         },
     );
     run.unwrap();
-    assert!(case.cover(&measurement, range).states[0].sums("sums") == sums);
+    assert!(
+        case.cover(&measurement, range).states[0]
+            .get(SumsPart("sums"))
+            .unwrap()
+            == sums
+    );
 }
 
 #[test]
@@ -678,7 +687,7 @@ fn a_longer_suite_covers_no_less() {
     let mut before = [0, 0];
     for end in [61, 70, 100, 200, 500, 1000] {
         let suite = case.cover(&measurement, 60..end);
-        let covered = [SNPC, ANPC].map(|i| suite.states[i].set("buckets").count());
+        let covered = [SNPC, ANPC].map(|i| suite.states[i].get(BUCKETS).unwrap().count());
         assert!(
             covered[0] >= before[0] && covered[1] >= before[1],
             "{end}: {covered:?}"

@@ -10,7 +10,7 @@ use npcov::run::{
     RunError, TracedRows,
 };
 use npcov_paths::choices::{Average, Population};
-use npcov_paths::{BitRows, Choices, Layout, Preset, bits};
+use npcov_paths::{BitRows, Choices, PathLayout, Preset, bits};
 
 /// A file of the fixtures.
 fn fixture(name: &str) -> String {
@@ -140,7 +140,7 @@ fn masked_classes_are_those_of_plain_arithmetic() {
     let network = small.network();
     let (x, data) = small_data(40, None);
     let masked = MaskedNetwork::new(&network).unwrap();
-    assert_eq!(masked.layout(), &Layout::new([5, 6]));
+    assert_eq!(masked.layout(), &PathLayout::new([5, 6]));
     let rows: Vec<usize> = (0..40).filter(|row| row % 7 != 3).collect();
     let mut seen = [0; 3];
     for step in 0..64 {

@@ -2,7 +2,7 @@
 
 use crate::bits::{self, BitRows};
 use crate::choices::Merge;
-use crate::layout::Layout;
+use crate::layout::PathLayout;
 
 /// How often the neurons of a layer are critical among the members of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Frequencies {
 
 impl Frequencies {
     /// Counts a layer of the given members.
-    pub(crate) fn of(layout: &Layout, layer: usize, paths: &BitRows, members: &[u32]) -> Self {
+    pub(crate) fn of(layout: &PathLayout, layer: usize, paths: &BitRows, members: &[u32]) -> Self {
         let neurons = layout.neurons(layer);
         let mut counts = vec![0; neurons];
         let mut first = vec![u32::MAX; neurons];
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn frequencies_are_counted_among_members() {
-        let layout = Layout::new([70, 3]);
+        let layout = PathLayout::new([70, 3]);
         let mut paths = BitRows::zeros(layout.width(), 3);
         for (row, neurons) in [(0, vec![1]), (1, vec![0, 69]), (2, vec![69])] {
             for neuron in neurons {

@@ -105,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::Layout;
+    use crate::layout::PathLayout;
     use crate::similarity::layer_counts;
     use npcov_cpu::counting;
 
@@ -117,7 +117,7 @@ mod tests {
             words in proptest::collection::vec(any::<u64>(), 1000),
             dense in any::<bool>(),
         ) {
-            let layout = Layout::new(neurons);
+            let layout = PathLayout::new(neurons);
             let mut random = words.into_iter().cycle();
             let mut path = || {
                 // Sparse ones have empty layers.

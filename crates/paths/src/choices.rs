@@ -111,7 +111,7 @@ choice! {
 
 choice! {
     /// The relevance that is shared out among neurons.
-    Seed {
+    SeedChoice {
         /// The logit of the predicted class, or 1 when that is not positive.
         LogitOrOne = "logit-or-one",
         /// The logit: a negative one turns the sign of every relevance.
@@ -260,7 +260,7 @@ pub struct Choices {
     /// Critical neurons: layers without any.
     pub empty_layer: EmptyLayer,
     /// Critical neurons: the relevance that is shared out.
-    pub seed: Seed,
+    pub seed: SeedChoice,
     /// The decision graph: whose paths.
     pub members: Members,
     /// The decision graph: which neurons are abstract.
@@ -359,7 +359,7 @@ impl Preset {
             Preset::Paper => paper,
             Preset::Tables => tables,
             Preset::Reference => Choices {
-                seed: Seed::Logit,
+                seed: SeedChoice::Logit,
                 snpc_buckets: Buckets(100),
                 snpc_disjoint: Disjoint::BucketZero,
                 snpc_arithmetic: Arithmetic::Float,

@@ -9,7 +9,7 @@ use crate::bits::{self, BitRows};
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::kmeans::{self, KMeans};
-use crate::layout::Layout;
+use crate::layout::PathLayout;
 use crate::similarity::{Comparison, layer_counts, more_similar};
 
 /// The cluster of a training input that belongs to none.
@@ -35,7 +35,7 @@ pub struct ClassParameters {
 
 /// How a decision graph is learnt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Learning {
+pub struct LearnOptions {
     /// For each class of the model.
     pub classes: Vec<ClassParameters>,
     /// Which training inputs take part.
@@ -52,7 +52,7 @@ pub struct Learning {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrainingPaths {
     /// The path layers.
-    pub layout: Layout,
+    pub layout: PathLayout,
     /// One row for each input.
     pub paths: BitRows,
     /// One class for each input.
@@ -74,7 +74,7 @@ pub struct ClassNode {
 
 /// What a decision graph consists of, as it is stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
+pub struct GraphParts {
     /// The training paths.
     pub training: TrainingPaths,
     /// The classes, in order; their clusters follow one another.
@@ -85,15 +85,15 @@ pub struct Parts {
     pub abstract_paths: BitRows,
 }
 
-/// Parts that do not make a decision graph.
+/// GraphParts that do not make a decision graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no decision graph: {0}")]
 pub struct InvalidGraph(pub(crate) &'static str);
 
-/// Abstract paths of every class, and the training paths they were learnt from.
+/// A decision graph: abstract paths of every class, and the training paths they were learnt from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DecisionGraph {
-    parts: Parts,
+pub struct PathGraph {
+    parts: GraphParts,
     /// Training inputs of each cluster, in order.
     members: Vec<Vec<u32>>,
     /// Neurons in each layer of each training path.
@@ -102,28 +102,27 @@ pub struct DecisionGraph {
     abstract_counts: Vec<u32>,
 }
 
-impl DecisionGraph {
-    /// Learns a decision graph. Predictions are classes of `learning`; others are left out.
-    pub fn learn(training: TrainingPaths, learning: &Learning) -> DecisionGraph {
+impl PathGraph {
+    /// Learns a decision graph. Predictions are classes of `options`; others are left out.
+    pub fn learn(training: TrainingPaths, options: &LearnOptions) -> PathGraph {
         let layout = &training.layout;
         let mut assignment = vec![NO_CLUSTER; training.paths.len()];
         let mut abstract_paths = BitRows::new(layout.width());
         let mut classes = Vec::new();
-        for (class, parameters) in learning.classes.iter().enumerate() {
-            let rows = rows_of(&training, class, learning.members);
+        for (class, parameters) in options.classes.iter().enumerate() {
+            let rows = rows_of(&training, class, options.members);
             let paths = training.paths.gather(&rows);
             let planned = match parameters.clusters {
                 Clusters::Fixed(clusters) => clusters,
                 Clusters::Auto(most) => {
-                    kmeans::choose_clusters(&paths, most, &learning.kmeans, learning.threads)
-                        .clusters
+                    kmeans::choose_clusters(&paths, most, &options.kmeans, options.threads).clusters
                 }
             };
             let kmeans = KMeans {
                 clusters: planned,
-                ..learning.kmeans.clone()
+                ..options.kmeans.clone()
             };
-            let clustering = kmeans.run(&paths, learning.threads);
+            let clustering = kmeans.run(&paths, options.threads);
             let start = abstract_paths.len();
             for cluster in 0..clustering.sizes.len() {
                 let of_cluster =
@@ -134,7 +133,7 @@ impl DecisionGraph {
                     .enumerate()
                     .filter_map(of_cluster)
                     .collect();
-                let merge = (learning.merge, parameters.beta);
+                let merge = (options.merge, parameters.beta);
                 abstract_paths.push(&abstract_path(layout, &paths, &members, merge));
             }
             for (&row, &label) in rows.iter().zip(&clustering.labels) {
@@ -146,7 +145,7 @@ impl DecisionGraph {
                 beta: parameters.beta,
             });
         }
-        DecisionGraph::index(Parts {
+        PathGraph::index(GraphParts {
             training,
             classes,
             assignment,
@@ -155,7 +154,7 @@ impl DecisionGraph {
     }
 
     /// Puts a decision graph together again, and checks that its parts fit.
-    pub fn assemble(parts: Parts) -> Result<DecisionGraph, InvalidGraph> {
+    pub fn assemble(parts: GraphParts) -> Result<PathGraph, InvalidGraph> {
         let fail = |reason| Err(InvalidGraph(reason));
         let training = &parts.training;
         let inputs = training.paths.len();
@@ -204,10 +203,10 @@ impl DecisionGraph {
         {
             return fail("a path has neurons that its layers have not");
         }
-        Ok(DecisionGraph::index(parts))
+        Ok(PathGraph::index(parts))
     }
 
-    fn index(parts: Parts) -> DecisionGraph {
+    fn index(parts: GraphParts) -> PathGraph {
         let layout = &parts.training.layout;
         let counts = |rows: &BitRows| -> Vec<u32> {
             rows.rows()
@@ -220,7 +219,7 @@ impl DecisionGraph {
                 members[cluster as usize].push(row as u32);
             }
         }
-        DecisionGraph {
+        PathGraph {
             path_counts: counts(&parts.training.paths),
             abstract_counts: counts(&parts.abstract_paths),
             members,
@@ -229,12 +228,12 @@ impl DecisionGraph {
     }
 
     /// What it consists of.
-    pub fn parts(&self) -> &Parts {
+    pub fn parts(&self) -> &GraphParts {
         &self.parts
     }
 
     /// The path layers.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &PathLayout {
         &self.parts.training.layout
     }
 
@@ -366,7 +365,7 @@ fn rows_of(training: &TrainingPaths, class: usize, members: Members) -> Vec<u32>
 
 /// What a cluster's members have in common.
 fn abstract_path(
-    layout: &Layout,
+    layout: &PathLayout,
     paths: &BitRows,
     members: &[u32],
     (merge, beta): (Merge, f64),
@@ -386,7 +385,7 @@ mod tests {
 
     /// Paths of one layer of four neurons, as in case 22.
     fn training(rows: &[(&str, u32, i64)]) -> TrainingPaths {
-        let layout = Layout::new([4]);
+        let layout = PathLayout::new([4]);
         let mut paths = BitRows::zeros(1, rows.len());
         for (i, (text, _, _)) in rows.iter().enumerate() {
             for (neuron, _) in text.match_indices('1') {
@@ -401,12 +400,12 @@ mod tests {
         }
     }
 
-    fn learning(clusters: usize, members: Members) -> Learning {
+    fn options(clusters: usize, members: Members) -> LearnOptions {
         let parameters = ClassParameters {
             clusters: Clusters::Fixed(clusters),
             beta: 0.6,
         };
-        Learning {
+        LearnOptions {
             classes: vec![parameters; 2],
             members,
             merge: Merge::Strict,
@@ -426,7 +425,7 @@ mod tests {
 
     #[test]
     fn classes_are_clustered_one_by_one() {
-        let graph = DecisionGraph::learn(training(&ROWS), &learning(2, Members::Predicted));
+        let graph = PathGraph::learn(training(&ROWS), &options(2, Members::Predicted));
         let [zero, one] = graph.classes() else {
             panic!("two classes")
         };
@@ -445,22 +444,22 @@ mod tests {
 
     #[test]
     fn wrongly_classified_inputs_can_be_left_out() {
-        let graph = DecisionGraph::learn(training(&ROWS), &learning(1, Members::Correct));
+        let graph = PathGraph::learn(training(&ROWS), &options(1, Members::Correct));
         assert_eq!(graph.members(0), [0, 1, 4]);
         assert_eq!(graph.parts().assignment[3], NO_CLUSTER);
     }
 
     #[test]
     fn missing_clusters_stay_planned() {
-        let graph = DecisionGraph::learn(training(&ROWS), &learning(3, Members::Predicted));
+        let graph = PathGraph::learn(training(&ROWS), &options(3, Members::Predicted));
         assert_eq!((graph.clusters(), graph.planned_clusters()), (5, 6));
-        let graph = DecisionGraph::learn(training(&ROWS[..2]), &learning(3, Members::Predicted));
+        let graph = PathGraph::learn(training(&ROWS[..2]), &options(3, Members::Predicted));
         assert_eq!(graph.classes()[1].clusters, 2..2);
     }
 
     #[test]
     fn exemplars_are_most_like_the_abstract_path() {
-        let graph = DecisionGraph::learn(training(&ROWS), &learning(1, Members::Predicted));
+        let graph = PathGraph::learn(training(&ROWS), &options(1, Members::Predicted));
         // Of 1100, 1110, 0011, 0001 no neuron is in more than half: only beta above .5 is empty.
         assert_eq!(graph.empty_layers(), [(0, 0)]);
         let exemplars = graph.exemplars(1, Similarity::LayerMean, 1);
@@ -474,7 +473,7 @@ mod tests {
         let texts = ["1100", "1110", "0110", "0011", "1111", "0001", "1010"];
         let count = 3 * PATHS + 5;
         let rows: Vec<_> = (0..count).map(|i| (texts[i * i % 7], 0, 0)).collect();
-        let graph = DecisionGraph::learn(training(&rows), &learning(2, Members::Predicted));
+        let graph = PathGraph::learn(training(&rows), &options(2, Members::Predicted));
         let kind = Similarity::LayerMean;
         let comparisons: Vec<Comparison<'_>> = (0..16_u64)
             .map(|bits| vec![bits].leak())
@@ -502,22 +501,22 @@ mod tests {
 
     #[test]
     fn parts_are_checked() {
-        let graph = DecisionGraph::learn(training(&ROWS), &learning(2, Members::Predicted));
+        let graph = PathGraph::learn(training(&ROWS), &options(2, Members::Predicted));
         assert_eq!(
-            DecisionGraph::assemble(graph.parts().clone()),
+            PathGraph::assemble(graph.parts().clone()),
             Ok(graph.clone())
         );
-        let broken = |change: fn(&mut Parts)| {
+        let broken = |change: fn(&mut GraphParts)| {
             let mut parts = graph.parts().clone();
             change(&mut parts);
-            DecisionGraph::assemble(parts).unwrap_err().to_string()
+            PathGraph::assemble(parts).unwrap_err().to_string()
         };
         let other_class = broken(|parts| parts.assignment[0] = 2);
         assert!(other_class.contains("another class"), "{other_class}");
         let neurons = broken(|parts| parts.abstract_paths.row_mut(0)[0] |= 1 << 4);
         assert!(neurons.contains("neurons"), "{neurons}");
         for change in [
-            (|parts: &mut Parts| parts.assignment.truncate(1)) as fn(&mut Parts),
+            (|parts: &mut GraphParts| parts.assignment.truncate(1)) as fn(&mut GraphParts),
             |parts| parts.training.predictions.push(0),
             |parts| parts.training.labels = Some(vec![]),
             |parts| parts.training.paths = BitRows::new(2),

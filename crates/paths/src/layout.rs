@@ -5,15 +5,15 @@ use std::ops::Range;
 /// The path layers and their numbers of neurons. Every layer begins at a word of its own, so that
 /// layers are compared without shifting; the bits between them are never set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct PathLayout {
     neurons: Vec<usize>,
     /// First word of each layer, and the number of words in a row at the end.
     starts: Vec<usize>,
 }
 
-impl Layout {
+impl PathLayout {
     /// Layers with so many neurons, from input to output.
-    pub fn new(neurons: impl Into<Vec<usize>>) -> Layout {
+    pub fn new(neurons: impl Into<Vec<usize>>) -> PathLayout {
         let neurons = neurons.into();
         let mut starts = vec![0];
         let mut end = 0;
@@ -21,7 +21,7 @@ impl Layout {
             end += count.div_ceil(64);
             starts.push(end);
         }
-        Layout { neurons, starts }
+        PathLayout { neurons, starts }
     }
 
     /// Number of layers.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn layers_begin_at_words() {
-        let layout = Layout::new([64, 3, 0, 130]);
+        let layout = PathLayout::new([64, 3, 0, 130]);
         assert_eq!((layout.width(), layout.total_neurons()), (5, 197));
         assert_eq!(
             (layout.words(1), layout.words(2), layout.words(3)),
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_complement_has_all_other_neurons_and_no_padding() {
-        let layout = Layout::new([64, 3, 70]);
+        let layout = PathLayout::new([64, 3, 70]);
         let mut row = vec![0; layout.width()];
         bits::set(layout.layer_mut(&mut row, 1), 1);
         let rest = layout.complement(&row);

@@ -1,24 +1,24 @@
 //! Critical decision paths, decision graphs and neuron path coverage: numbers and bit sets only.
 //!
 //! Relevances become a path ([`PathRule`]), a row of bits with the neurons that decided. The paths
-//! of training inputs become a [`DecisionGraph`]: for each class clusters ([`kmeans`]), and for each
-//! cluster an abstract path, the neurons that its members share. A [`Meter`] holds an input against
-//! the graph and finds the buckets that it covers: of similarity to abstract paths (SNPC), and of
-//! distance to the activations of training inputs (ANPC).
+//! of training inputs become a decision graph ([`PathGraph`]): for each class clusters ([`kmeans`]),
+//! and for each cluster an abstract path, the neurons that its members share. An [`Observer`] holds
+//! an input against the graph and finds the buckets that it covers: of similarity to abstract paths
+//! (SNPC), and of distance to the activations of training inputs (ANPC).
 //!
 //! ```
-//! use npcov_paths::{BitRows, Choices, DecisionGraph, Input, KMeans, Layout, Learning, Meter};
+//! use npcov_paths::{BitRows, Choices, Input, KMeans, LearnOptions, Observer, PathGraph, PathLayout};
 //! use npcov_paths::{ClassParameters, Clusters, TrainingActivations, TrainingPaths, bits};
 //!
 //! // One layer of four neurons, one class, three training paths.
-//! let layout = Layout::new([4]);
+//! let layout = PathLayout::new([4]);
 //! let mut paths = BitRows::zeros(layout.width(), 3);
 //! for (row, neuron) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
 //!     bits::set(paths.row_mut(row), neuron);
 //! }
 //! let training = TrainingPaths { layout, paths, predictions: vec![0; 3], labels: None };
 //! let class = ClassParameters { clusters: Clusters::Fixed(1), beta: 0.6 };
-//! let graph = DecisionGraph::learn(training, &Learning {
+//! let graph = PathGraph::learn(training, &LearnOptions {
 //!     classes: vec![class],
 //!     members: Default::default(),
 //!     merge: Default::default(),
@@ -34,9 +34,9 @@
 //!     fn read(&self, _: u32, _: &mut [f32]) -> Result<(), Self::Error> { Ok(()) }
 //! }
 //! let choices = Choices::default();
-//! let meter = Meter::new(&graph, &choices, &[]);
+//! let observer = Observer::new(&graph, &choices, &[]);
 //! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4], training: None };
-//! let Ok(observation) = meter.observe(input, &NoActivations);
+//! let Ok(observation) = observer.observe(input, &NoActivations);
 //! // The path shares one of three neurons: it lies in the 67th of 200 buckets.
 //! assert_eq!(observation.nearest, Some((0, 1.0 / 3.0)));
 //! assert_eq!(observation.clusters[0].layers[0].1, Some(67));
@@ -63,10 +63,10 @@ pub use bucket::{distance_bucket, similarity_bucket};
 pub use choices::{Choices, Preset};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
-    ClassNode, ClassParameters, Clusters, DecisionGraph, InvalidGraph, Learning, NO_CLUSTER, Parts,
-    TrainingPaths,
+    ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions, NO_CLUSTER,
+    PathGraph, TrainingPaths,
 };
 pub use kmeans::KMeans;
-pub use layout::Layout;
-pub use observe::{AnpcLayer, ClusterView, Input, Meter, Observation, TrainingActivations};
+pub use layout::PathLayout;
+pub use observe::{AnpcLayer, ClusterView, Input, Observation, Observer, TrainingActivations};
 pub use similarity::{Jaccard, more_similar, similarity};

@@ -3,8 +3,8 @@
 use crate::bits;
 use crate::bucket::{distance_bucket, similarity_bucket};
 use crate::choices::{AnpcClusters, Choices, Neighbour, Norm};
-use crate::graph::DecisionGraph;
-use crate::layout::Layout;
+use crate::graph::PathGraph;
+use crate::layout::PathLayout;
 use crate::similarity::{Comparison, Jaccard, more_similar};
 
 /// Where the activations of training inputs are. They may be larger than memory, so they are asked
@@ -85,16 +85,16 @@ impl Observation {
 }
 
 /// Measures inputs against a decision graph.
-pub struct Meter<'g> {
-    graph: &'g DecisionGraph,
+pub struct Observer<'g> {
+    graph: &'g PathGraph,
     choices: &'g Choices,
     anpc: &'g [AnpcLayer],
 }
 
-impl<'g> Meter<'g> {
+impl<'g> Observer<'g> {
     /// Of a graph, with the layers that take part in ANPC.
-    pub fn new(graph: &'g DecisionGraph, choices: &'g Choices, anpc: &'g [AnpcLayer]) -> Self {
-        Meter {
+    pub fn new(graph: &'g PathGraph, choices: &'g Choices, anpc: &'g [AnpcLayer]) -> Self {
+        Observer {
             graph,
             choices,
             anpc,
@@ -294,7 +294,7 @@ fn most(
 }
 
 /// The squared Euclidean distance of two inputs' activations, over a path's neurons of one layer.
-fn squared_distance(layout: &Layout, layer: usize, path: &[u64], a: &[f32], b: &[f32]) -> f64 {
+fn squared_distance(layout: &PathLayout, layer: usize, path: &[u64], a: &[f32], b: &[f32]) -> f64 {
     let span = layout.span(layer);
     let (a, b) = (&a[span.clone()], &b[span]);
     let neurons = bits::ones(layout.layer(path, layer));
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::bits::BitRows;
     use crate::choices::{Disjoint, Preset};
-    use crate::graph::{ClassNode, NO_CLUSTER, Parts, TrainingPaths};
+    use crate::graph::{ClassNode, GraphParts, NO_CLUSTER, TrainingPaths};
 
     /// Activations in memory.
     struct Rows(Vec<Vec<f32>>);
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    fn path(layout: &Layout, sets: &[&[usize]]) -> Vec<u64> {
+    fn path(layout: &PathLayout, sets: &[&[usize]]) -> Vec<u64> {
         let mut row = vec![0; layout.width()];
         for (layer, set) in sets.iter().enumerate() {
             for &neuron in *set {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Two classes with a cluster each; the training inputs are all in the first class.
-    fn graph(layout: Layout, training: &[Vec<u64>], abstracts: [Vec<u64>; 2]) -> DecisionGraph {
+    fn graph(layout: PathLayout, training: &[Vec<u64>], abstracts: [Vec<u64>; 2]) -> PathGraph {
         let rows = |list: &[Vec<u64>]| {
             let mut rows = BitRows::new(layout.width());
             list.iter().for_each(|row| rows.push(row));
@@ -345,7 +345,7 @@ mod tests {
             planned: 1,
             beta: 0.8,
         };
-        DecisionGraph::assemble(Parts {
+        PathGraph::assemble(GraphParts {
             training: TrainingPaths {
                 paths: rows(training),
                 predictions: vec![0; training.len()],
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn worked_case_of_snpc() {
         // Case 9: s = ({0,1}, {2}), abstract ({1,2}, {2}), m = 4.
-        let layout = Layout::new([3, 3]);
+        let layout = PathLayout::new([3, 3]);
         let row = |sets: &[&[usize]]| path(&layout, sets);
         let abstracts = [row(&[&[1, 2], &[2]]), row(&[&[0], &[0]])];
         let graph = graph(layout.clone(), &[], abstracts);
@@ -371,7 +371,7 @@ mod tests {
             ..Choices::default()
         };
         let observe = |choices: &Choices, class, sets: &[&[usize]]| {
-            let meter = Meter::new(&graph, choices, &[]);
+            let observer = Observer::new(&graph, choices, &[]);
             let path = row(sets);
             let input = Input {
                 class,
@@ -379,7 +379,7 @@ mod tests {
                 activations: &[0.0; 6],
                 training: None,
             };
-            let Ok(observation) = meter.observe(input, &Rows(vec![]));
+            let Ok(observation) = observer.observe(input, &Rows(vec![]));
             let layers = &observation.clusters[0].layers;
             let buckets: Vec<_> = layers.iter().map(|layer| layer.1).collect();
             (observation, buckets)
@@ -407,7 +407,7 @@ mod tests {
     fn worked_case_of_anpc() {
         // Case 10: path neurons {0, 2}, A(x) = (1, 2, 3), members a and b; b's path is the nearer
         // one, a's activations are. Halves and quarters in the place of tenths are exact.
-        let layout = Layout::new([3]);
+        let layout = PathLayout::new([3]);
         let row = |set: &[usize]| path(&layout, &[set]);
         let training = [row(&[1]), row(&[0, 2])];
         let graph = graph(layout.clone(), &training, [row(&[0, 2]), row(&[1])]);
@@ -418,15 +418,15 @@ mod tests {
         }];
         let x = row(&[0, 2]);
         let observe = |choices: &Choices, except| {
-            let meter = Meter::new(&graph, choices, &anpc);
+            let observer = Observer::new(&graph, choices, &anpc);
             let input = Input {
                 class: 0,
                 path: &x,
                 activations: &[1.0, 2.0, 3.0],
                 training: except,
             };
-            let Ok(observation) = meter.observe(input, &activations);
-            let Ok(both) = meter.observe_all(&[input, input], &activations);
+            let Ok(observation) = observer.observe(input, &activations);
+            let Ok(both) = observer.observe_all(&[input, input], &activations);
             assert_eq!(both, [observation.clone(), observation.clone()]);
             let view = &observation.clusters[0];
             (view.neighbour, view.distances.clone())
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn classes_that_training_never_showed_are_unknown() {
-        let layout = Layout::new([1]);
+        let layout = PathLayout::new([1]);
         let row = path(&layout, &[&[0]]);
         let mut parts = graph(layout, &[], [row.clone(), row.clone()])
             .parts()
@@ -454,9 +454,9 @@ mod tests {
         parts.classes[1].clusters = 1..1;
         parts.abstract_paths = parts.abstract_paths.gather(&[0]);
         assert_eq!(parts.assignment, [NO_CLUSTER; 0]);
-        let graph = DecisionGraph::assemble(parts).unwrap();
+        let graph = PathGraph::assemble(parts).unwrap();
         let choices = Choices::default();
-        let meter = Meter::new(&graph, &choices, &[]);
+        let observer = Observer::new(&graph, &choices, &[]);
         for class in [1, 7] {
             let input = Input {
                 class,
@@ -464,7 +464,7 @@ mod tests {
                 activations: &[0.0],
                 training: None,
             };
-            let Ok(observation) = meter.observe(input, &Rows(vec![]));
+            let Ok(observation) = observer.observe(input, &Rows(vec![]));
             assert_eq!((observation.unknown(), observation.incorrect()), (1.0, 1.0));
             assert!(observation.clusters.is_empty());
         }

@@ -2,7 +2,7 @@
 
 use crate::bits;
 use crate::choices::Similarity;
-use crate::layout::Layout;
+use crate::layout::PathLayout;
 
 /// The Jaccard similarity of two sets as a fraction: what they share, of what they have together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Jaccard {
 
 /// The similarity of paths, prepared for many comparisons with one of them.
 pub(crate) struct Comparison<'a> {
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a PathLayout,
     pub(crate) similarity: Similarity,
     pub(crate) path: &'a [u64],
     /// Neurons of `path` in each layer.
@@ -43,7 +43,7 @@ pub(crate) struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(layout: &'a Layout, similarity: Similarity, path: &'a [u64]) -> Self {
+    pub(crate) fn new(layout: &'a PathLayout, similarity: Similarity, path: &'a [u64]) -> Self {
         Comparison {
             layout,
             similarity,
@@ -70,7 +70,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// Number of neurons that a path has in each layer.
-pub(crate) fn layer_counts(layout: &Layout, path: &[u64]) -> impl Iterator<Item = u32> {
+pub(crate) fn layer_counts(layout: &PathLayout, path: &[u64]) -> impl Iterator<Item = u32> {
     (0..layout.layers()).map(move |layer| bits::count(layout.layer(path, layer)))
 }
 
@@ -119,7 +119,7 @@ impl Combined {
 }
 
 /// The similarity of two paths.
-pub fn similarity(layout: &Layout, similarity: Similarity, a: &[u64], b: &[u64]) -> f64 {
+pub fn similarity(layout: &PathLayout, similarity: Similarity, a: &[u64], b: &[u64]) -> f64 {
     let counts: Vec<u32> = layer_counts(layout, b).collect();
     Comparison::new(layout, similarity, a).to(b, &counts)
 }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn layers_are_averaged_or_taken_together() {
-        let layout = Layout::new([4, 70]);
+        let layout = PathLayout::new([4, 70]);
         let mut a = vec![0; layout.width()];
         let mut b = a.clone();
         // 1 of 3 in the first layer, 1 of 1 in the second.

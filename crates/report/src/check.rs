@@ -150,17 +150,10 @@ fn source(bound: Bound, inputs: usize) -> String {
 
 /// What it means that there is less of a criterion, up to the word `than`.
 fn meaning(criterion: &str) -> &'static str {
-    let name = criterion.split([':', '@']).next().unwrap_or(criterion);
-    match name {
-        "accuracy" => "the model classifies fewer inputs of the suite as they are labelled",
-        "snpc" | "anpc" => "the suite exercises less of the model's decision logic",
-        "lsc" | "dsc" | "mdsc" => {
-            "the suite's inputs differ from the training data in fewer degrees"
-        }
-        "deepgini" | "entropy" | "margin" | "max-softmax" => {
-            "the model is surer of the suite's inputs, which makes them less telling,"
-        }
-        _ => "the suite exercises less of what the model's neurons can do",
+    match npcov::criteria::find(criterion) {
+        Some(entry) => entry.meaning.lower,
+        // What is no criterion is the accuracy.
+        None => "the model classifies fewer inputs of the suite as they are labelled",
     }
 }
 

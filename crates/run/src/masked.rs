@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_data::Loader;
-use npcov_paths::{Layout, bits};
+use npcov_paths::{PathLayout, bits};
 use npcov_program::{ProgramError, mask};
 
 use crate::error::RunError;
@@ -36,7 +36,7 @@ use crate::tracer::Tracer;
 /// ```
 pub struct MaskedNetwork {
     tracer: Tracer,
-    layout: Layout,
+    layout: PathLayout,
 }
 
 impl MaskedNetwork {
@@ -47,7 +47,7 @@ impl MaskedNetwork {
         }
         Ok(MaskedNetwork {
             tracer: Tracer::new(mask(&network.view())?, network)?,
-            layout: Layout::new(
+            layout: PathLayout::new(
                 network
                     .layers()
                     .iter()
@@ -58,7 +58,7 @@ impl MaskedNetwork {
     }
 
     /// The path layers.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &PathLayout {
         &self.layout
     }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use npcov_data::Loader;
 use npcov_graph::Ending;
-use npcov_paths::choices::Seed;
-use npcov_paths::{BitRows, Choices, Input, Layout, PathRule, bits};
+use npcov_paths::choices::SeedChoice;
+use npcov_paths::{BitRows, Choices, Input, PathLayout, PathRule, bits};
 use npcov_program::Tap;
 
 use crate::error::RunError;
@@ -19,10 +19,10 @@ use crate::tracer::{TracedRows, Tracer, Watch};
 /// A network whose inputs' critical decision paths can be extracted.
 pub struct PathExtractor {
     explainer: Explainer,
-    layout: Layout,
+    layout: PathLayout,
     /// By class.
     rules: Vec<PathRule>,
-    seed: Seed,
+    seed: SeedChoice,
 }
 
 /// The paths and activations of some inputs.
@@ -156,7 +156,7 @@ impl PathExtractor {
             empty_layer: choices.empty_layer,
         };
         Ok(PathExtractor {
-            layout: Layout::new(layers.iter().map(|l| l.neurons).collect::<Vec<_>>()),
+            layout: PathLayout::new(layers.iter().map(|l| l.neurons).collect::<Vec<_>>()),
             rules: alpha.iter().map(rule).collect(),
             seed: choices.seed,
             explainer,
@@ -164,7 +164,7 @@ impl PathExtractor {
     }
 
     /// The path layers.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &PathLayout {
         &self.layout
     }
 
@@ -280,7 +280,7 @@ impl PathExtractor {
         let factor = self.factor(row);
         let seed = f64::from(row.seed) * factor;
         // A gradient's logit may be negative, and nothing positive is a share of it.
-        let shares = self.seed == Seed::LogitOrOne && seed <= 0.0;
+        let shares = self.seed == SeedChoice::LogitOrOne && seed <= 0.0;
         let mut critical = Vec::new();
         let mut scaled = Vec::new();
         for (layer, relevances) in row.layers.iter().enumerate() {
@@ -301,11 +301,11 @@ impl PathExtractor {
                 .map_or(0.0, f64::from)
         };
         match self.seed {
-            Seed::LogitOrOne => 1.0,
-            Seed::Logit if row.seed_is_one => logit(row.prediction),
-            Seed::Logit => 1.0,
-            Seed::LogProbability if row.seed == 0.0 => 1.0,
-            Seed::LogProbability => {
+            SeedChoice::LogitOrOne => 1.0,
+            SeedChoice::Logit if row.seed_is_one => logit(row.prediction),
+            SeedChoice::Logit => 1.0,
+            SeedChoice::LogProbability if row.seed == 0.0 => 1.0,
+            SeedChoice::LogProbability => {
                 let own = logit(row.prediction);
                 let others: f64 = match self.signature().ending() {
                     // The logarithm of sigmoid(z) is -ln(1 + exp(-z)).

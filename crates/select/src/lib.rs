@@ -15,7 +15,7 @@ mod strategy;
 use std::path::Path;
 
 use npcov_coverage::LearntGraph;
-use npcov_criteria::{Amount, Member, Value};
+use npcov_criteria::Member;
 use npcov_paths::Choices;
 use npcov_run::{Progress, SampleRange};
 use serde::{Deserialize, Serialize};
@@ -181,18 +181,7 @@ fn coverage<L: SlotLists<Error = SelectError>>(
         criterion: member.spec.to_string(),
         covered: by_first,
         pool,
-        total: total(member),
+        total: member.criterion.things().map_err(|e| member.failed(e))?,
         enough,
     })
-}
-
-/// How many things there are to cover.
-fn total(member: &Member) -> Option<u64> {
-    let values = member.criterion.values(&member.criterion.state());
-    let total = |value: Value| match value.amount {
-        Amount::Share { total, .. } => Some(total),
-        _ => None,
-    };
-    let totals: Option<Vec<u64>> = values.into_iter().map(total).collect();
-    totals.map(|totals| totals.into_iter().fold(0, u64::saturating_add))
 }

@@ -12,7 +12,7 @@ use crate::chosen::{self, Chosen};
 use crate::error::SelectError;
 use crate::pool::{Pool, Wanted};
 use crate::ranking::{self, Covered, Ranked, SlotLists};
-use crate::{strategy, total};
+use crate::strategy;
 
 /// How a suite is made smaller.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,7 @@ pub fn minimize(
             criterion: member.spec.to_string(),
             before: things(&before),
             after: things(&after),
-            total: total(member),
+            total: member.criterion.things().map_err(|e| member.failed(e))?,
         };
         if criterion.before != criterion.after {
             return Err(SelectError::CoverageLost {

@@ -13,7 +13,7 @@ use npcov_coverage::Measurement;
 use npcov_criteria::{Batch, Member, Slot, Spec};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Input, Meter, Observation};
+use npcov_paths::{Input, Observation, Observer};
 use npcov_run::{
     PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel, shards,
 };
@@ -210,14 +210,14 @@ impl Recording<'_> {
     /// What is found in some inputs of a shard; nothing for criteria that have seen them already.
     fn part(
         &self,
-        meter: &Meter<'_>,
+        observer: &Observer<'_>,
         shard: &PathRows,
         inputs: Range<usize>,
     ) -> Result<(Vec<Found>, Vec<f64>), SelectError> {
         let criteria = self.measurement.criteria();
         let places = inputs.clone().filter(|_| criteria.need_paths());
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
-        let observations = meter.observe_all(&seen, self.measurement.graph().file())?;
+        let observations = observer.observe_all(&seen, self.measurement.graph().file())?;
         let mut batch = self.measurement.batch(shard, &[]).slice(inputs);
         batch.observations = &observations;
         let mut found = Vec::new();
@@ -267,10 +267,10 @@ impl Sink<'_> for Recording<'_> {
     fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), SelectError> {
         let criteria = self.measurement.criteria();
         let anpc = self.measurement.anpc();
-        let meter = self.measurement.meter(&anpc);
+        let observer = self.measurement.observer(&anpc);
         let inputs = shard.rows.len();
         let parts = in_parallel(inputs, self.threads, |inputs| {
-            self.part(&meter, shard, inputs)
+            self.part(&observer, shard, inputs)
         });
         let mut scores = Vec::new();
         let mut all = std::mem::take(&mut self.streamed);

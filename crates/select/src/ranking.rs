@@ -9,8 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use npcov_paths::random::{Drawing, generator};
-use rand_chacha::rand_core::RngCore;
+use npcov_paths::random::{Generator, Task};
 
 /// The things that each of some inputs covers, by number.
 ///
@@ -191,8 +190,8 @@ pub(crate) fn by_score(scores: &[f64]) -> Vec<Ranked> {
 
 /// A random order; each is equally likely.
 pub(crate) fn random(inputs: usize, seed: u64) -> Vec<Ranked> {
-    let mut rng = generator(seed, Drawing::Selection, 0, 0);
-    let mut order: Vec<(u64, usize)> = (0..inputs).map(|i| (rng.next_u64(), i)).collect();
+    let mut rng = Generator::new(seed, Task::Selection, 0, 0);
+    let mut order: Vec<(u64, usize)> = (0..inputs).map(|i| (rng.number(), i)).collect();
     order.sort_unstable();
     let ranked = |(_, input)| Ranked { input, score: 0.0 };
     order.into_iter().map(ranked).collect()

@@ -184,9 +184,9 @@ fn counting(graph: &LearntGraph) -> Vec<String> {
 /// Every criterion without options, as far as the network allows.
 fn all(graph: &LearntGraph) -> Vec<(&'static str, Box<dyn Criterion>)> {
     let record = graph.file().record();
-    let subject = record.subject(&record.choices);
+    let network = record.network_shape(&record.choices);
     let made = names().into_iter().filter_map(|name| {
-        let criterion = create(&Spec::named(name), &subject).ok()?;
+        let criterion = create(&Spec::named(name), &network).ok()?;
         Some((name, criterion))
     });
     made.collect()
@@ -196,9 +196,9 @@ fn all(graph: &LearntGraph) -> Vec<(&'static str, Box<dyn Criterion>)> {
 /// inputs chosen by them.
 pub fn counting_criteria(graph: &LearntGraph) -> Vec<Spec> {
     let record = graph.file().record();
-    let subject = record.subject(&record.choices);
+    let network = record.network_shape(&record.choices);
     let counts = |spec: &Spec| {
-        let created = create(spec, &subject);
+        let created = create(spec, &network);
         created.is_ok_and(|criterion| criterion.counts_things())
     };
     record.specs().into_iter().filter(counts).collect()

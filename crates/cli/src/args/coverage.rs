@@ -7,7 +7,7 @@ use clap::Args;
 use npcov::paths::Preset;
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Buckets, Disjoint, Edges, EmptyLayer, Members,
-    Merge, Neighbour, Norm, Population, Seed, Similarity, Threshold, Width,
+    Merge, Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ pub(crate) struct BuildArgs {
     )]
     pub(crate) anpc_layers: Option<Vec<usize>>,
 
-    /// The criteria that suites can be measured by; by default all but `cc`
+    /// The criteria that suites can be measured by; by default the usual ones
     ///
     /// Names with options, such as `snpc,kmnc:sections=100,lsc:layer=-2`; `default` stands for the
     /// usual ones. What they learn from training data becomes part of the graph. `docs/criteria.md`
@@ -346,7 +346,7 @@ pub(crate) struct PathChoices {
 
     /// What is shared out: `logit-or-one`, `logit` or `log-probability`
     #[arg(long, value_name = "CHOICE")]
-    pub(crate) relevance_seed: Option<Seed>,
+    pub(crate) relevance_seed: Option<SeedChoice>,
 
     /// Training inputs that count: `predicted` (all) or `correct`
     #[arg(long, value_name = "CHOICE")]

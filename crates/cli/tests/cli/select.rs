@@ -133,6 +133,22 @@ fn any_number_of_threads_gives_the_same_bytes() {
     }
 }
 
+/// Lists of criteria grow. They are replaced by a word.
+fn without_lists_of_criteria(shown: &str) -> String {
+    let names = npcov::criteria::names();
+    let is_name = |word: &&str| names.contains(&word.trim_end_matches(','));
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let runs = words.chunk_by(|a, b| a.ends_with(',') && is_name(a) && is_name(b));
+        let run = |run: &[&str]| match run {
+            [_, _, .., last] if !last.ends_with(',') => "[criteria]".to_owned(),
+            run => run.join(" "),
+        };
+        runs.map(run).collect::<Vec<_>>().join(" ")
+    };
+    shown.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn select_arguments_that_cannot_be() {
     let project = with_graph();
@@ -161,6 +177,7 @@ fn select_arguments_that_cannot_be() {
     {
         let shown = project.snapshot(arguments);
         assert!(shown.contains("exit code: 2"), "{shown}");
+        let shown = without_lists_of_criteria(&shown);
         assert_snapshot!(format!("select_arguments_{i:02}"), shown);
     }
     assert!(!project.path("out.npz").exists() && !project.path("out.npz.parts").exists());

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
+use crate::shape::NetworkShape;
 use crate::spec::Options;
-use crate::subject::Subject;
 use crate::training::{Training, read_blocks};
 
 use super::nearest::{Among, Nearest, Query, Space};
@@ -28,11 +28,11 @@ pub(crate) struct Dsa {
 
 impl Adequacy for Dsa {
     const NAMES: (&'static str, &'static str) = ("dsc", "dsa");
-    const COSTLY: bool = true;
+    const COMPARES: bool = true;
 
     fn create(
         _options: &mut Options<'_>,
-        _subject: &Subject,
+        _network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Dsa, f64), CriterionError> {
         let centre = vec![0.0; trace.neurons.len()];
@@ -53,7 +53,7 @@ impl Adequacy for Dsa {
         let mean = |sum: &f64| Some((sum / inputs) as f32).filter(|x| x.is_finite());
         let centre = sums.iter().map(|sum| mean(sum).unwrap_or(0.0)).collect();
         let mut fit = Fit::default();
-        fit.insert("centre", &[width], Numbers::F32(centre));
+        fit.insert("centre", &[width], FitNumbers::F32(centre));
         Ok(fit)
     }
 

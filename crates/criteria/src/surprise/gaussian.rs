@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::slice::Chunks;
 
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
 use crate::spec::Options;
 use crate::training::{Training, read_blocks};
 
@@ -326,11 +326,11 @@ impl Gaussians {
         let whitenings = || self.classes.iter().map(|class| class.whitening.as_ref());
         let by_class = |number: fn(&Whitening) -> f64| {
             let number = |whitening: Option<&Whitening>| whitening.map_or(0.0, number);
-            Numbers::F64(whitenings().map(number).collect())
+            FitNumbers::F64(whitenings().map(number).collect())
         };
         let whole = |number: fn(&Gaussian) -> usize| {
             let number = |gaussian| number(gaussian) as u32;
-            Numbers::U32(self.classes.iter().map(number).collect())
+            FitNumbers::U32(self.classes.iter().map(number).collect())
         };
         // Classes without a Gaussian have no neurons.
         let fitted = || self.classes.iter().filter(|c| c.whitening.is_some());
@@ -340,9 +340,9 @@ impl Gaussians {
         let arrays = [
             ("samples", whole(|class| class.samples)),
             ("widths", whole(Gaussian::fitted_width)),
-            ("columns", Numbers::U32(columns)),
-            ("mean", Numbers::F64(mean)),
-            ("whitening", Numbers::F64(triangles.copied().collect())),
+            ("columns", FitNumbers::U32(columns)),
+            ("mean", FitNumbers::F64(mean)),
+            ("whitening", FitNumbers::F64(triangles.copied().collect())),
             ("log-root", by_class(|whitening| whitening.log_root)),
             ("ridge", by_class(|whitening| whitening.ridge)),
         ];

@@ -14,9 +14,9 @@
 //! not depend on which inputs are measured together.
 
 use crate::error::CriterionError;
-use crate::fit::{Fit, Numbers};
+use crate::fit::{Fit, FitNumbers};
+use crate::shape::NetworkShape;
 use crate::spec::Options;
-use crate::subject::Subject;
 use crate::training::Training;
 
 use super::gaussian::{BLOCK, Gaussian, Gaussians, Rule};
@@ -128,16 +128,16 @@ struct Scratch {
 
 impl Adequacy for Lsa {
     const NAMES: (&'static str, &'static str) = ("lsc", "lsa");
-    const COSTLY: bool = true;
+    const COMPARES: bool = true;
 
     fn create(
         options: &mut Options<'_>,
-        subject: &Subject,
+        network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Lsa, f64), CriterionError> {
         let adequacy = Lsa {
             rule: Rule::read(options)?,
-            gaussians: Gaussians::new(trace.neurons, subject.classes, false),
+            gaussians: Gaussians::new(trace.neurons, network.classes, false),
             norms: Vec::new(),
         };
         Ok((adequacy, 2000.0))
@@ -168,7 +168,7 @@ impl Adequacy for Lsa {
             }
         })?;
         let mut fit = gaussians.store();
-        fit.insert("norms", &[norms.len()], Numbers::F64(norms));
+        fit.insert("norms", &[norms.len()], FitNumbers::F64(norms));
         Ok(fit)
     }
 
@@ -251,24 +251,25 @@ mod tests {
     use crate::batch::Batch;
     use crate::criterion::Criterion;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
+    use crate::state::ScoresPart;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
     use npcov_tap::Tap;
     use proptest::prelude::*;
 
     fn fitted(spec: &str, table: &TrainingTable) -> Box<dyn Criterion> {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: table.neurons,
             units: table.neurons,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer],
             classes: 3,
             logits: 3,
             graph: None,
         };
-        let mut criterion = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
         criterion.restore(criterion.fit(table).unwrap()).unwrap();
         criterion
     }
@@ -289,7 +290,7 @@ mod tests {
         };
         let mut state = criterion.state();
         criterion.observe(&batch, table, &mut state).unwrap();
-        state.scores("lsa").to_vec()
+        state.get(ScoresPart("lsa")).unwrap().clone()
     }
 
     fn table(neurons: usize, predictions: Vec<u32>, activations: Vec<f32>) -> TrainingTable {
@@ -330,7 +331,7 @@ mod tests {
         let three = scores(&*lsc, &table, &[0, 1, 2], &[1.0, 5.0, 5.0], None);
         assert_close(&three, &[1.1452128, f64::INFINITY, f64::INFINITY]);
         let state = lsc.state();
-        assert_eq!(lsc.values(&state)[0].amount.value(), 0.0);
+        assert_eq!(lsc.values(&state).unwrap()[0].amount.value(), 0.0);
     }
 
     #[test]

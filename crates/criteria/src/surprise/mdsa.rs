@@ -11,8 +11,8 @@
 
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::shape::NetworkShape;
 use crate::spec::Options;
-use crate::subject::Subject;
 use crate::training::Training;
 
 use super::gaussian::{BLOCK, Gaussians, Rule};
@@ -27,11 +27,11 @@ pub(crate) struct Mdsa {
 
 impl Adequacy for Mdsa {
     const NAMES: (&'static str, &'static str) = ("mdsc", "mdsa");
-    const COSTLY: bool = false;
+    const COMPARES: bool = false;
 
     fn create(
         options: &mut Options<'_>,
-        subject: &Subject,
+        network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Mdsa, f64), CriterionError> {
         let single = options.word("class", &[("predicted", false), ("none", true)])?;
@@ -39,7 +39,7 @@ impl Adequacy for Mdsa {
         let adequacy = Mdsa {
             rule: Rule::read(options)?,
             single,
-            gaussians: Gaussians::new(trace.neurons, subject.classes, single),
+            gaussians: Gaussians::new(trace.neurons, network.classes, single),
         };
         Ok((adequacy, upper))
     }
@@ -99,23 +99,24 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::registry::create;
-    use crate::subject::SubjectLayer;
+    use crate::shape::LayerShape;
+    use crate::state::ScoresPart;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
     use npcov_tap::Tap;
 
     fn scores(spec: &str, table: &TrainingTable, predictions: &[u32], traces: &[f32]) -> Vec<f64> {
-        let layer = SubjectLayer {
+        let layer = LayerShape {
             neurons: 2,
             units: 2,
         };
-        let subject = Subject {
+        let network = NetworkShape {
             layers: vec![layer],
             classes: 2,
             logits: 2,
             graph: None,
         };
-        let mut mdsc = create(&spec.parse().unwrap(), &subject).unwrap();
+        let mut mdsc = create(&spec.parse().unwrap(), &network).unwrap();
         mdsc.restore(mdsc.fit(table).unwrap()).unwrap();
         let batch = Batch {
             predictions,
@@ -126,7 +127,7 @@ mod tests {
         };
         let mut state = mdsc.state();
         mdsc.observe(&batch, table, &mut state).unwrap();
-        state.scores("mdsa").to_vec()
+        state.get(ScoresPart("mdsa")).unwrap().clone()
     }
 
     #[test]

@@ -29,31 +29,66 @@ use std::ops::Range;
 use npcov_paths::{choices, distance_bucket};
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, Slot, Value};
+use crate::criterion::{Criterion, CriterionValue, Slot};
 use crate::error::CriterionError;
 use crate::fit::Fit;
+use crate::needs::Needs;
+use crate::registry::{Entry, Meaning, Unit};
+use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
-use crate::state::{Part, State};
-use crate::subject::Subject;
+use crate::state::{Handle, ScoresPart, State};
 use crate::training::Training;
 use npcov_tap::Column;
 use npcov_tap::Tap;
 
-pub(crate) use dsa::Dsa;
-pub(crate) use lsa::Lsa;
-pub(crate) use mdsa::Mdsa;
+use dsa::Dsa;
+use lsa::Lsa;
+use mdsa::Mdsa;
+
+/// What it means that fewer buckets are covered.
+const DEGREES: Meaning = Meaning {
+    unit: Unit::Share,
+    lower: "the suite's inputs differ from the training data in fewer degrees",
+};
+
+/// LSC.
+pub(crate) const LSC: Entry = Entry {
+    name: "lsc",
+    summary: "buckets of surprise by likelihood: how unlikely activations are for the class",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Lsa>::create,
+};
+
+/// DSC.
+pub(crate) const DSC: Entry = Entry {
+    name: "dsc",
+    summary: "buckets of surprise by distance: to the own class, beside that to the others",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Dsa>::create,
+};
+
+/// MDSC.
+pub(crate) const MDSC: Entry = Entry {
+    name: "mdsc",
+    summary: "buckets of surprise by Mahalanobis distance from the mean of the class",
+    meaning: DEGREES,
+    is_default: true,
+    create: Surprise::<Mdsa>::create,
+};
 
 /// A surprise adequacy: how surprising inputs are.
 pub(crate) trait Adequacy: Sized + Send + Sync {
     /// The name of the criterion, and that of the numbers.
     const NAMES: (&'static str, &'static str);
-    /// Whether an input takes long.
-    const COSTLY: bool;
+    /// Whether every input is compared with the traces of training inputs.
+    const COMPARES: bool;
 
     /// As the options say, with the default of `upper`.
     fn create(
         options: &mut Options<'_>,
-        subject: &Subject,
+        network: &NetworkShape,
         trace: Trace,
     ) -> Result<(Self, f64), CriterionError>;
 
@@ -94,7 +129,7 @@ pub(crate) struct Inputs<'a> {
 }
 
 /// Coverage by an adequacy.
-pub(crate) struct Surprise<A> {
+struct Surprise<A> {
     adequacy: A,
     trace: Trace,
     buckets: Buckets,
@@ -157,19 +192,19 @@ impl Buckets {
 }
 
 impl<A: Adequacy + 'static> Surprise<A> {
+    /// How surprising each input is.
+    const SCORES: ScoresPart = ScoresPart(A::NAMES.1);
+
     /// As the options say.
-    pub(crate) fn create(
-        spec: &Spec,
-        subject: &Subject,
-    ) -> Result<Box<dyn Criterion>, CriterionError> {
+    fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         let mut options = Options::of(spec);
-        let layer = options.layer("layer", subject.layers.len())?;
-        let first = subject.first_neuron(layer);
+        let layer = options.layer("layer", network.layers.len())?;
+        let first = network.first_neuron(layer);
         let trace = Trace {
             layer,
-            neurons: first..first + subject.layers[layer].neurons,
+            neurons: first..first + network.layers[layer].neurons,
         };
-        let (adequacy, upper) = A::create(&mut options, subject, trace.clone())?;
+        let (adequacy, upper) = A::create(&mut options, network, trace.clone())?;
         let positive = |upper: f64| upper > 0.0 && upper.is_finite();
         let buckets = Buckets {
             count: options.whole("buckets", 1000, 1..=usize::from(u16::MAX))? as u16,
@@ -191,7 +226,7 @@ impl<A: Adequacy + 'static> Surprise<A> {
     ) -> Result<Vec<f64>, CriterionError> {
         let inputs = Inputs {
             predictions: batch.predictions,
-            traces: batch.activations(self.trace.layer),
+            traces: batch.activations(self.trace.layer)?,
             training: batch.training,
         };
         self.adequacy.scores(&inputs, training)
@@ -199,8 +234,11 @@ impl<A: Adequacy + 'static> Surprise<A> {
 }
 
 impl<A: Adequacy + 'static> Criterion for Surprise<A> {
-    fn taps(&self) -> Vec<Tap> {
-        vec![Tap::activation(self.trace.layer)]
+    fn needs(&self) -> Needs {
+        Needs {
+            training_traces: A::COMPARES,
+            ..Needs::taps([Tap::activation(self.trace.layer)])
+        }
     }
 
     fn fitted_options(&self) -> String {
@@ -220,7 +258,7 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
     }
 
     fn state(&self) -> State {
-        State::new([(A::NAMES.1, Part::Scores(Vec::new()))])
+        State::new([Self::SCORES.with(Vec::new())])
     }
 
     fn observe(
@@ -230,23 +268,23 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let scores = self.scores(batch, training)?;
-        state.scores_mut(A::NAMES.1).extend(scores);
+        state.get_mut(Self::SCORES)?.extend(scores);
         Ok(())
     }
 
-    fn values(&self, state: &State) -> Vec<Value> {
-        let covered = self.buckets.covered(state.scores(A::NAMES.1));
+    fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
+        let covered = self.buckets.covered(state.get(Self::SCORES)?);
         let total = u64::from(self.buckets.count);
-        vec![Value::share(A::NAMES.0, covered, total)]
+        Ok(vec![CriterionValue::share(A::NAMES.0, covered, total)])
     }
 
     fn counts_things(&self) -> bool {
         self.buckets.edges == Edges::Fixed
     }
 
-    fn slots(&self, state: &State) -> Vec<Slot> {
-        let buckets = self.buckets.distinct(state.scores(A::NAMES.1));
-        buckets.into_iter().map(Slot::Number).collect()
+    fn slots(&self, state: &State) -> Result<Vec<Slot>, CriterionError> {
+        let buckets = self.buckets.distinct(state.get(Self::SCORES)?);
+        Ok(buckets.into_iter().map(Slot::Number).collect())
     }
 
     fn slots_of_each(
@@ -260,10 +298,6 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
             .into_iter()
             .map(|score| slot(score).into_iter().collect())
             .collect())
-    }
-
-    fn is_costly(&self) -> bool {
-        A::COSTLY
     }
 }
 

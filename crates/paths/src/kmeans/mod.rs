@@ -35,7 +35,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use crate::BitRows;
-use crate::random::{Drawing, generator};
+use crate::random::{Generator, Task};
 use exact::compare_sums;
 use lloyd::Outcome;
 use points::Points;
@@ -142,7 +142,7 @@ impl KMeans {
     }
 
     fn restart(&self, points: &Points, clusters: usize, restart: usize) -> Run {
-        let mut rng = generator(self.seed, Drawing::Clusters, 0, restart as u64);
+        let mut rng = Generator::new(self.seed, Task::Clusters, 0, restart as u64);
         let labels = seeding::seed(points, clusters, &mut rng);
         let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1));
         Run { restart, outcome }

@@ -1,9 +1,7 @@
 //! Greedy k-means++: rows that become the first centres.
 
-use rand_chacha::ChaCha8Rng;
-
 use super::points::Points;
-use crate::random::below;
+use crate::random::Generator;
 
 /// The cluster of each point when `clusters` of the points are the centres.
 ///
@@ -11,7 +9,7 @@ use crate::random::below;
 /// are drawn with probabilities proportional to their squared distances to the nearest centre so
 /// far, and the one that leaves the least sum of these distances is taken (ties: the one drawn
 /// first). A squared distance of rows of bits is the number of bits in which they differ.
-pub(super) fn seed(points: &Points, clusters: usize, rng: &mut ChaCha8Rng) -> Vec<u32> {
+pub(super) fn seed(points: &Points, clusters: usize, rng: &mut Generator) -> Vec<u32> {
     let trials = 2 + (clusters as f64).ln() as usize;
     let mut labels = vec![0; points.len()];
     let weights = points.weights.iter().map(|&weight| u64::from(weight));
@@ -75,8 +73,8 @@ fn cumulate(shares: impl Iterator<Item = u64>) -> Vec<u64> {
 }
 
 /// An index, drawn with probability proportional to its share of the cumulated sums.
-fn draw(sums: &[u64], rng: &mut ChaCha8Rng) -> usize {
+fn draw(sums: &[u64], rng: &mut Generator) -> usize {
     let total = sums.last().copied().unwrap_or(0).max(1);
-    let at = below(total, rng);
+    let at = rng.below(total);
     sums.partition_point(|&sum| sum <= at)
 }

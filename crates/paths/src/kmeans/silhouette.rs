@@ -1,12 +1,9 @@
 //! How many clusters there are.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-
 use super::KMeans;
 use super::points::Points;
 use crate::BitRows;
-use crate::random;
+use crate::random::Generator;
 
 /// Rows that a silhouette is computed from at most.
 pub const SILHOUETTE_SAMPLE: usize = 1000;
@@ -80,10 +77,7 @@ fn best(scores: &[Score]) -> usize {
 
 /// Up to [`SILHOUETTE_SAMPLE`] of `len` rows, each set of them equally likely, in ascending order.
 fn sample(len: usize, seed: u64) -> Vec<usize> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    // Restarts have the first streams.
-    rng.set_stream(u64::MAX);
-    random::sample(len, SILHOUETTE_SAMPLE, &mut rng)
+    Generator::of_seed(seed, u64::MAX).sample(len, SILHOUETTE_SAMPLE)
 }
 
 /// The Euclidean distances between the rows of a sample, row by row.

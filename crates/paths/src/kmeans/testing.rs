@@ -2,12 +2,10 @@
 
 use std::cmp::Ordering;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-
 use super::{Clustering, KMeans};
 use crate::BitRows;
 use crate::bits::{get, set};
+use crate::random::{Generator, Task};
 
 pub(super) fn rows_of<'a>(width: usize, rows: impl IntoIterator<Item = &'a [u64]>) -> BitRows {
     let mut of = BitRows::new(width);
@@ -19,11 +17,11 @@ pub(super) fn rows_of<'a>(width: usize, rows: impl IntoIterator<Item = &'a [u64]
 
 /// Independent bits, each set with probability `density`.
 pub(super) fn random_rows(len: usize, columns: usize, density: f64, seed: u64) -> BitRows {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = Generator::of_seed(seed, 0);
     let mut rows = BitRows::zeros(columns.div_ceil(64), len);
     for i in 0..len {
         for column in 0..columns {
-            if f64::from(rng.next_u32()) < density * 2f64.powi(32) {
+            if rng.uniform() < density {
                 set(rows.row_mut(i), column);
             }
         }
@@ -126,10 +124,7 @@ pub(super) fn naive(settings: &KMeans, rows: &BitRows) -> Clustering {
     let restarts = if clusters == 1 { 1 } else { settings.restarts };
     let mut best: Option<(Fraction, Clustering)> = None;
     for restart in 0..restarts {
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&settings.seed.to_le_bytes());
-        let mut rng = ChaCha8Rng::from_seed(seed);
-        rng.set_stream(restart as u64);
+        let mut rng = Generator::new(settings.seed, Task::Clusters, 0, restart as u64);
         let labels = naive_seeds(rows, &distinct, clusters, &mut rng);
         let (inertia, clustering) = naive_iterate(rows, clusters, labels, settings.iterations);
         if best
@@ -159,7 +154,7 @@ fn naive_seeds(
     rows: &BitRows,
     distinct: &[usize],
     clusters: usize,
-    rng: &mut ChaCha8Rng,
+    rng: &mut Generator,
 ) -> Vec<usize> {
     let nearest = |row: usize, seeds: &[usize]| {
         seeds
@@ -170,7 +165,7 @@ fn naive_seeds(
     let mut draw = |shares: Vec<u64>| {
         let total: u64 = shares.iter().sum();
         let mut at = loop {
-            let number = rng.next_u64();
+            let number = rng.number();
             if number < u64::MAX / total * total {
                 break number % total;
             }

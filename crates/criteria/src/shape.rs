@@ -1,4 +1,4 @@
-//! What criteria know of the network, and what they ask of it.
+//! What criteria know of the network.
 
 use npcov_paths::{AnpcLayer, Choices};
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use crate::error::CriterionError;
 
 /// The network whose coverage is measured, as far as criteria care.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Subject {
+pub struct NetworkShape {
     /// The path layers, from input to output.
-    pub layers: Vec<SubjectLayer>,
+    pub layers: Vec<LayerShape>,
     /// Number of classes.
     pub classes: usize,
     /// Number of logits: one where a single one tells two classes apart.
     pub logits: usize,
     /// The decision graph; `None` where nothing is measured against one.
-    pub graph: Option<SubjectGraph>,
+    pub graph: Option<GraphShape>,
 }
 
 /// A path layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SubjectLayer {
+pub struct LayerShape {
     /// Its neurons: channels, or the units of dense layers.
     pub neurons: usize,
     /// Its elements: each position of a channel is one.
@@ -29,7 +29,7 @@ pub struct SubjectLayer {
 
 /// The decision graph that paths are held against.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SubjectGraph {
+pub struct GraphShape {
     /// By class: clusters that were asked for, and clusters there are.
     pub classes: Vec<(usize, usize)>,
     /// How paths are measured.
@@ -38,7 +38,7 @@ pub struct SubjectGraph {
     pub anpc: Vec<AnpcLayer>,
 }
 
-impl SubjectGraph {
+impl GraphShape {
     /// Clusters of all classes that were asked for.
     pub fn planned(&self) -> usize {
         self.classes.iter().map(|class| class.0).sum()
@@ -54,11 +54,11 @@ impl SubjectGraph {
 /// overflowing, and no network has more.
 const MOST_UNITS: usize = 1 << 27;
 
-impl Subject {
+impl NetworkShape {
     /// Fails unless its parts fit together: records of files may say anything.
     pub(crate) fn check(&self) -> Result<(), CriterionError> {
         let wrong = |reason: &str| {
-            Err(CriterionError::Subject {
+            Err(CriterionError::Network {
                 reason: reason.to_owned(),
             })
         };

@@ -14,14 +14,14 @@ use crate::criterion::Slot;
 
 /// How often training inputs cover things.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Yardstick {
+pub struct TrainingCoverage {
     /// Inputs that were measured.
     pub inputs: u64,
     /// How many things are covered by so many inputs: pairs of inputs and things, ascending.
     pub frequencies: Vec<(u64, u64)>,
 }
 
-impl Yardstick {
+impl TrainingCoverage {
     /// How many things any of the inputs covers.
     pub fn covered(&self) -> u64 {
         self.frequencies.iter().map(|(_, things)| things).sum()
@@ -48,13 +48,13 @@ impl Yardstick {
 
 /// Counts how many inputs cover each thing.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct TrainingCounts {
     inputs: u64,
     numbers: Vec<u32>,
     patterns: HashMap<Box<[u32]>, u32>,
 }
 
-impl Tally {
+impl TrainingCounts {
     /// Counts an input, which covers these things.
     pub fn add(&mut self, slots: &[Slot]) {
         self.inputs += 1;
@@ -78,7 +78,7 @@ impl Tally {
     }
 
     /// Adds what another one counted.
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &TrainingCounts) {
         self.inputs += other.inputs;
         if self.numbers.len() < other.numbers.len() {
             self.numbers.resize(other.numbers.len(), 0);
@@ -90,14 +90,14 @@ impl Tally {
         }
     }
 
-    /// The counts of counts.
-    pub fn yardstick(&self) -> Yardstick {
+    /// How often things are covered.
+    pub fn coverage(&self) -> TrainingCoverage {
         let mut frequencies = BTreeMap::new();
         let counts = self.numbers.iter().chain(self.patterns.values());
         for &count in counts.filter(|&&count| count > 0) {
             *frequencies.entry(u64::from(count)).or_default() += 1;
         }
-        Yardstick {
+        TrainingCoverage {
             inputs: self.inputs,
             frequencies: frequencies.into_iter().collect(),
         }
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn expectation_is_the_mean_over_all_samples() {
         let inputs = example();
-        let mut tally = Tally::default();
-        inputs.iter().for_each(|slots| tally.add(slots));
-        let yardstick = tally.yardstick();
-        assert_eq!(yardstick.frequencies, [(1, 2), (2, 1), (4, 1)]);
-        assert_eq!(yardstick.covered(), 4);
+        let mut counts = TrainingCounts::default();
+        inputs.iter().for_each(|slots| counts.add(slots));
+        let coverage = counts.coverage();
+        assert_eq!(coverage.frequencies, [(1, 2), (2, 1), (4, 1)]);
+        assert_eq!(coverage.covered(), 4);
         // By hand: over all subsets of each size.
         for size in 0..=4_u32 {
             let (mut subsets, mut covered) = (0, 0);
@@ -141,20 +141,20 @@ mod tests {
                 }
             }
             let mean = covered as f64 / f64::from(subsets);
-            assert!((yardstick.expected(u64::from(size)) - mean).abs() < 1e-12);
+            assert!((coverage.expected(u64::from(size)) - mean).abs() < 1e-12);
         }
-        assert_eq!(yardstick.expected(9), 4.0);
+        assert_eq!(coverage.expected(9), 4.0);
     }
 
     #[test]
     fn parts_count_as_the_whole() {
         let inputs = example();
-        let mut whole = Tally::default();
+        let mut whole = TrainingCounts::default();
         inputs.iter().for_each(|slots| whole.add(slots));
-        let (mut a, mut b) = (Tally::default(), Tally::default());
+        let (mut a, mut b) = (TrainingCounts::default(), TrainingCounts::default());
         inputs[..1].iter().for_each(|slots| a.add(slots));
         inputs[1..].iter().for_each(|slots| b.add(slots));
         a.merge(&b);
-        assert_eq!(a.yardstick(), whole.yardstick());
+        assert_eq!(a.coverage(), whole.coverage());
     }
 }

@@ -43,6 +43,7 @@ mod batch;
 mod blackbox;
 mod cc;
 mod criterion;
+mod dct;
 mod error;
 pub mod exact;
 mod fit;

@@ -74,6 +74,7 @@ pub const CRITERIA: &[Entry] = &[
     crate::surprise::DSC,
     crate::surprise::MDSC,
     crate::idc::IDC,
+    crate::dct::DCT,
 ];
 
 /// Makes a criterion.

@@ -218,6 +218,7 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
         "cc:threshold=0.5",
         "lsc:edges=sadl:buckets=10:upper=20",
         "dsc:layer=0:buckets=10",
+        "dct:p=0.75",
     ];
     let names = CRITERIA.iter().map(|entry| entry.name);
     names

@@ -1,5 +1,6 @@
 //! The verb `explain`: which neurons decided.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -18,6 +19,9 @@ pub struct Explanation {
     pub data: String,
     /// The input's position in it.
     pub index: usize,
+    /// What the input is called, where it has a name: a file of an image folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
     /// The input's label; `None` without labels.
     pub label: Option<i64>,
     /// The class that is predicted.
@@ -195,6 +199,7 @@ pub fn explain_one(
     let explanation = Explanation {
         data: name.to_owned(),
         index,
+        sample: data.sample_name(index).map(Cow::into_owned),
         label: data.labels().and_then(|l| l.get(index).copied()),
         prediction: class_logit(row.prediction),
         explained: class_logit(row.explained),

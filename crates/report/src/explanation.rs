@@ -293,6 +293,7 @@ mod tests {
         Explanation {
             data: "data.npz".to_owned(),
             index: 7,
+            sample: None,
             label: None,
             prediction: logit(1, 2.5),
             explained: logit(0, -3.0),

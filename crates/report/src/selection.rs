@@ -142,6 +142,7 @@ mod tests {
 
     fn chosen(input: usize, score: Option<f64>, label: Option<i64>) -> Chosen {
         Chosen {
+            sample: None,
             input,
             score,
             prediction: 3,

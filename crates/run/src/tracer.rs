@@ -233,6 +233,7 @@ impl Tracer {
         done: &Sender<Result<TracedRows, RunError>>,
         stop: &AtomicBool,
     ) {
+        let _alarm = Alarm(done);
         let mut worker = match self.prepared.worker() {
             Ok(worker) => worker,
             Err(error) => {
@@ -326,6 +327,19 @@ impl Tracer {
     }
 }
 
+/// Ends the run when the thread that holds it panics: its rows would be waited for by all others, forever.
+/// The panic itself goes on where the threads are joined.
+struct Alarm<'a>(&'a Sender<Result<TracedRows, RunError>>);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The run may have ended already.
+            let _ = self.0.send(Err(RunError::Stopped));
+        }
+    }
+}
+
 /// Hands results on in the order of their rows, and their buffers back.
 fn in_order<E: From<RunError>>(
     results: &Receiver<Result<TracedRows, RunError>>,
@@ -372,6 +386,31 @@ mod tests {
         let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
         graph.set_outputs(vec![y]);
         OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
+    }
+
+    /// A thread that panics ends the run, and the panic is not lost.
+    #[test]
+    fn a_panic_in_one_thread_ends_all() {
+        for threads in [1, 2, 3] {
+            let (done, ended) = std::sync::mpsc::channel();
+            let run = move || {
+                let network = Network::new(model(), &ModelOptions::default()).unwrap();
+                let tracer = network.logits_tracer().unwrap();
+                let feed = |rows: Range<usize>, inputs: &mut [&mut [f32]]| {
+                    assert!(!rows.contains(&100), "row 100");
+                    inputs.iter_mut().for_each(|input| input.fill(0.5));
+                    Ok(())
+                };
+                let ran = std::panic::AssertUnwindSafe(|| {
+                    tracer.run_fed(&feed, 0..10_000, threads, |_| Ok::<(), RunError>(()))
+                });
+                let panicked = std::panic::catch_unwind(ran).is_err();
+                done.send(panicked).unwrap();
+            };
+            std::thread::spawn(run);
+            let limit = std::time::Duration::from_secs(60);
+            assert_eq!(ended.recv_timeout(limit), Ok(true), "{threads} threads");
+        }
     }
 
     /// What is shown is what results would be: every input once, and no lane without an input. Each

@@ -1,5 +1,6 @@
 //! Inputs that were chosen, and the file they are written to.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use npcov_data::npz::{Compression, NpzWriter};
@@ -15,6 +16,9 @@ use crate::ranking::Ranked;
 pub struct Chosen {
     /// Its position in the pool.
     pub input: usize,
+    /// What it is called, where it has a name: a file of an image folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
     /// Why it was chosen: its score, or the number of things that it covers or adds; `None` where
     /// a score is infinite.
     pub score: Option<f64>,
@@ -26,18 +30,14 @@ pub struct Chosen {
 
 impl Chosen {
     /// A place in an order of the inputs from `start` on.
-    pub(crate) fn new(
-        ranked: &Ranked,
-        start: usize,
-        pool: &Pool,
-        labels: Option<&[i64]>,
-    ) -> Chosen {
+    pub(crate) fn new(ranked: &Ranked, start: usize, pool: &Pool, data: &Loader<'_>) -> Chosen {
         let input = start + ranked.input;
         Chosen {
             input,
+            sample: data.sample_name(input).map(Cow::into_owned),
             score: Some(ranked.score).filter(|score| score.is_finite()),
             prediction: pool.predictions[ranked.input] as usize,
-            label: labels.and_then(|labels| labels.get(input)).copied(),
+            label: data.labels().and_then(|labels| labels.get(input)).copied(),
         }
     }
 

@@ -127,7 +127,7 @@ pub fn select(
         (Wanted::Slots, [member]) => Some(coverage(member, &measured.lists, &order, count)?),
         _ => None,
     };
-    let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, labels);
+    let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, data);
     let apfd = labels.filter(|_| order.len() == inputs).map(|_| {
         let is_fault: Vec<bool> = order.iter().map(|r| chosen(r).is_fault()).collect();
         let faults = |of: &[bool]| of.iter().filter(|&&is_fault| is_fault).count();

@@ -101,7 +101,7 @@ pub fn minimize(
     if let Some(output) = output {
         chosen::write(data, &kept, start, &pool, output)?;
     }
-    let chosen = |ranked: &Ranked| Chosen::new(ranked, start, &pool, data.labels());
+    let chosen = |ranked: &Ranked| Chosen::new(ranked, start, &pool, data);
     let minimization = Minimization {
         data: data.name().to_owned(),
         inputs: pool.lists.len(),

@@ -12,8 +12,12 @@ use npcov_paths::{
 
 use crate::error::ArtefactError;
 use crate::record::{CriterionRecord, GraphRecord};
+use crate::names;
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, metadata, open, record_of};
+
+/// The tensors with the names of training inputs.
+const NAMES: &str = "name";
 
 /// A decision graph and what it was learnt from. The activations of training inputs, the largest
 /// part, stay in the file.
@@ -21,6 +25,8 @@ pub struct GraphFile {
     path: Option<PathBuf>,
     record: GraphRecord,
     graph: PathGraph,
+    /// Of training inputs, where they have names.
+    names: Vec<String>,
     reader: SafetensorsReader,
 }
 
@@ -98,21 +104,24 @@ impl GraphFile {
         {
             return Err(wrong("ANPC names a layer that is not there".to_owned()));
         }
+        let names = names::read(&reader, NAMES, inputs)?;
         Ok(GraphFile {
             path,
             record,
             graph,
+            names,
             reader,
         })
     }
 
     /// Writes a decision graph as the artefact that shards were made for, and opens it. `activations`
-    /// gives those of each training input.
+    /// gives those of each training input; `names` are those of all, or none.
     pub fn write(
         store: &ShardStore,
         record: &GraphRecord,
         graph: &PathGraph,
         fits: &[Fit],
+        names: &[String],
         activations: &impl TrainingActivations<Error = ArtefactError>,
     ) -> Result<GraphFile, ArtefactError> {
         let layout = graph.layout();
@@ -143,6 +152,7 @@ impl GraphFile {
                 });
             }
         }
+        tensors.extend(names::specs(NAMES, names));
         let metadata = metadata(Kind::DecisionGraph, record)?;
         let reader = store.write_artefact(&metadata, &tensors, |writer| {
             writer.append("prediction", &training.predictions)?;
@@ -162,6 +172,7 @@ impl GraphFile {
                     }
                 }
             }
+            names::write(writer, NAMES, names)?;
             let mut row = vec![0.0; neurons];
             for input in 0..inputs {
                 activations.read(input as u32, &mut row)?;
@@ -201,6 +212,12 @@ impl GraphFile {
     /// The decision graph.
     pub fn graph(&self) -> &PathGraph {
         &self.graph
+    }
+
+    /// What a training input is called, where it has a name.
+    pub fn training_name(&self, input: usize) -> Option<&str> {
+        let name = self.names.get(input)?;
+        (!name.is_empty()).then_some(name)
     }
 
     /// What a criterion learnt from the training data.

@@ -18,6 +18,7 @@
 mod difference;
 mod error;
 mod graph_file;
+mod names;
 mod record;
 mod state_file;
 mod state_tensors;

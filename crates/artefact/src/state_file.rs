@@ -8,6 +8,7 @@ use npcov_paths::NO_CLUSTER;
 
 use crate::error::ArtefactError;
 use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
+use crate::names;
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_tensors};
 
@@ -28,6 +29,8 @@ pub struct Suite {
     pub shards: Vec<DataRecord>,
     /// The inputs, in the order of the shards.
     pub inputs: Vec<InputRecord>,
+    /// Their names, or nothing where none has a name; empty for an input without one.
+    pub names: Vec<String>,
     /// What each criterion of the state keeps.
     pub states: Vec<State>,
 }
@@ -84,7 +87,8 @@ impl Suite {
         }
         parts.sort_by(|a, b| a.0.cmp(&b.0));
         let mut shards: Vec<DataRecord> = Vec::new();
-        let mut inputs = Vec::new();
+        let (mut inputs, mut names) = (Vec::new(), Vec::new());
+        let named = !(self.names.is_empty() && other.names.is_empty());
         for (shard, run) in &parts {
             match shards.last_mut() {
                 Some(last) if last.sha256 == shard.sha256 && last.end > shard.start => {
@@ -101,6 +105,10 @@ impl Suite {
             }
             let suite = if run.other { other } else { &*self };
             inputs.extend_from_slice(&suite.inputs[run.inputs.clone()]);
+            if named {
+                let name = |i: usize| suite.names.get(i).cloned().unwrap_or_default();
+                names.extend(run.inputs.clone().map(name));
+            }
         }
         let order: Vec<Run> = parts.into_iter().map(|(_, run)| run).collect();
         let states = self.states.iter_mut().zip(&other.states).zip(criteria);
@@ -111,6 +119,7 @@ impl Suite {
         }
         self.shards = shards;
         self.inputs = inputs;
+        self.names = names;
         Ok(())
     }
 
@@ -124,6 +133,12 @@ impl Suite {
                 }
                 _ => self.shards.push(shard),
             }
+        }
+        if !(self.names.is_empty() && next.names.is_empty()) {
+            self.names.resize(self.inputs.len(), String::new());
+            self.names.extend(next.names);
+            let inputs = self.inputs.len() + next.inputs.len();
+            self.names.resize(inputs, String::new());
         }
         self.inputs.extend(next.inputs);
         let states = self.states.iter_mut().zip(next.states);
@@ -344,6 +359,7 @@ impl CoverageState {
                 TensorSpec::of::<u32>(format!("{i}.other"), inputs),
                 TensorSpec::of::<f64>(format!("{i}.other_similarity"), inputs),
             ]);
+            tensors.extend(names::specs(&format!("{i}.name"), &suite.names));
             for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
                 tensors.extend(state_tensors::specs(&format!("{i}.{criterion}"), state));
             }
@@ -356,6 +372,7 @@ impl CoverageState {
             for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
                 state_tensors::write(writer, &format!("{i}.{criterion}"), state)?;
             }
+            names::write(writer, &format!("{i}.name"), &suite.names)?;
             for input in &suite.inputs {
                 writer.append(&format!("{i}.prediction"), &[input.prediction])?;
                 writer.append(&format!("{i}.label"), &[input.label])?;
@@ -438,6 +455,7 @@ fn read_suite(
     Ok(Suite {
         name: record.name.clone(),
         shards: record.shards.clone(),
+        names: names::read(reader, &format!("{index}.name"), inputs)?,
         inputs: (0..inputs)
             .map(|i| InputRecord {
                 prediction: prediction[i],

@@ -20,6 +20,7 @@ use npcov_run::{
     extract_shards,
 };
 
+use crate::cover::sample_names;
 use crate::error::CoverageError;
 use crate::fitting;
 use crate::graph::LearntGraph;
@@ -212,9 +213,9 @@ pub fn build(
         training: &shards,
     };
     let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
-    let names = data.class_names().unwrap_or_default();
+    let class_names = data.class_names().unwrap_or_default();
     let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
-        name: names.get(i).cloned(),
+        name: class_names.get(i).cloned(),
         planned: class.planned,
         clusters: class.clusters.len(),
         beta: class.beta,
@@ -237,7 +238,8 @@ pub fn build(
             .collect(),
     };
     record.id = identify(&record, &graph)?;
-    let file = GraphFile::write(&store, &record, &graph, &fits, &shards)?;
+    let names = sample_names(data, range.clone());
+    let file = GraphFile::write(&store, &record, &graph, &fits, &names, &shards)?;
     drop(shards);
     store.remove()?;
     let method = options.method.clone();

@@ -228,6 +228,7 @@ impl<'a> Sink<'a> for Measuring<'a> {
             name: self.suite.name.clone(),
             shards: vec![self.record(&shard.rows)],
             inputs: Vec::new(),
+            names: sample_names(self.suite.data, shard.rows.clone()),
             states: streamed,
         };
         let labels = self.suite.data.labels();
@@ -235,6 +236,17 @@ impl<'a> Sink<'a> for Measuring<'a> {
         let mut part = self.measurement.state();
         part.add(suite)?;
         Ok(part.write_shard(self.store, &self.name(index))?)
+    }
+}
+
+/// The names of samples; nothing where none has a name.
+pub(crate) fn sample_names(data: &Loader<'_>, rows: Range<usize>) -> Vec<String> {
+    let names: Vec<String> = rows
+        .map(|row| data.sample_name(row).unwrap_or_default().into_owned())
+        .collect();
+    match names.iter().all(String::is_empty) {
+        true => Vec::new(),
+        false => names,
     }
 }
 

@@ -62,6 +62,9 @@ pub struct ClusterPlacement {
 pub struct Exemplar {
     /// Its position in the training data.
     pub input: usize,
+    /// What it is called, where it has a name: a file of an image folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
     /// Its label, where there are labels.
     pub label: Option<i64>,
     /// The similarity of its path to the abstract path.
@@ -106,7 +109,8 @@ impl Measurement<'_> {
     /// that are named.
     pub fn place(&self, paths: &PathRows, exemplars: usize) -> Result<Placement, CoverageError> {
         let observation = self.observe(paths, 0)?;
-        let (graph, record) = (self.graph().file().graph(), self.graph().file().record());
+        let file = self.graph().file();
+        let (graph, record) = (file.graph(), file.record());
         let nearest = observation.nearest.map(|(cluster, _)| cluster);
         let labels = graph.parts().training.labels.as_deref();
         let typical = nearest.map_or(Vec::new(), |cluster| {
@@ -114,6 +118,7 @@ impl Measurement<'_> {
         });
         let exemplar = |(row, similarity): (u32, f64)| Exemplar {
             input: record.training.start + row as usize,
+            sample: file.training_name(row as usize).map(str::to_owned),
             label: labels.map(|labels| labels[row as usize]),
             similarity,
         };

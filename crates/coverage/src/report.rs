@@ -190,6 +190,9 @@ pub struct Contribution {
     pub data: String,
     /// The input's position in it.
     pub input: usize,
+    /// What the input is called, where it has a name: a file of an image folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
     /// The predicted class.
     pub prediction: usize,
     /// The label; `None` without labels.
@@ -440,11 +443,13 @@ impl Coverage {
         let places = suite.shards.iter().flat_map(|shard| {
             (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input))
         });
-        let inputs = suite.inputs.iter().zip(lists).zip(places);
+        let inputs = suite.inputs.iter().zip(lists).zip(places).enumerate();
+        let name = |i: usize| suite.names.get(i).filter(|name| !name.is_empty());
         let mut most: Vec<Contribution> = inputs
-            .map(|((record, list), (data, input))| Contribution {
+            .map(|(i, ((record, list), (data, input)))| Contribution {
                 data: data.to_owned(),
                 input,
+                sample: name(i).cloned(),
                 prediction: record.prediction as usize,
                 label: record.is_correct().map(|_| record.label),
                 alone: alone(list),

@@ -70,6 +70,7 @@ pub(crate) fn two_suites() -> Report {
         most: vec![Contribution {
             data: "0123456789abcdef".to_owned(),
             input: 4,
+            sample: None,
             prediction: 0,
             label: Some(1),
             alone: 12,

@@ -11,8 +11,8 @@ use npcov_paths::{
 };
 
 use crate::error::ArtefactError;
-use crate::record::{CriterionRecord, GraphRecord};
 use crate::names;
+use crate::record::{CriterionRecord, GraphRecord};
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, metadata, open, record_of};
 

@@ -7,8 +7,8 @@ use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::NO_CLUSTER;
 
 use crate::error::ArtefactError;
-use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
 use crate::names;
+use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_tensors};
 
@@ -271,7 +271,7 @@ impl CoverageState {
 
     /// Fails with what differs unless another record is of the same graph and the same choices.
     pub fn require(&self, other: &StateRecord, file: &Path) -> Result<(), ArtefactError> {
-        // Yardsticks follow from the graph and the criteria, and nobody reads lists of frequencies.
+        // Baselines follow from the graph and the criteria, and nobody reads lists of frequencies.
         let comparable = |record: &StateRecord| StateRecord {
             version: String::new(),
             suites: Vec::new(),

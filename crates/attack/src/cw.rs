@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::objective::{Objective, Slopes};
 use crate::seeds::Seeds;
-use crate::{AttackOptions, Norm, finite, parameter, positive};
+use crate::{AttackNorm, AttackOptions, finite, parameter, positive};
 use npcov_run::RunError;
 use npcov_run::Signature;
 use npcov_run::{Event, Network, Progress};
@@ -34,7 +34,7 @@ const LARGEST_FACTOR: f64 = 1e10;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CarliniWagner {
     /// What changes are measured in.
-    pub norm: Norm,
+    pub norm: AttackNorm,
     /// How far above the label's logit another one must be: `k`.
     pub confidence: f32,
     /// How many factors `c` are tried.
@@ -59,7 +59,7 @@ impl CarliniWagner {
     /// The attack in the Euclidean norm.
     pub fn euclidean() -> CarliniWagner {
         CarliniWagner {
-            norm: Norm::Euclidean,
+            norm: AttackNorm::Euclidean,
             confidence: 0.0,
             rounds: 9,
             steps: 1000,
@@ -75,7 +75,7 @@ impl CarliniWagner {
     /// 2020). They had pixels between -1 and 1 in [`tanh_box`](CarliniWagner::tanh_box).
     pub fn maximum() -> CarliniWagner {
         CarliniWagner {
-            norm: Norm::Maximum,
+            norm: AttackNorm::Maximum,
             rounds: 5,
             learning_rate: 5e-4,
             shrink: 0.99,
@@ -316,16 +316,16 @@ pub(crate) fn is_beyond(
 }
 
 /// The size of a change; its derivatives are added to a gradient.
-fn change(norm: Norm, point: &[f32], original: &[f32], gradient: &mut [f32]) -> f64 {
+fn change(norm: AttackNorm, point: &[f32], original: &[f32], gradient: &mut [f32]) -> f64 {
     let moved = || point.iter().zip(original).map(|(p, x)| p - x);
     match norm {
-        Norm::Euclidean => {
+        AttackNorm::Euclidean => {
             for (g, d) in gradient.iter_mut().zip(moved()) {
                 *g += 2.0 * d;
             }
             moved().map(|d| f64::from(d) * f64::from(d)).sum()
         }
-        Norm::Maximum => {
+        AttackNorm::Maximum => {
             let largest = moved().fold(0.0, |m: f32, d| m.max(d.abs()));
             if largest > 0.0 {
                 // Several that are largest share the slope.
@@ -506,12 +506,12 @@ mod tests {
     fn sizes_and_their_slopes() {
         let (point, original) = ([0.5, 0.25, 0.0], [0.25, 0.5, 0.0]);
         let mut gradient = [1.0, 1.0, 1.0];
-        let size = change(Norm::Euclidean, &point, &original, &mut gradient);
+        let size = change(AttackNorm::Euclidean, &point, &original, &mut gradient);
         assert_eq!((size, gradient), (0.125, [1.5, 0.5, 1.0]));
         let mut gradient = [0.0; 3];
-        let size = change(Norm::Maximum, &point, &original, &mut gradient);
+        let size = change(AttackNorm::Maximum, &point, &original, &mut gradient);
         assert_eq!((size, gradient), (0.25, [0.5, -0.5, 0.0]));
-        let nothing = change(Norm::Maximum, &point, &point, &mut gradient);
+        let nothing = change(AttackNorm::Maximum, &point, &point, &mut gradient);
         assert_eq!((nothing, gradient), (0.0, [0.5, -0.5, 0.0]));
     }
 }

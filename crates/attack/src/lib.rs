@@ -35,7 +35,7 @@ const NUMBERS_AT_A_TIME: usize = 1 << 23;
 /// What distances between inputs are measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Norm {
+pub enum AttackNorm {
     /// The largest difference of a pixel: L-infinity.
     Maximum,
     /// The length of the difference: L2.
@@ -107,7 +107,7 @@ impl AttackOptions {
     }
 
     /// What distances are measured in.
-    pub fn norm(&self) -> Norm {
+    pub fn norm(&self) -> AttackNorm {
         match self.method {
             AttackMethod::Pgd(pgd) => pgd.norm,
             AttackMethod::CarliniWagner(cw) => cw.norm,
@@ -419,8 +419,8 @@ impl<'a> Attacker<'a> {
                 tally.moved.euclidean += moved.euclidean;
             }
             distances.push(match self.options.norm() {
-                Norm::Maximum => moved.maximum,
-                Norm::Euclidean => moved.euclidean,
+                AttackNorm::Maximum => moved.maximum,
+                AttackNorm::Euclidean => moved.euclidean,
             });
         }
         Ok(Adversaries {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::objective::{Objective, Slopes};
 use crate::random;
 use crate::seeds::Seeds;
-use crate::{AttackOptions, Norm, finite, positive};
+use crate::{AttackNorm, AttackOptions, finite, positive};
 use npcov_run::RunError;
 use npcov_run::{Event, Network, Progress};
 
@@ -19,7 +19,7 @@ use npcov_run::{Event, Network, Progress};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pgd {
     /// What balls and steps are measured in.
-    pub norm: Norm,
+    pub norm: AttackNorm,
     /// The radius of the ball, in pixels.
     pub epsilon: f32,
     /// How far a step goes, in pixels.
@@ -34,7 +34,7 @@ impl Pgd {
     /// Within `epsilon` in the maximum norm: 40 steps of 0.01 from a random start.
     pub fn maximum(epsilon: f32) -> Pgd {
         Pgd {
-            norm: Norm::Maximum,
+            norm: AttackNorm::Maximum,
             epsilon,
             step: 0.01,
             steps: 40,
@@ -45,7 +45,7 @@ impl Pgd {
     /// Within `epsilon` in the Euclidean norm: 40 steps of a tenth of it from a random start.
     pub fn euclidean(epsilon: f32) -> Pgd {
         Pgd {
-            norm: Norm::Euclidean,
+            norm: AttackNorm::Euclidean,
             epsilon,
             step: epsilon / 10.0,
             steps: 40,
@@ -56,7 +56,7 @@ impl Pgd {
     /// The fast gradient sign method (Goodfellow et al. 2015): one step to the surface of the ball.
     pub fn fast(epsilon: f32) -> Pgd {
         Pgd {
-            norm: Norm::Maximum,
+            norm: AttackNorm::Maximum,
             epsilon,
             step: epsilon,
             steps: 1,
@@ -114,13 +114,13 @@ impl Pgd {
     /// One step of one point, back into the ball and the range.
     fn advance(&self, point: &mut [f32], gradient: &[f32], original: &[f32], range: (f32, f32)) {
         match self.norm {
-            Norm::Maximum => {
+            AttackNorm::Maximum => {
                 for ((p, &g), &x) in point.iter_mut().zip(gradient).zip(original) {
                     let moved = *p + self.step * sign(g) - x;
                     *p = x + moved.clamp(-self.epsilon, self.epsilon);
                 }
             }
-            Norm::Euclidean => {
+            AttackNorm::Euclidean => {
                 let length = euclidean(gradient.iter().copied());
                 // Without a gradient there is nowhere to go.
                 let factor = match length > 0.0 && length.is_finite() {
@@ -221,7 +221,7 @@ mod tests {
             step in 0.0f32..1.0,
             euclidean_norm in any::<bool>(),
         ) {
-            let norm = if euclidean_norm { Norm::Euclidean } else { Norm::Maximum };
+            let norm = if euclidean_norm { AttackNorm::Euclidean } else { AttackNorm::Maximum };
             let pgd = Pgd { norm, epsilon, step, ..Pgd::maximum(epsilon) };
             let mut point = original.clone();
             random::start(&mut point, norm, epsilon, seed, 0);
@@ -232,8 +232,8 @@ mod tests {
                 pgd.advance(&mut point, &gradient, &original, UNIT);
                 let moved = point.iter().zip(&original).map(|(p, x)| p - x);
                 let distance = match norm {
-                    Norm::Maximum => moved.fold(0.0, |m: f32, d| m.max(d.abs())),
-                    Norm::Euclidean => euclidean(moved) as f32,
+                    AttackNorm::Maximum => moved.fold(0.0, |m: f32, d| m.max(d.abs())),
+                    AttackNorm::Euclidean => euclidean(moved) as f32,
                 };
                 prop_assert!(distance <= epsilon + 1e-6, "{} {}", distance, epsilon);
                 prop_assert!(point.iter().all(|p| (0.0..=1.0).contains(p)));

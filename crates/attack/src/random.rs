@@ -3,22 +3,22 @@
 
 use npcov_paths::random::{Generator, Task};
 
-use crate::Norm;
+use crate::AttackNorm;
 
 /// Moves a point to a random place of the ball around it.
 ///
 /// In the maximum norm each pixel moves by a number between `-epsilon` and `epsilon`, all equally
 /// likely. In the Euclidean norm the direction is that of normally distributed numbers, and the
 /// distance is between 0 and `epsilon`, all equally likely.
-pub(crate) fn start(point: &mut [f32], norm: Norm, epsilon: f32, seed: u64, row: usize) {
+pub(crate) fn start(point: &mut [f32], norm: AttackNorm, epsilon: f32, seed: u64, row: usize) {
     let mut rng = Generator::new(seed, Task::Attacks, 0, row as u64);
     match norm {
-        Norm::Maximum => {
+        AttackNorm::Maximum => {
             for p in point {
                 *p += (2.0 * rng.uniform() as f32 - 1.0) * epsilon;
             }
         }
-        Norm::Euclidean => {
+        AttackNorm::Euclidean => {
             let direction: Vec<f64> = point.iter().map(|_| rng.normal()).collect();
             let length = direction.iter().map(|d| d * d).sum::<f64>().sqrt();
             let scale = rng.uniform() * f64::from(epsilon) / length.max(f64::MIN_POSITIVE);
@@ -33,7 +33,7 @@ pub(crate) fn start(point: &mut [f32], norm: Norm, epsilon: f32, seed: u64, row:
 mod tests {
     use super::*;
 
-    fn moved(norm: Norm, epsilon: f32, seed: u64, row: usize) -> Vec<f32> {
+    fn moved(norm: AttackNorm, epsilon: f32, seed: u64, row: usize) -> Vec<f32> {
         let mut point = vec![0.0; 2000];
         start(&mut point, norm, epsilon, seed, row);
         point
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn starts_fill_the_ball() {
-        let box_ = moved(Norm::Maximum, 0.5, 7, 3);
+        let box_ = moved(AttackNorm::Maximum, 0.5, 7, 3);
         assert!(box_.iter().all(|p| p.abs() <= 0.5));
         let part = |low: f32| {
             box_.iter()
@@ -55,7 +55,7 @@ mod tests {
                 .all(|&low| (400..600).contains(&part(low)))
         );
         let length = |row| {
-            let point = moved(Norm::Euclidean, 0.5, 7, row);
+            let point = moved(AttackNorm::Euclidean, 0.5, 7, row);
             point.iter().map(|p| p * p).sum::<f32>().sqrt()
         };
         let lengths: Vec<f32> = (0..40).map(length).collect();
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn seeds_and_rows_have_starts_of_their_own() {
-        for norm in [Norm::Maximum, Norm::Euclidean] {
+        for norm in [AttackNorm::Maximum, AttackNorm::Euclidean] {
             let one = moved(norm, 0.5, 7, 3);
             assert_eq!(one, moved(norm, 0.5, 7, 3));
             assert_ne!(one, moved(norm, 0.5, 8, 3));

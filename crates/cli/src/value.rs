@@ -91,14 +91,14 @@ impl FromStr for Threads {
 /// A number of inputs that a program takes at once. Larger ones than any machine runs are a typing
 /// error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Batch(pub(crate) usize);
+pub(crate) struct BatchSize(pub(crate) usize);
 
-impl FromStr for Batch {
+impl FromStr for BatchSize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Batch, String> {
+    fn from_str(text: &str) -> Result<BatchSize, String> {
         match text.parse() {
-            Ok(count @ 1..=65_536) => Ok(Batch(count)),
+            Ok(count @ 1..=65_536) => Ok(BatchSize(count)),
             Ok(_) => Err("use 1 to 65536".to_owned()),
             Err(_) => Err("no whole number".to_owned()),
         }

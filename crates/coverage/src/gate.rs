@@ -97,7 +97,7 @@ pub enum ConditionError {
     },
     /// There is nothing that the criterion's value could be held against.
     #[error("`{criterion}` has no yardstick; there are some for {}", .has.join(", "))]
-    NoYardstick {
+    NoBaseline {
         /// The criterion.
         criterion: String,
         /// Those that have.
@@ -389,11 +389,11 @@ impl Floor {
             let value = value.ok_or_else(|| unknown(name, suite))?;
             (value, report.is_share(name))
         };
-        let yardsticks = || {
-            let found = suite.yardsticks.get(name);
-            found.ok_or_else(|| ConditionError::NoYardstick {
+        let baselines = || {
+            let found = suite.baselines.get(name);
+            found.ok_or_else(|| ConditionError::NoBaseline {
                 criterion: name.clone(),
-                has: names(&suite.yardsticks),
+                has: names(&suite.baselines),
             })
         };
         let required = match self.bound {
@@ -404,14 +404,14 @@ impl Floor {
                 });
             }
             Bound::Value(bound) => bound,
-            Bound::Training(factor) => factor * yardsticks()?.training,
+            Bound::Training(factor) => factor * baselines()?.training,
             Bound::Random(factor) => {
-                let yardsticks = yardsticks()?;
-                let random = yardsticks.random.ok_or_else(|| ConditionError::NoSample {
+                let baselines = baselines()?;
+                let random = baselines.random.ok_or_else(|| ConditionError::NoSample {
                     suite: suite.name.clone(),
                     criterion: name.clone(),
                     inputs: suite.inputs,
-                    training: yardsticks.inputs,
+                    training: baselines.inputs,
                 });
                 factor * random?
             }
@@ -494,7 +494,7 @@ fn names<T>(values: &Values<T>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::difference::Counts;
-    use crate::report::{ClusterCoverage, Yardsticks};
+    use crate::report::{Baselines, ClusterCoverage};
     use proptest::prelude::*;
 
     fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
@@ -513,7 +513,7 @@ mod tests {
     /// Half of SNPC, 0.3 of KMNC, and a count; three classes, of which the suite has one. Training
     /// never showed the last.
     fn example() -> Report {
-        let yardsticks = Yardsticks {
+        let baselines = Baselines {
             training: 0.8,
             random: Some(0.6),
             reachable: 80,
@@ -544,7 +544,7 @@ mod tests {
                     ("kmnc", percent(30)),
                     ("tknp", Amount::Count(7)),
                 ]),
-                yardsticks: values(&[("snpc", yardsticks)]),
+                baselines: values(&[("snpc", baselines)]),
                 classes: vec![class(0, 10), class(1, 0), class(2, 0)],
                 clusters: vec![cluster(0, 0, 4.0), cluster(1, 1, 4.0), cluster(2, 1, 2.0)],
                 layers: Vec::new(),
@@ -759,7 +759,7 @@ mod tests {
             assert_eq!(error.to_string(), message);
         }
         let mut larger = example();
-        larger.suites[0].yardsticks.0[0].1.random = None;
+        larger.suites[0].baselines.0[0].1.random = None;
         larger.suites[0].accuracy = None;
         let error = floors("snpc=random").check(&larger, None).unwrap_err();
         assert!(matches!(

@@ -40,6 +40,6 @@ pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, Gr
 pub use measurement::{CoverOptions, Measurement};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
 pub use report::{
-    ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport, Values,
-    Yardsticks,
+    Baselines, ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport,
+    Values,
 };

@@ -109,7 +109,8 @@ pub struct SuiteReport {
     /// What it is worth by each criterion.
     pub criteria: Values,
     /// The same beside what other inputs reach.
-    pub yardsticks: Values<Yardsticks>,
+    #[serde(rename = "yardsticks")]
+    pub baselines: Values<Baselines>,
     /// By class.
     pub classes: Vec<ClassCoverage>,
     /// By cluster of the decision graph.
@@ -128,7 +129,7 @@ pub struct SuiteReport {
 
 /// What a suite's coverage by one criterion can be held against.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Yardsticks {
+pub struct Baselines {
     /// What the training inputs cover.
     pub training: f64,
     /// What a random sample of as many training inputs covers on average; `None` where there are
@@ -273,7 +274,7 @@ impl Coverage {
             inputs,
             accuracy: (!judged.is_empty()).then(|| right as f64 / judged.len() as f64),
             criteria: Values(amounts.collect()),
-            yardsticks: self.yardsticks(criteria, suite)?,
+            baselines: self.baselines(criteria, suite)?,
             classes: self.classes(criteria, suite)?,
             clusters: self.clusters(criteria, suite)?,
             layers: self.layers(criteria, suite)?,
@@ -284,11 +285,11 @@ impl Coverage {
         })
     }
 
-    fn yardsticks(
+    fn baselines(
         &self,
         criteria: &CriterionSet,
         suite: &Suite,
-    ) -> Result<Values<Yardsticks>, CoverageError> {
+    ) -> Result<Values<Baselines>, CoverageError> {
         let records = self.state().record().criteria.iter();
         let mut found = Values::default();
         for ((record, member), state) in records.zip(criteria.members()).zip(&suite.states) {
@@ -304,7 +305,7 @@ impl Coverage {
             };
             let inputs = suite.inputs.len() as u64;
             let random = (inputs <= training.inputs).then(|| training.expected(inputs) / all);
-            let reached = Yardsticks {
+            let reached = Baselines {
                 training: training.covered() as f64 / all,
                 random,
                 reachable: training.covered(),

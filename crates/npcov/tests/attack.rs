@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use npcov::Error;
 use npcov::attack::{
-    Adversaries, AttackFile, AttackMethod, AttackOptions, AttackReport, Attacked, CarliniWagner,
-    Diversity, Norm, Pgd, attack,
+    Adversaries, AttackFile, AttackMethod, AttackNorm, AttackOptions, AttackReport, Attacked,
+    CarliniWagner, Diversity, Pgd, attack,
 };
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{self, Loader, Preprocessing};
@@ -458,7 +458,7 @@ fn threads_and_batches_do_not_matter() {
     for settings in [
         pgd(few),
         pgd(Pgd {
-            norm: Norm::Euclidean,
+            norm: AttackNorm::Euclidean,
             ..few
         }),
         cw_few.clone(),

@@ -1,6 +1,6 @@
 //! Attacks in words.
 
-use npcov::attack::{AttackMethod, AttackReport, CarliniWagner, Norm, Pgd};
+use npcov::attack::{AttackMethod, AttackNorm, AttackReport, CarliniWagner, Pgd};
 
 use crate::number::{count, four_digits, part};
 use crate::table::{Align, Table};
@@ -74,8 +74,8 @@ fn descent(pgd: &Pgd, seed: u64) -> String {
         return format!("fgsm: one step, no pixel by more than {epsilon}");
     }
     let (name, limit) = match pgd.norm {
-        Norm::Maximum => ("pgd", format!("no pixel by more than {epsilon}")),
-        Norm::Euclidean => ("pgd-l2", format!("no input by more than {epsilon}")),
+        AttackNorm::Maximum => ("pgd", format!("no pixel by more than {epsilon}")),
+        AttackNorm::Euclidean => ("pgd-l2", format!("no input by more than {epsilon}")),
     };
     let start = match pgd.random_start {
         true => format!(", random start of seed {seed}"),
@@ -86,8 +86,8 @@ fn descent(pgd: &Pgd, seed: u64) -> String {
 
 fn smallest(cw: &CarliniWagner) -> String {
     let name = match cw.norm {
-        Norm::Maximum => "cw-linf",
-        Norm::Euclidean => "cw",
+        AttackNorm::Maximum => "cw-linf",
+        AttackNorm::Euclidean => "cw",
     };
     let rounds = match cw.rounds {
         1 => "1 round".to_owned(),

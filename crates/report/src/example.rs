@@ -1,8 +1,8 @@
 //! Made-up results for the tests of several formats.
 
 use npcov::coverage::{
-    Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution, Counts,
-    Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Values, Yardsticks,
+    Baselines, Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution,
+    Counts, Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Values,
 };
 use npcov::criteria::Amount;
 
@@ -22,7 +22,7 @@ fn percent(covered: u64) -> Amount {
 /// One suite with everything a report can say, whose name needs escaping, and one with little: it is
 /// larger than the training data and has no labels.
 pub(crate) fn two_suites() -> Report {
-    let yardsticks = |random: Option<f64>| Yardsticks {
+    let baselines = |random: Option<f64>| Baselines {
         training: 0.8,
         random,
         reachable: 80,
@@ -37,7 +37,7 @@ pub(crate) fn two_suites() -> Report {
             ("tknp", Amount::Count(7)),
             ("nlc", Amount::Number(2.5)),
         ]),
-        yardsticks: values(&[("snpc", yardsticks(Some(0.6)))]),
+        baselines: values(&[("snpc", baselines(Some(0.6)))]),
         classes: vec![
             ClassCoverage {
                 class: 0,
@@ -88,7 +88,7 @@ pub(crate) fn two_suites() -> Report {
             ("tknp", Amount::Count(9)),
             ("nlc", Amount::Number(1.0)),
         ]),
-        yardsticks: values(&[("snpc", yardsticks(None))]),
+        baselines: values(&[("snpc", baselines(None))]),
         classes: Vec::new(),
         clusters: Vec::new(),
         layers: Vec::new(),

@@ -117,10 +117,10 @@ fn cases<'a>(
     for (name, amount) in &suite.criteria.0 {
         let mut case = Case::new(name, &about(name));
         case.properties.push(("value", amount.value()));
-        if let Some(yardsticks) = suite.yardsticks.get(name) {
-            let random = yardsticks.random.map(|random| ("random", random));
+        if let Some(baselines) = suite.baselines.get(name) {
+            let random = baselines.random.map(|random| ("random", random));
             case.properties.extend(random);
-            case.properties.push(("training", yardsticks.training));
+            case.properties.push(("training", baselines.training));
         }
         let earlier = changes.and_then(|changes| changes.criteria.get(name));
         case.properties

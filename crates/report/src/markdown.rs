@@ -130,7 +130,7 @@ fn thin(suite: &SuiteReport) -> Option<String> {
 /// What folds out: other criteria, and what is behind the numbers.
 fn details(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = "\n<details>\n<summary>Details</summary>\n\n".to_owned();
-    if report.suites.iter().any(|s| !s.yardsticks.0.is_empty()) {
+    if report.suites.iter().any(|s| !s.baselines.0.is_empty()) {
         text += &format!("{}\n\n", HOW_TO_READ.replace('\n', " "));
     }
     let rest = |report: &Report, row: &Row<'_>| matches!(row, Row::Head) || !is_shown(report, row);

@@ -1,6 +1,6 @@
-//! The long report: coverage beside yardsticks, and what is behind the numbers.
+//! The long report: coverage beside baselines, and what is behind the numbers.
 
-use npcov::coverage::{Difference, Report, SuiteReport, Values, Yardsticks};
+use npcov::coverage::{Baselines, Difference, Report, SuiteReport, Values};
 
 use crate::coverage::{label, value};
 use crate::difference::differences;
@@ -20,7 +20,7 @@ would; what is not reachable may be out of reach for any input.";
 /// since an earlier state, for people to read.
 pub fn report(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = format!("coverage\n{}", criteria(report).lines());
-    if report.suites.iter().any(|s| !s.yardsticks.0.is_empty()) {
+    if report.suites.iter().any(|s| !s.baselines.0.is_empty()) {
         text += &format!("{HOW_TO_READ}\n");
     }
     if let Some(difference) = difference {
@@ -80,12 +80,12 @@ pub(crate) fn columns(report: &Report) -> Vec<Column<'_>> {
     let mut columns = Vec::new();
     for suite in &report.suites {
         columns.push(Column::Suite(suite));
-        if suite.yardsticks.0.iter().any(|(_, y)| y.random.is_some()) {
+        if suite.baselines.0.iter().any(|(_, y)| y.random.is_some()) {
             columns.push(Column::Random(suite));
         }
     }
     columns.extend(report.together.as_ref().map(Column::Together));
-    if report.suites.iter().any(|s| !s.yardsticks.0.is_empty()) {
+    if report.suites.iter().any(|s| !s.baselines.0.is_empty()) {
         columns.extend([Column::Training, Column::Reachable]);
     }
     columns
@@ -130,7 +130,7 @@ impl Row<'_> {
 
     /// What it says in a column; empty where it says nothing.
     pub(crate) fn cell(&self, report: &Report, column: &Column<'_>) -> String {
-        let yardsticks = |name: &str| report.suites.iter().find_map(|s| s.yardsticks.get(name));
+        let baselines = |name: &str| report.suites.iter().find_map(|s| s.baselines.get(name));
         let shown = |name: &str, number: f64| match report.is_share(name) {
             true => percent(number),
             false => worth(number),
@@ -146,14 +146,14 @@ impl Row<'_> {
                 count(report.suites.iter().map(|suite| suite.inputs).sum())
             }
             (Row::Inputs, Column::Training) => {
-                let all = report.suites.iter().flat_map(|s| &s.yardsticks.0);
-                let most = all.map(|(_, yardsticks)| yardsticks.inputs).max();
+                let all = report.suites.iter().flat_map(|s| &s.baselines.0);
+                let most = all.map(|(_, baselines)| baselines.inputs).max();
                 most.map_or(String::new(), |most| count(most as usize))
             }
             (Row::Accuracy, Column::Suite(suite)) => suite.accuracy.map_or(String::new(), percent),
             (Row::Criterion(name), Column::Suite(suite)) => value(name, &suite.criteria),
             (Row::Criterion(name), Column::Random(suite)) => {
-                let random = suite.yardsticks.get(name).and_then(|y| y.random);
+                let random = suite.baselines.get(name).and_then(|y| y.random);
                 random.map_or(String::new(), |random| match report.is_share(name) {
                     true => percent(random),
                     // A mean of counts.
@@ -162,10 +162,10 @@ impl Row<'_> {
             }
             (Row::Criterion(name), Column::Together(together)) => value(name, together),
             (Row::Criterion(name), Column::Training) => {
-                yardsticks(name).map_or(String::new(), |y| shown(name, y.training))
+                baselines(name).map_or(String::new(), |y| shown(name, y.training))
             }
             (Row::Criterion(name), Column::Reachable) => {
-                yardsticks(name).map_or(String::new(), |y: Yardsticks| {
+                baselines(name).map_or(String::new(), |y: Baselines| {
                     match report.buckets.get(name) {
                         Some(all) => {
                             let reachable = count(y.reachable as usize);

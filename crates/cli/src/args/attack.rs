@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use npcov::program::Selector;
 
 use super::{DataArgs, Format, ModelArgs};
-use crate::value::{Batch, Threads};
+use crate::value::{BatchSize, Threads};
 
 /// Change inputs a little, so that they are misclassified
 ///
@@ -157,7 +157,7 @@ pub(crate) struct AttackChoices {
     /// With `--lambda` the activity of a batch is spread as a whole. Without, results do not depend
     /// on it.
     #[arg(long, value_name = "N")]
-    pub(crate) batch: Option<Batch>,
+    pub(crate) batch: Option<BatchSize>,
 
     /// The least and the largest pixel
     #[arg(

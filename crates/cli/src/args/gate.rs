@@ -20,7 +20,7 @@ Examples:
   npcov report state.npcov
   npcov report state.npcov --against main.npcov --format markdown >> $GITHUB_STEP_SUMMARY
   npcov report state.npcov --suite unit --suite field
-  npcov report state.npcov --format json | jq '.suites[0].yardsticks.snpc'")]
+  npcov report state.npcov --format json | jq '.suites[0].baselines.snpc'")]
 pub(crate) struct ReportArgs {
     /// The coverage state
     #[arg(value_name = "STATE")]

@@ -27,7 +27,7 @@ pub(crate) use lab::{
 pub(crate) use selection::{MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
-    AttributionName, Batch, BatchNormName, BiasName, RuleSetting, Shape, Size, Threads,
+    AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads,
 };
 
 /// Coverage for neural networks
@@ -284,7 +284,7 @@ pub(crate) struct CompileArgs {
     ///
     /// By default 1, or the number that the model's file fixes in a way that cannot be undone.
     #[arg(long, value_name = "N")]
-    pub(crate) batch: Option<Batch>,
+    pub(crate) batch: Option<BatchSize>,
 
     /// How to print what was written
     #[arg(long, value_enum, default_value_t = Format::Text)]

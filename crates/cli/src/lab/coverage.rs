@@ -15,19 +15,19 @@ use crate::progress::ProgressBar;
 use crate::{graph, samples};
 
 /// What measures, and what is measured.
-struct Subject {
+struct Setup {
     graph: DecisionGraph,
     options: CoverOptions,
     data: Loader<'static>,
 }
 
-impl Subject {
-    fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Subject> {
+impl Setup {
+    fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Setup> {
         let preprocessing = &args.data.preprocessing;
         let graph = graph::open(&args.graph, args.model.as_deref(), preprocessing, config)?;
         let options = graph::cover_options(&graph, &args.choices, args.criteria.as_ref());
         let data = graph.loader(samples::open(&config.data(&args.data)?)?)?;
-        Ok(Subject {
+        Ok(Setup {
             data,
             graph,
             options,
@@ -50,8 +50,8 @@ fn identity(measurement: &Measurement<'_>) -> String {
 
 pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let subject = Subject::open(&args.graph, config)?;
-    let measurement = subject.measurement()?;
+    let setup = Setup::open(&args.graph, config)?;
+    let measurement = setup.measurement()?;
     let usual = Rq3Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let settings = Rq3Settings {
@@ -65,12 +65,12 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq3")?;
-    let work = results.work(identity(&measurement), &[&subject.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
     let threads = config.threads(lab.threads);
     let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
     let found = npcov_lab::rq3(
         &measurement,
-        &subject.data,
+        &setup.data,
         &settings,
         &work,
         threads,
@@ -84,8 +84,8 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
 
 pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let subject = Subject::open(&args.graph, config)?;
-    let measurement = subject.measurement()?;
+    let setup = Setup::open(&args.graph, config)?;
+    let measurement = setup.measurement()?;
     let usual = Rq4Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let lambdas = (args.lambdas.clone())
@@ -107,18 +107,18 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
         cw_rate: args.cw_rate.unwrap_or(usual.cw_rate),
         cw_lambdas: args.cw_lambdas.clone().unwrap_or(lambdas.clone()),
         lambdas,
-        layers: layers(args, subject.graph.model().network())?,
+        layers: layers(args, setup.graph.model().network())?,
         range: (args.range.0, args.range.1),
         seed: lab.seed,
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq4")?;
-    let work = results.work(identity(&measurement), &[&subject.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
     let threads = config.threads(lab.threads);
     let mut progress = ProgressBar::counting("suites", settings.work(), printer);
     let found = npcov_lab::rq4(
         &measurement,
-        &subject.data,
+        &setup.data,
         &settings,
         &work,
         threads,
@@ -149,13 +149,13 @@ fn layers(args: &Rq4Args, network: &Network) -> anyhow::Result<Vec<usize>> {
 
 pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let subject = Subject::open(&args.graph, config)?;
+    let setup = Setup::open(&args.graph, config)?;
     let quick = |size: usize| lab.quick.then_some(size);
     let settings = Rq5Settings {
         inputs: args.inputs.or(quick(200)).unwrap_or(1000),
         rounds: args.rounds.or(quick(2)).unwrap_or(5),
-        criteria: subject.measurement()?.state().record().specs(),
-        choices: subject.options.choices.clone(),
+        criteria: setup.measurement()?.state().record().specs(),
+        choices: setup.options.choices.clone(),
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5")?;
@@ -166,8 +166,8 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         printer,
     );
     let found = npcov_lab::rq5(
-        subject.graph.learnt(),
-        &subject.data,
+        setup.graph.learnt(),
+        &setup.data,
         &settings,
         threads,
         &mut progress,

@@ -16,7 +16,7 @@ use crate::printer::Printer;
 use crate::progress::ProgressBar;
 
 /// What is masked.
-struct Subject {
+struct Setup {
     network: Arc<Network>,
     /// The model's digest.
     digest: String,
@@ -26,8 +26,8 @@ struct Subject {
     choices: Choices,
 }
 
-impl Subject {
-    fn open(args: &StudyArgs, config: &Config, printer: &Printer) -> anyhow::Result<Subject> {
+impl Setup {
+    fn open(args: &StudyArgs, config: &Config, printer: &Printer) -> anyhow::Result<Setup> {
         let model: PathBuf = config.model(&args.model)?;
         let data = config.data(&args.data)?;
         let options = ModelOptions {
@@ -40,7 +40,7 @@ impl Subject {
         for warning in data.warnings() {
             printer.warning(warning);
         }
-        Ok(Subject {
+        Ok(Setup {
             // Other layers or units make another experiment of the same file.
             digest: format!("{} {options:?}", Digest::from(*network.digest())),
             network,
@@ -66,16 +66,16 @@ fn loader(
 
 pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let subject = Subject::open(&args.study, config, printer)?;
-    let own = subject.data.name().to_owned();
+    let setup = Setup::open(&args.study, config, printer)?;
+    let own = setup.data.name().to_owned();
     let test = args.test.as_ref().unwrap_or(&own);
-    let test = loader(test, &subject.network, &subject.preprocessing)?;
+    let test = loader(test, &setup.network, &setup.preprocessing)?;
     let usual = Rq1Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let chosen = lab.paper.map(|paper| paper.published().alpha);
     let settings = Rq1Settings {
-        method: subject.method,
-        choices: subject.choices,
+        method: setup.method,
+        choices: setup.choices,
         sample: args.sample.or(quick(200)),
         alphas: args.alphas.clone(),
         band_alpha: (args.alpha.or(chosen))
@@ -88,13 +88,13 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq1")?;
-    let told = (&settings, &subject.preprocessing);
-    let work = results.work(subject.digest, &[&subject.data, &test], &told)?;
+    let told = (&settings, &setup.preprocessing);
+    let work = results.work(setup.digest, &[&setup.data, &test], &told)?;
     let threads = config.threads(lab.threads);
-    let mut progress = ProgressBar::new(settings.work(&subject.data), printer);
+    let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq1(
-        &subject.network,
-        &subject.data,
+        &setup.network,
+        &setup.data,
         &test,
         &settings,
         &work,
@@ -109,13 +109,13 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
 
 pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
-    let subject = Subject::open(&args.study, config, printer)?;
+    let setup = Setup::open(&args.study, config, printer)?;
     let usual = Rq2Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let published = lab.paper.map(|paper| paper.published());
     let settings = Rq2Settings {
-        method: subject.method,
-        choices: subject.choices,
+        method: setup.method,
+        choices: setup.choices,
         sample: args.sample.or(quick(200)),
         alpha: (args.alpha.or(published.map(|p| p.alpha)))
             .or(config.paths.alpha())
@@ -137,13 +137,13 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq2")?;
-    let told = (&settings, &subject.preprocessing);
-    let work = results.work(subject.digest, &[&subject.data], &told)?;
+    let told = (&settings, &setup.preprocessing);
+    let work = results.work(setup.digest, &[&setup.data], &told)?;
     let threads = config.threads(lab.threads);
-    let mut progress = ProgressBar::new(settings.work(&subject.data), printer);
+    let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq2(
-        &subject.network,
-        &subject.data,
+        &setup.network,
+        &setup.data,
         &settings,
         &work,
         threads,
@@ -151,7 +151,7 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
-    if let Some(grid) = npcov_report::cluster_grid(&found, &subject.data)? {
+    if let Some(grid) = npcov_report::cluster_grid(&found, &setup.data)? {
         grid.write(results.file("-clusters.png"))?;
     }
     let (text, plot) = (npcov_report::rq2(&found), npcov_report::rq2_plot(&found));

@@ -268,7 +268,8 @@ mod tests {
                 (Some(vec![3]), Some(vec![2]))
             );
             let spec = [TensorSpec::of::<u32>("number", &[1])];
-            let whole = store.write_artefact("{}", &spec, |writer| writer.append("number", &[5]));
+            let whole =
+                store.write_artefact("{}", &spec, |writer| writer.append("number", &[5_u32]));
             let whole: Result<_, DataError> = whole;
             assert_eq!(whole.unwrap().read::<u32>("number").unwrap(), [5]);
             store.remove().unwrap();

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let inputs = Attacked {
         data: &loader,
         rows: &rows,
-        threads: config.threads(args.threads),
+        threads: config.threads(args.run.threads),
     };
     let work = settings.work(rows.len());
     let mut progress = ProgressBar::counting("steps of inputs", work, printer);
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     })?;
     drop(progress);
     file.finish().map_err(npcov::Error::from)?;
-    printer.data(&match args.format {
+    printer.data(&match args.run.format {
         Format::Text => npcov_report::attack(&report),
         Format::Json => npcov_report::json(&report),
     })

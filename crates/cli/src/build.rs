@@ -24,7 +24,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     options.method = config.method(&args.method)?;
     let model = Model::open_with(&model, &model_options)?
         .with_preprocessing(config.preprocessing(&args.data.preprocessing))
-        .with_threads(config.threads(args.threads));
+        .with_threads(config.threads(args.run.threads));
     let data = samples::open(&data)?;
     samples::warn(&model, &data, printer)?;
     let inputs = samples::first(&data, args.limit);
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     for warning in &inspection.warnings {
         printer.warning(warning);
     }
-    printer.data(&match args.format {
+    printer.data(&match args.run.format {
         Format::Text => npcov_report::decision_graph(&inspection),
         Format::Json => npcov_report::json(&inspection),
     })

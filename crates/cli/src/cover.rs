@@ -22,7 +22,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     }
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
     let choices = &args.measuring.choices;
-    let options = graph::cover_options(&graph, choices, args.criteria.as_ref());
+    let options = graph::cover_options(&graph, choices, args.criteria.criteria.as_ref());
     let mut suites = Vec::new();
     for (i, data) in args.data.iter().enumerate() {
         let name = args.name.get(i).cloned();
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     if let Some(path) = &args.inputs {
         coverage.write_inputs(path).map_err(npcov::Error::from)?;
     }
-    print(&coverage, args.measuring.format, printer)
+    print(&coverage, args.measuring.run.format, printer)
 }
 
 /// Prints what suites cover.

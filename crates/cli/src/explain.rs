@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     drop(opened);
     let job = Job {
         args,
-        threads: config.threads(args.threads),
+        threads: config.threads(args.run.threads),
         printer,
         data: &data,
         loader: &loader,
@@ -111,7 +111,7 @@ fn by_graph(
     };
     let job = Job {
         args,
-        threads: config.threads(args.threads),
+        threads: config.threads(args.run.threads),
         printer,
         data,
         loader: &loader,
@@ -210,7 +210,7 @@ impl Job<'_> {
             picture.write(&path)?;
             explained.explanation.heatmap = Some(path.display().to_string());
         }
-        Ok(match args.format {
+        Ok(match args.run.format {
             Format::Text => npcov_report::explanation(&explained.explanation),
             Format::Json => npcov_report::json(&explained.explanation),
         })
@@ -247,7 +247,7 @@ impl Job<'_> {
             },
         )?;
         drop(progress);
-        Ok(match args.format {
+        Ok(match args.run.format {
             Format::Text => npcov_report::explanations(&explanations),
             Format::Json => npcov_report::json(&explanations),
         })

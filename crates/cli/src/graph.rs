@@ -31,8 +31,13 @@ pub(crate) fn open_measuring(
     args: &MeasuringArgs,
     config: &Config,
 ) -> Result<DecisionGraph, npcov::Error> {
-    let graph = open(graph, args.model.as_deref(), &args.preprocessing, config)?;
-    Ok(graph.with_threads(config.threads(args.threads)))
+    let graph = open(
+        graph,
+        args.model.model.as_deref(),
+        &args.preprocessing,
+        config,
+    )?;
+    Ok(graph.with_threads(config.threads(args.run.threads)))
 }
 
 /// How suites are measured against a graph.

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     // The program has what it needs of the weights.
     drop(model);
     let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
-    let threads = config.threads(args.threads);
+    let threads = config.threads(args.run.threads);
     let mut progress = ProgressBar::new(inputs, printer);
     let predictions = npcov::run::predict::<npcov::Error>(
         &tracer,
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     if let Some(file) = file {
         file.finish()?;
     }
-    printer.data(&match args.format {
+    printer.data(&match args.run.format {
         Format::Text => npcov_report::predictions(&predictions),
         Format::Json => npcov_report::json(&predictions),
     })

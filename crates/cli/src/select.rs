@@ -30,7 +30,7 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
     let selection = graph.select_file(pool, &options, &args.output, &mut progress);
     drop(progress);
     let selection = selection?;
-    printer.data(&match args.measuring.format {
+    printer.data(&match args.measuring.run.format {
         Format::Text => npcov_report::selection(&selection),
         Format::Json => npcov_report::json(&selection),
     })

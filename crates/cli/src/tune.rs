@@ -48,7 +48,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     };
     let model = Model::open_with(&model, &options)?
         .with_preprocessing(config.preprocessing(&args.data.preprocessing))
-        .with_threads(config.threads(args.threads));
+        .with_threads(config.threads(args.run.threads));
     let data = samples::open(&data)?;
     samples::warn(&model, &data, printer)?;
     let mut progress = ProgressBar::new(settings.work(data.len()), printer);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     if let Some(file) = &mut file {
         file.write(&tuning.chosen)?;
     }
-    printer.data(&match args.format {
+    printer.data(&match args.run.format {
         Format::Text => npcov_report::tuning(&tuning),
         Format::Json => npcov_report::json(&tuning),
     })

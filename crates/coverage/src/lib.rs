@@ -5,6 +5,28 @@
 //! numbers ([`Report`]), beside an earlier coverage ([`Difference`]), and whether that is enough
 //! ([`Gate`]).
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use npcov_coverage::{BuildOptions, CoverOptions, build};
+//! use npcov_data::{Loader, Preprocessing, open};
+//! use npcov_run::{ModelOptions, Network, SampleRange};
+//!
+//! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+//! # let (model, data) = (format!("{fixtures}/mlp-matlab.onnx"), format!("{fixtures}/fashion-1000.npz"));
+//! let network = Arc::new(Network::open(model, &ModelOptions::default())?);
+//! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+//! let data = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
+//!
+//! let train = SampleRange { data: &data, range: 0..100, threads: 2 };
+//! let graph = build(&network, &train, &BuildOptions::default(), None, &mut ())?;
+//! let measurement = graph.measurement(&CoverOptions::default())?;
+//! let test = SampleRange { range: 100..200, ..train };
+//! let coverage = measurement.cover("test", &test, &mut ())?;
+//! assert_eq!(coverage.report()?.suites[0].inputs, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Relation to the other crates
 //!
 //! `npcov-run` runs the network, `npcov-paths` and `npcov-criteria` do the arithmetic,

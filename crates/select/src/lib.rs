@@ -3,6 +3,19 @@
 //! [`select`] orders a pool by a [`Strategy`] and writes the first inputs; where labels tell which
 //! inputs are misclassified, [`Apfd`] says how early the order shows them. [`minimize`] finds a
 //! small part of a suite that covers what all of it covers.
+//!
+//! ```
+//! use npcov_select::{Strategy, apfd};
+//!
+//! let strategy: Strategy = "additional:snpc".parse()?;
+//! assert_eq!(strategy.to_string(), "additional:snpc");
+//! // Two faults among four inputs, found first and last.
+//! assert_eq!(apfd([true, false, false, true]), Some(0.5));
+//! # Ok::<(), String>(())
+//! ```
+//!
+//! `npcov-coverage` measures the inputs; what to do with an order is the caller's business. `npcov` is how
+//! both are used together.
 
 mod apfd;
 mod chosen;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use npcov::program::Selector;
 
-use super::{DataArgs, Format, ModelArgs};
-use crate::value::{BatchSize, Threads};
+use super::{DataArgs, ModelArgs, RunArgs};
+use crate::value::BatchSize;
 
 /// Change inputs a little, so that they are misclassified
 ///
@@ -57,13 +57,8 @@ pub(crate) struct AttackArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     #[command(flatten)]
     pub(crate) choices: AttackChoices,

@@ -11,7 +11,7 @@ use npcov::paths::choices::{
 };
 use serde::Deserialize;
 
-use super::{DataArgs, Format, MeasuringArgs, MethodArgs, ModelArgs};
+use super::{CriteriaArgs, DataArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs};
 use crate::value::{ClusterCount, Criteria, Fraction, Threads, Upper};
 
 /// Learn a decision graph from training data
@@ -36,13 +36,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     #[command(flatten)]
     pub(crate) paths: PathArgs,
@@ -142,12 +137,8 @@ pub(crate) struct CoverArgs {
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<Fraction>,
 
-    /// The criteria to measure; by default all that the graph was built for
-    ///
-    /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
-    /// graph. `docs/criteria.md` explains them.
-    #[arg(long, value_name = "LIST")]
-    pub(crate) criteria: Option<Criteria>,
+    #[command(flatten)]
+    pub(crate) criteria: CriteriaArgs,
 
     #[command(flatten)]
     pub(crate) measuring: MeasuringArgs,
@@ -233,13 +224,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     #[command(flatten)]
     pub(crate) path_choices: PathChoices,

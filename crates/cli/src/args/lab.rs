@@ -6,8 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use npcov_lab::{Bands, Paper};
 
 use super::attack::Bounds;
-use super::{DataArgs, Format, MeasureChoices, MethodArgs, ModelArgs, PathChoices, StudyChoices};
-use crate::value::{Criteria, Threads};
+use super::{
+    CriteriaArgs, DataArgs, GraphModelArgs, MeasureChoices, MethodArgs, ModelArgs, PathChoices,
+    RunArgs, StudyChoices,
+};
 
 /// Repeat the experiments of the paper on neuron path coverage
 ///
@@ -56,13 +58,8 @@ pub(crate) struct LabOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 }
 
 /// Do critical decision paths decide? Masking, with controls
@@ -333,16 +330,11 @@ pub(crate) struct GraphArgs {
     #[arg(value_name = "GRAPH")]
     pub(crate) graph: PathBuf,
 
-    /// The model's file, if it is no longer where it was
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: GraphModelArgs,
 
-    /// The criteria to measure; by default all that the graph was built for
-    ///
-    /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
-    /// graph. `docs/criteria.md` explains them.
-    #[arg(long, value_name = "LIST")]
-    pub(crate) criteria: Option<Criteria>,
+    #[command(flatten)]
+    pub(crate) criteria: CriteriaArgs,
 
     #[command(flatten)]
     pub(crate) choices: MeasureChoices,

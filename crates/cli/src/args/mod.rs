@@ -24,7 +24,7 @@ pub(crate) use lab::{
     GraphArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args, Rq5Args,
     StudyArgs,
 };
-pub(crate) use selection::{MeasuringArgs, MinimizeArgs, SelectArgs};
+pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
     AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads,
@@ -157,13 +157,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -229,13 +224,8 @@ pub(crate) struct ExplainArgs {
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     /// Extract critical decision paths: neurons with this share of relevance together
     #[arg(long, value_name = "A", help_heading = "Paths")]
@@ -462,6 +452,18 @@ pub(crate) struct ModelArgs {
     /// Results differ in the last digits. For comparing the two.
     #[arg(long, value_name = "KERNELS", default_value_t, hide = true)]
     pub(crate) kernels: Kernels,
+}
+
+/// How work is done, and its result printed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct RunArgs {
+    /// How many threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<Threads>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
 }
 
 /// A dataset, and what happens to it before it enters the model.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use npcov::select::Strategy;
 
-use super::{Format, MeasureChoices, PreprocessingArgs};
-use crate::value::{Criteria, Threads};
+use super::{MeasureChoices, PreprocessingArgs, RunArgs};
+use crate::value::Criteria;
 
 /// Pick the inputs of a pool that are worth having
 ///
@@ -120,20 +120,33 @@ pub(crate) struct MinimizeArgs {
     pub(crate) measuring: MeasuringArgs,
 }
 
-/// How inputs are measured, and the result is printed.
-#[derive(Debug, Args)]
-pub(crate) struct MeasuringArgs {
+/// What suites are measured by.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CriteriaArgs {
+    /// The criteria to measure; by default all that the graph was built for
+    ///
+    /// Names with options, such as `snpc,kmnc:sections=100`; `default` stands for those of the
+    /// graph. `docs/criteria.md` explains them.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) criteria: Option<Criteria>,
+}
+
+/// Where the model of a decision graph is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GraphModelArgs {
     /// The model's file, if it is no longer where it was
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
+}
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
+/// How inputs are measured, and the result is printed.
+#[derive(Debug, Args)]
+pub(crate) struct MeasuringArgs {
+    #[command(flatten)]
+    pub(crate) model: GraphModelArgs,
 
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
 
     #[command(flatten)]
     pub(crate) choices: MeasureChoices,

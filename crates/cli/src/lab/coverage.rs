@@ -24,8 +24,13 @@ struct Setup {
 impl Setup {
     fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Setup> {
         let preprocessing = &args.data.preprocessing;
-        let graph = graph::open(&args.graph, args.model.as_deref(), preprocessing, config)?;
-        let options = graph::cover_options(&graph, &args.choices, args.criteria.as_ref());
+        let graph = graph::open(
+            &args.graph,
+            args.model.model.as_deref(),
+            preprocessing,
+            config,
+        )?;
+        let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());
         let data = graph.loader(samples::open(&config.data(&args.data)?)?)?;
         Ok(Setup {
             data,
@@ -66,7 +71,7 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
     };
     let results = Results::new(lab, "rq3")?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
-    let threads = config.threads(lab.threads);
+    let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
     let found = npcov_lab::rq3(
         &measurement,
@@ -114,7 +119,7 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
     };
     let results = Results::new(lab, "rq4")?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
-    let threads = config.threads(lab.threads);
+    let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("suites", settings.work(), printer);
     let found = npcov_lab::rq4(
         &measurement,
@@ -159,7 +164,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5")?;
-    let threads = config.threads(lab.threads);
+    let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting(
         "measurements",
         settings.rounds * settings.criteria.len(),

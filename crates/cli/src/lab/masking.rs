@@ -90,7 +90,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     let results = Results::new(lab, "rq1")?;
     let told = (&settings, &setup.preprocessing);
     let work = results.work(setup.digest, &[&setup.data, &test], &told)?;
-    let threads = config.threads(lab.threads);
+    let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq1(
         &setup.network,
@@ -139,7 +139,7 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     let results = Results::new(lab, "rq2")?;
     let told = (&settings, &setup.preprocessing);
     let work = results.work(setup.digest, &[&setup.data], &told)?;
-    let threads = config.threads(lab.threads);
+    let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq2(
         &setup.network,

@@ -95,7 +95,7 @@ impl<'a> Results<'a> {
             "results are in `{}`, `.svg` and `.txt`",
             self.file(".json").display()
         ));
-        printer.data(match self.options.format {
+        printer.data(match self.options.run.format {
             Format::Text => text,
             Format::Json => &json,
         })

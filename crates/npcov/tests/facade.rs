@@ -1,0 +1,209 @@
+//! The facade: everything in memory gives what files give, and progress can stop the work.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use npcov::artefact::{ArtefactError, GraphFile};
+use npcov::data::{Arrays, Preprocessing, Samples, open};
+use npcov::run::RunError;
+use npcov::{
+    BuildOptions, CoverOptions, Coverage, DecisionGraph, Error, Event, Inputs, Model, Suite,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures")
+        .join(name)
+}
+
+fn images() -> Arc<dyn Samples> {
+    open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap()
+}
+
+fn model() -> Model {
+    let scale = Preprocessing {
+        divide: Some(255.0),
+        ..Preprocessing::default()
+    };
+    let model = Model::open(fixture("mlp-matlab.onnx")).unwrap();
+    model.with_preprocessing(scale).with_threads(2)
+}
+
+fn options() -> BuildOptions {
+    let criteria = ["snpc", "anpc", "nc", "dct"].map(|name| name.parse().unwrap());
+    BuildOptions {
+        criteria: Some(criteria.into()),
+        ..BuildOptions::default()
+    }
+}
+
+/// The same graph, coverage and report, whether made in files or in memory, from a file or an array.
+#[test]
+fn memory_gives_what_files_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = images();
+    let train = Inputs::from(&data).rows(0..100);
+    let path = folder.path().join("graph.npcov");
+    let filed = model()
+        .build_file(train, &options(), &path, &mut ())
+        .unwrap();
+
+    let mut pixels = vec![0; 1000 * 28 * 28];
+    data.read(0, 0..1000, &mut pixels).unwrap();
+    let labels = data.labels().unwrap();
+    let arrays = Arrays::new("x", &[1000, 28, 28], &pixels[..]).unwrap();
+    let arrays = arrays.with_labels(labels).unwrap();
+    let train = Inputs::from(&arrays).rows(0..100);
+    let bytes = std::fs::read(fixture("mlp-matlab.onnx")).unwrap();
+    let scale = model().preprocessing().clone();
+    let in_memory = Model::from_bytes(bytes.clone())
+        .unwrap()
+        .with_preprocessing(scale);
+    let graph = in_memory.build(train, &options(), &mut ()).unwrap();
+    assert_eq!(
+        graph.learnt().file().record().id,
+        filed.learnt().file().record().id
+    );
+
+    let covered = graph
+        .cover("test", Inputs::from(&arrays).rows(100..700), &mut ())
+        .unwrap();
+    let state = folder.path().join("state.npcov");
+    let suites = [Suite::new("test", Inputs::from(&data).rows(100..700))];
+    let none = CoverOptions::default();
+    let file = DecisionGraph::open(&path).unwrap();
+    let expected = file
+        .cover_file(&suites, &none, None, &state, &mut ())
+        .unwrap();
+    assert!(covered == expected && expected == Coverage::open(&state).unwrap());
+    assert_eq!(covered.report().unwrap(), expected.report().unwrap());
+
+    // What was made in memory can be kept, and used with bytes or files alike.
+    let saved = folder.path().join("saved.npcov");
+    graph.save(&saved).unwrap();
+    let again = DecisionGraph::from_bytes(std::fs::read(&saved).unwrap(), bytes).unwrap();
+    let part = Inputs::from(&data).rows(100..700);
+    assert!(again.cover("test", part, &mut ()).unwrap() == covered);
+    filed.save(&saved).unwrap();
+    assert_eq!(
+        std::fs::read(&saved).unwrap(),
+        std::fs::read(&path).unwrap()
+    );
+}
+
+#[test]
+fn progress_stops_the_work_and_files_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("graph.npcov");
+    let data = images();
+    let mut seen = 0;
+    let mut stop = |event| {
+        if let Event::Finished(more) = event {
+            seen += more;
+        }
+        match seen < 700 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    };
+    let stopped = model().build_file(&data, &options(), &path, &mut stop);
+    assert!(matches!(stopped, Err(Error::Run(RunError::Stopped))));
+    assert!(!path.exists() && seen < 1000);
+    let mut resumed = 0;
+    let mut progress = |event| {
+        if let Event::Resumed(inputs) = event {
+            resumed += inputs;
+        }
+        ControlFlow::Continue(())
+    };
+    let graph = model().build_file(&data, &options(), &path, &mut progress);
+    assert_eq!(resumed, 512);
+    let whole = model().build(&data, &options(), &mut ()).unwrap();
+    assert_eq!(
+        graph.unwrap().learnt().file().record().id,
+        whole.learnt().file().record().id
+    );
+}
+
+/// AVX2 and AVX-512 give the same bits; products that are not fused do not.
+#[test]
+fn states_of_another_arithmetic_are_not_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = images();
+    let graph = model()
+        .build(Inputs::from(&data).rows(0..60), &options(), &mut ())
+        .unwrap();
+    let part = |range| {
+        let inputs = Inputs::from(&data).rows(range);
+        graph.cover("test", inputs, &mut ()).unwrap()
+    };
+    let (a, b) = (folder.path().join("a.npcov"), folder.path().join("b.npcov"));
+    part(100..150).save(&a).unwrap();
+    part(150..200).save(&b).unwrap();
+    Coverage::merge_files(&[a.clone(), b.clone()], None).unwrap();
+    let own = graph.model().network().engine().record().arithmetic;
+    let bytes = std::fs::read(&b).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (field, other) = (
+        format!(r#"\"arithmetic\":\"{own}\""#),
+        format!(r#"\"arithmetic\":\"{}\""#, "x".repeat(own.len())),
+    );
+    let place = text.find(&field).unwrap();
+    let mut edited = bytes.clone();
+    edited[place..place + other.len()].copy_from_slice(other.as_bytes());
+    std::fs::write(&b, edited).unwrap();
+    let merged = Coverage::merge_files(&[a, b], None).map_err(Error::from);
+    let Err(Error::Artefact(ArtefactError::Mismatch { differences, .. })) = merged else {
+        panic!("states of different arithmetic were merged");
+    };
+    assert!(
+        differences[0].starts_with("arithmetic: "),
+        "{differences:?}"
+    );
+}
+
+/// Names of samples are found again wherever an input is named.
+#[test]
+fn names_of_samples_travel() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = images();
+    let mut pixels = vec![0; 400 * 28 * 28];
+    data.read(0, 0..400, &mut pixels).unwrap();
+    let names = (0..400).map(|i| format!("boots/{i}.png"));
+    let arrays = Arrays::new("x", &[400, 28, 28], pixels).unwrap();
+    let arrays = arrays.with_sample_names(names).unwrap();
+    let train = Inputs::from(&arrays).rows(0..100);
+    let path = folder.path().join("graph.npcov");
+    model()
+        .build_file(train, &options(), &path, &mut ())
+        .unwrap();
+    let graph = DecisionGraph::open(&path).unwrap();
+    assert_eq!(
+        GraphFile::open(&path).unwrap().training_name(7),
+        Some("boots/7.png")
+    );
+
+    let explanation = graph.explain(&arrays, 150, 1).unwrap();
+    assert_eq!(explanation.sample.as_deref(), Some("boots/150.png"));
+    let placement = explanation.path.unwrap().placement.unwrap();
+    for exemplar in &placement.exemplars {
+        let name = format!("boots/{}.png", exemplar.input);
+        assert_eq!(exemplar.sample, Some(name));
+    }
+
+    // In parts, in another order, by way of files.
+    let cover = |range| {
+        let inputs = Inputs::from(&arrays).rows(range);
+        graph.cover("test", inputs, &mut ()).unwrap()
+    };
+    let mut coverage = cover(250..400);
+    coverage.merge(cover(100..250)).unwrap();
+    coverage.save(folder.path().join("state.npcov")).unwrap();
+    let coverage = Coverage::open(folder.path().join("state.npcov")).unwrap();
+    let report = coverage.report().unwrap();
+    assert!(!report.suites[0].most.is_empty());
+    for input in &report.suites[0].most {
+        assert_eq!(input.sample, Some(format!("boots/{}.png", input.input)));
+    }
+}

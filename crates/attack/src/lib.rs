@@ -265,7 +265,7 @@ pub struct Attacked<'a> {
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = AttackOptions::from(AttackMethod::Pgd(Pgd::fast(0.1)));
 /// let rows: Vec<usize> = (0..20).collect();

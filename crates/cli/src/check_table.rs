@@ -34,7 +34,7 @@ fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<RuleList<R>>) -> Vec<R> 
     flag.clone().or_else(file).unwrap_or_default()
 }
 
-/// Gate as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
+/// Rules as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     try_from = "RuleTexts",

@@ -370,7 +370,7 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
     Ok(format!(
         "Three suites of {SUITE} images each
   $ npcov cover graph.npcov --data random.npz --data two-classes.npz --data with-errors.npz \\
-      -o coverage.state().npcov
+      -o state.npcov
   suite        images                        wrong   SNPC    ANPC  unknown
 {rows}
   SNPC counts the degrees of similarity between an input's path and the abstract paths of its class

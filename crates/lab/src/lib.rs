@@ -16,7 +16,7 @@
 //! # let folder = std::env::temp_dir().join(format!("npcov-lab-rq1-{}", std::process::id()));
 //! let network = Network::open(model, &ModelOptions::default())?;
 //! let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-//! let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
+//! let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 //!
 //! let settings = Rq1Settings {
 //!     sample: Some(50),
@@ -25,7 +25,7 @@
 //!     ..Rq1Settings::default()
 //! };
 //! let work = WorkFolder::open(&folder, &"lenet, 50 inputs")?;
-//! let found = rq1(&network, &loader, &loader, &settings, &work, 2, &mut |_inputs| {})?;
+//! let found = rq1(&network, &loader, &loader, &settings, &work, 2, &mut ())?;
 //! let point = &found.points[0];
 //! assert!(point.path.inc_c > point.random.inc_c);
 //! assert!(point.similarity.intra > point.similarity.inter);

@@ -48,7 +48,7 @@ pub struct MaskingOptions {
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = MaskingOptions {
 ///     method: Method::default(),

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, op::{Gemm, Unary}};
-//! use npcov_program::{ExplainOptions, LayerOptions, Lrp, NetworkView, explain, path_layers, trace};
+//! use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, explain, path_layers, trace};
 //!
 //! // Two dense layers with a ReLU between them.
 //! let mut graph = Graph::new();
@@ -33,7 +33,7 @@
 //! let view = NetworkView { graph: &graph, classifier: &classifier, layers: &layers, batch: 1 };
 //! let program = trace(&view, &[])?;
 //! assert_eq!(program.output_names(), ["logits", "activation.0"]);
-//! let program = explain(&view, &Lrp::default(), &ExplainOptions::default())?;
+//! let program = explain(&view, &Lrp::default(), &ExplainOutputs::default())?;
 //! assert_eq!(program.output_names(), ["logits", "relevance.0"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

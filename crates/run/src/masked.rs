@@ -24,7 +24,7 @@ use crate::tracer::Tracer;
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let masked = MaskedNetwork::new(&network)?;
 /// let rows: Vec<usize> = (0..1000).step_by(50).collect();

@@ -20,7 +20,7 @@ Examples:
   npcov report state.npcov
   npcov report state.npcov --against main.npcov --format markdown >> $GITHUB_STEP_SUMMARY
   npcov report state.npcov --suite unit --suite field
-  npcov report state.npcov --format json | jq '.suites[0].baselines.snpc'")]
+  npcov report state.npcov --format json | jq '.suites[0].yardsticks.snpc'")]
 pub(crate) struct ReportArgs {
     /// The coverage state
     #[arg(value_name = "STATE")]
@@ -59,7 +59,7 @@ pub(crate) enum ReportFormat {
 /// not, and 2 when a rule cannot be applied or a state cannot be read. `docs/ci.md` shows how to use
 /// it in CI.
 ///
-/// Gate can stand in `npcov.toml`, in a table `[check]` with keys named as the flags.
+/// Rules can stand in `npcov.toml`, in a table `[check]` with keys named as the flags.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -333,14 +333,14 @@ pub(crate) struct RelevanceArgs {
 pub(crate) struct MethodArgs {
     /// How linear operators share relevance: RULE, or WHERE=RULE for some nodes
     ///
-    /// Gate: `alpha-beta:BETA` (the default, with 0.5), `zplus`, `epsilon:EPS`, `gamma:GAMMA`,
+    /// Rules: `alpha-beta:BETA` (the default, with 0.5), `zplus`, `epsilon:EPS`, `gamma:GAMMA`,
     /// `zbox:LOW,HIGH`, `flat`, `identity`, `gradient`. WHERE is `first` (the first layers with
     /// weights), an ONNX operator (`Conv`), the name of a node, or a pattern in which `*` stands
     /// for any characters. May be repeated; the most particular WHERE that fits a node counts.
     #[arg(long, value_name = "[WHERE=]RULE")]
     pub(crate) rule: Vec<RuleSetting>,
 
-    /// Gate under one name, which `--rule` changes
+    /// Rules under one name, which `--rule` changes
     ///
     /// `npc` (the default), `epsilon-plus`, `epsilon-plus-flat`, `epsilon-alpha2-beta1`,
     /// `epsilon-alpha2-beta1-flat`.

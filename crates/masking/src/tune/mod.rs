@@ -161,7 +161,7 @@ pub enum Control {
 /// # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
 /// let network = Network::open(model, &ModelOptions::default())?;
 /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
-/// let loader = Loader::new(data::open(&data)?, network.sample_shape(), &scale)?;
+/// let loader = Loader::new(open(&data)?, network.sample_shape(), &scale)?;
 ///
 /// let options = TuneOptions { sample: Some(100), clusters: vec![1, 2], ..TuneOptions::default() };
 /// let tuning = tune(&network, &loader, &options, 2, &mut ())?;

@@ -7,7 +7,7 @@ ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.pa
 
 .PHONY: help test ci format lint docs unit conformance agreement light package deny venv \
         venv-fixtures fixtures data demo-data models agreement-full bench-peers bench-kmeans \
-        bench-dsa bench-coverage bench-attacks fuzz clean
+        bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -98,6 +98,18 @@ fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo
 	for target in onnx npy npz idx safetensors; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
+
+# Unstable flags of a stable compiler: the code that is tested is the code that is shipped.
+sanitize: ## Unit tests of crates with unsafe code under the address sanitizer
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --quiet --lib \
+	    --package npcov-cpu --package npcov-engine --package npcov-criteria \
+	    --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/sanitize
+
+miri: ## Unit tests of unsafe modules in Miri (needs nightly with the component miri)
+	cargo +nightly miri test --package npcov-cpu --lib
+	cargo +nightly miri test --package npcov-engine --lib -- \
+	    native::pack native::sparse native::tile native::winograd
+	cargo +nightly miri test --package npcov-criteria --lib -- surprise::product
 
 clean: ## Removes everything that was built or installed
 	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target

@@ -384,18 +384,25 @@ mod tests {
 
     #[test]
     fn every_instruction_set_and_width_agrees_with_the_definition() {
+        // Miri takes long.
+        let most = if cfg!(miri) { 3 } else { 7 };
         // Whole panels end where the memory of weights does; so do walks over them.
-        for (rows, columns) in [(1, 1), (8, 3), (8, 8), (16, 8), (13, 20), (24, 16)] {
+        for (rows, columns) in [(1, 1), (8, 3), (8, 8), (24, 8), (13, 20)] {
             let taps = |row: usize, column: usize| {
                 std::array::from_fn(|tap| number((row * columns + column) * 9 + tap))
             };
+            let transformed: Vec<_> = (0..rows * columns)
+                .map(|i| {
+                    let taps: [f32; 9] = taps(i / columns, i % columns);
+                    weights(&taps.map(|tap| [f64::from(tap)]))
+                })
+                .collect();
             let weight = |point: usize, row: usize, column: usize| {
-                let taps: [f32; 9] = taps(row, column);
-                weights(&taps.map(|tap| [f64::from(tap)]))[point][0] as f32
+                transformed[row * columns + column][point][0] as f32
             };
             for isa in Isa::available() {
                 let matrices = Matrices::new(isa, rows, columns, taps);
-                for tiles in 1..=7 {
+                for tiles in 1..=most {
                     for point in [0, 8, 35] {
                         let same = |got: &[Pack], expected: Vec<[f64; LANES]>| {
                             let all = got

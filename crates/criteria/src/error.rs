@@ -104,5 +104,5 @@ pub struct NamedCriterionError {
     /// The criterion, as it is written.
     pub criterion: String,
     /// What is wrong.
-    pub source: CriterionError,
+    pub source: Box<CriterionError>,
 }

@@ -32,7 +32,7 @@ impl Spec {
     pub fn failed(&self, source: CriterionError) -> NamedCriterionError {
         NamedCriterionError {
             criterion: self.to_string(),
-            source,
+            source: Box::new(source),
         }
     }
 }

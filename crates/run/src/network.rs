@@ -115,7 +115,13 @@ impl Network {
             agree(&*engine, (&whole, own), (&found, batch)).then_some(found)
         };
         let (batch, (graph, classifier)) = match options.batch {
-            Some(0) => return Err(RunError::Batch { batch: 0, own }),
+            Some(0) => {
+                return Err(RunError::Parameter {
+                    name: "batch size",
+                    value: "0".to_owned(),
+                    wanted: "1 or more",
+                });
+            }
             Some(batch) if declared_batch.is_some_and(|declared| declared != batch) => {
                 let found = rebatched(batch).ok_or(RunError::Batch { batch, own })?;
                 (batch, found)

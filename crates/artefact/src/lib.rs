@@ -38,7 +38,7 @@ pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
     LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord,
 };
-pub use state_file::{CoverageState, InputRecord, NO_LABEL, Suite};
+pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL};
 pub use store::ShardStore;
 
 /// The most clusters that a class may be given.

@@ -17,12 +17,12 @@ use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_t
 pub struct CoverageState {
     /// Where it comes from. Its list of suites is that of `suites`.
     record: StateRecord,
-    suites: Vec<Suite>,
+    suites: Vec<MeasuredSuite>,
 }
 
 /// What a suite covers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Suite {
+pub struct MeasuredSuite {
     /// Its name.
     pub name: String,
     /// What was measured, in order and without overlaps.
@@ -72,9 +72,9 @@ impl InputRecord {
     }
 }
 
-impl Suite {
+impl MeasuredSuite {
     /// Adds another part of the suite. The result does not depend on the order of parts.
-    pub fn merge(&mut self, other: &Suite, criteria: &[Spec]) -> Result<(), ArtefactError> {
+    pub fn merge(&mut self, other: &MeasuredSuite, criteria: &[Spec]) -> Result<(), ArtefactError> {
         let mut parts: Vec<(DataRecord, Run)> = Vec::new();
         for (other, suite) in [(false, &*self), (true, other)] {
             let mut start = 0;
@@ -125,7 +125,11 @@ impl Suite {
 
     /// Adds the shard that was measured next. States of criteria for which the order of inputs
     /// matters go on in it.
-    pub fn append(&mut self, next: Suite, criteria: &CriterionSet) -> Result<(), ArtefactError> {
+    pub fn append(
+        &mut self,
+        next: MeasuredSuite,
+        criteria: &CriterionSet,
+    ) -> Result<(), ArtefactError> {
         for shard in next.shards {
             match self.shards.last_mut() {
                 Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
@@ -170,17 +174,17 @@ impl CoverageState {
     }
 
     /// The suites, in the order in which they were added.
-    pub fn suites(&self) -> &[Suite] {
+    pub fn suites(&self) -> &[MeasuredSuite] {
         &self.suites
     }
 
     /// Leaves only the suites that `keep` wants.
-    pub fn retain_suites(&mut self, keep: impl FnMut(&Suite) -> bool) {
+    pub fn retain_suites(&mut self, keep: impl FnMut(&MeasuredSuite) -> bool) {
         self.suites.retain(keep);
     }
 
     /// The suites alone.
-    pub fn into_suites(self) -> Vec<Suite> {
+    pub fn into_suites(self) -> Vec<MeasuredSuite> {
         self.suites
     }
 
@@ -210,7 +214,7 @@ impl CoverageState {
                 name: wanted.to_owned(),
                 suites: self.suites.iter().map(|suite| suite.name.clone()).collect(),
             })?;
-            state.add(Suite {
+            state.add(MeasuredSuite {
                 name: name.to_owned(),
                 ..suite.clone()
             })?;
@@ -219,7 +223,7 @@ impl CoverageState {
     }
 
     /// Adds a suite; to one of the same name, where there is one.
-    pub fn add(&mut self, suite: Suite) -> Result<(), ArtefactError> {
+    pub fn add(&mut self, suite: MeasuredSuite) -> Result<(), ArtefactError> {
         let criteria = self.record.specs();
         match self.suites.iter_mut().find(|s| s.name == suite.name) {
             Some(existing) => existing.merge(&suite, &criteria)?,
@@ -340,7 +344,7 @@ impl CoverageState {
 
     /// Its metadata and tensors.
     fn layout(&self) -> Result<(String, Vec<TensorSpec>), ArtefactError> {
-        let suite_record = |suite: &Suite| SuiteRecord {
+        let suite_record = |suite: &MeasuredSuite| SuiteRecord {
             name: suite.name.clone(),
             shards: suite.shards.clone(),
         };
@@ -386,7 +390,7 @@ impl CoverageState {
     }
 }
 
-impl Suite {
+impl MeasuredSuite {
     /// The scores that criteria gave the inputs, by name.
     pub fn scores<'a>(
         &'a self,
@@ -410,7 +414,7 @@ fn read_suite(
     criteria: &CriterionSet,
     index: usize,
     record: &SuiteRecord,
-) -> Result<Suite, ArtefactError> {
+) -> Result<MeasuredSuite, ArtefactError> {
     let wrong = |what: &str| ArtefactError::Artefact {
         file: reader.name().to_owned(),
         reason: format!("suite `{}`: {what}", record.name),
@@ -452,7 +456,7 @@ fn read_suite(
         let read = state_tensors::read(reader, &prefix, inputs, member.criterion.state())?;
         states.push(read.map_err(|reason| wrong(&reason))?);
     }
-    Ok(Suite {
+    Ok(MeasuredSuite {
         name: record.name.clone(),
         shards: record.shards.clone(),
         names: names::read(reader, &format!("{index}.name"), inputs)?,

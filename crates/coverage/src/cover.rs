@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use npcov_artefact::CoverageState;
-use npcov_artefact::{ArtefactError, DataRecord, InputRecord, NO_LABEL, ShardStore, Suite};
+use npcov_artefact::{ArtefactError, DataRecord, InputRecord, MeasuredSuite, NO_LABEL, ShardStore};
 use npcov_criteria::{Member, State};
 use npcov_data::Loader;
 use npcov_paths::{Input, NO_CLUSTER, Observation};
@@ -93,7 +93,7 @@ pub fn cover(
             progress,
             &mut measuring,
         )?;
-        let mut measured: Option<Suite> = None;
+        let mut measured: Option<MeasuredSuite> = None;
         for (i, _) in shards(suite.range.clone()) {
             for part in measuring.read(i)?.into_suites() {
                 match &mut measured {
@@ -103,7 +103,7 @@ pub fn cover(
             }
         }
         state.add(match measured {
-            Some(measured) => Suite {
+            Some(measured) => MeasuredSuite {
                 name: suite.name.clone(),
                 ..measured
             },
@@ -224,7 +224,7 @@ impl<'a> Sink<'a> for Measuring<'a> {
                 Ok(suite.map(|suite| suite.states))
             }
         };
-        let suite = Suite {
+        let suite = MeasuredSuite {
             name: self.suite.name.clone(),
             shards: vec![self.record(&shard.rows)],
             inputs: Vec::new(),
@@ -253,13 +253,13 @@ pub(crate) fn sample_names(data: &Loader<'_>, rows: Range<usize>) -> Vec<String>
 /// Completes a suite of one shard that has the states of streamed criteria so far. `before` gives the
 /// states of the shard before it, for criteria that go on from there.
 fn complete(
-    mut suite: Suite,
+    mut suite: MeasuredSuite,
     measurement: &Measurement<'_>,
     shard: &PathRows,
     labels: Option<&[i64]>,
     before: impl FnOnce() -> Result<Option<Vec<State>>, CoverageError>,
     threads: usize,
-) -> Result<Suite, CoverageError> {
+) -> Result<MeasuredSuite, CoverageError> {
     let criteria = measurement.criteria();
     let (observations, states) = observe(measurement, shard, threads)?;
     let before = match criteria.members().iter().any(|m| m.criterion.ordered()) {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use npcov_artefact::{Suite, differences};
+use npcov_artefact::{MeasuredSuite, differences};
 use npcov_criteria::{CriterionSet, Member, Slot, Spec};
 use serde::{Deserialize, Serialize};
 
@@ -178,8 +178,8 @@ struct Comparison {
 impl Comparison {
     fn suite(
         &self,
-        (suite, report): (&Suite, &SuiteReport),
-        (old, old_report): (&Suite, &SuiteReport),
+        (suite, report): (&MeasuredSuite, &SuiteReport),
+        (old, old_report): (&MeasuredSuite, &SuiteReport),
     ) -> Result<SuiteDifference, CoverageError> {
         let mut criteria = Values::default();
         let mut things = Values::default();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use npcov_artefact::{InputRecord, LayerRecord, Suite};
+use npcov_artefact::{InputRecord, LayerRecord, MeasuredSuite};
 use npcov_criteria::{
     Amount, Criterion, CriterionError, CriterionSet, CriterionValue, LayerValues, Member,
     SlotsByInput, State, Warning,
@@ -252,7 +252,7 @@ impl Coverage {
     fn suite_report(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
         warnings: &mut Vec<String>,
     ) -> Result<SuiteReport, CoverageError> {
         let inputs = suite.inputs.len();
@@ -288,7 +288,7 @@ impl Coverage {
     fn baselines(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Values<Baselines>, CoverageError> {
         let records = self.state().record().criteria.iter();
         let mut found = Values::default();
@@ -320,7 +320,7 @@ impl Coverage {
     fn beyond(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Vec<Option<f64>>, CoverageError> {
         for (member, state) in criteria.members().iter().zip(&suite.states) {
             let beyond = member.criterion.beyond(state);
@@ -335,7 +335,7 @@ impl Coverage {
     fn classes(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Vec<ClassCoverage>, CoverageError> {
         let record = self.state().record();
         let columns = columns(criteria, suite, |criterion, state| {
@@ -361,7 +361,7 @@ impl Coverage {
     fn clusters(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Vec<ClusterCoverage>, CoverageError> {
         if !criteria.need_paths() {
             return Ok(Vec::new());
@@ -395,7 +395,7 @@ impl Coverage {
     fn layers(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Vec<LayerCoverage>, CoverageError> {
         let mut columns: Vec<LayerValues> = Vec::new();
         for (member, state) in criteria.members().iter().zip(&suite.states) {
@@ -423,7 +423,7 @@ impl Coverage {
     fn most(
         &self,
         criteria: &CriterionSet,
-        suite: &Suite,
+        suite: &MeasuredSuite,
     ) -> Result<Vec<Contribution>, CoverageError> {
         let mut found = None;
         for (member, state) in criteria.members().iter().zip(&suite.states) {
@@ -554,7 +554,7 @@ fn counts(things: usize, of_inputs: impl Iterator<Item = u32>) -> Vec<usize> {
 /// What a suite is worth.
 pub(crate) fn values(
     criteria: &CriterionSet,
-    suite: &Suite,
+    suite: &MeasuredSuite,
 ) -> Result<Vec<CriterionValue>, CoverageError> {
     let mut values = Vec::new();
     for (member, state) in criteria.members().iter().zip(&suite.states) {
@@ -584,7 +584,7 @@ pub(crate) fn values_of(
 /// A breakdown of each criterion that has one.
 fn columns(
     criteria: &CriterionSet,
-    suite: &Suite,
+    suite: &MeasuredSuite,
     of: impl Fn(&dyn Criterion, &State) -> Result<Vec<Amount>, CriterionError>,
 ) -> Result<Vec<(String, Vec<Amount>)>, CoverageError> {
     let mut columns = Vec::new();

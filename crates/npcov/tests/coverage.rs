@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npcov::Error;
-use npcov::artefact::{GraphFile, Suite};
+use npcov::artefact::{GraphFile, MeasuredSuite};
 use npcov::coverage::{
     AnpcUpper, BuildOptions, CoverOptions, CoverTarget, Coverage, GraphInspection, LearntGraph,
     Measurement, PerClass, SuiteSource,
@@ -128,7 +128,7 @@ impl Case {
         }
     }
 
-    fn cover(&self, measurement: &Measurement<'_>, range: Range<usize>) -> Suite {
+    fn cover(&self, measurement: &Measurement<'_>, range: Range<usize>) -> MeasuredSuite {
         let output = self.path("state.npcov");
         let suites = [self.suite("suite", range)];
         let coverage = measure(measurement, &suites, &output, 2).unwrap();
@@ -589,7 +589,7 @@ fn a_suite_covers_what_its_parts_cover() {
             case.cover(&measurement, middle..700),
         );
         for place in [SNPC, ANPC] {
-            let covered = |suite: &Suite| suite.states[place].get(BUCKETS).unwrap().count();
+            let covered = |suite: &MeasuredSuite| suite.states[place].get(BUCKETS).unwrap().count();
             let parts = [covered(&first), covered(&second)];
             assert!(covered(&all) >= parts[0].max(parts[1]));
             assert!(covered(&all) <= parts[0] + parts[1]);

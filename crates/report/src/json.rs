@@ -10,7 +10,7 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document<T> {
     /// Who wrote it, and in which format.
-    pub npcov: Header,
+    pub npcov: ResultHeader,
     /// The result; its fields stand next to `npcov`.
     #[serde(flatten)]
     pub result: T,
@@ -18,7 +18,7 @@ pub struct Document<T> {
 
 /// Who wrote a document, and in which format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct ResultHeader {
     /// The [format](FORMAT).
     pub format: u32,
     /// The version of npcov.
@@ -28,7 +28,7 @@ pub struct Header {
 /// A result as JSON, indented, with a newline at the end.
 pub fn json<T: Serialize>(result: &T) -> String {
     let document = Document {
-        npcov: Header {
+        npcov: ResultHeader {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },

@@ -60,7 +60,7 @@ pub use explanation::{explanation, explanations};
 pub use heatmap::Heatmap;
 pub use image_grid::ImageGrid;
 pub use inspection::inspection;
-pub use json::{Document, FORMAT, Header, json};
+pub use json::{Document, FORMAT, ResultHeader, json};
 pub use junit::junit;
 pub use lab::{
     cluster_grid, rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot,

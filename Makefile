@@ -105,11 +105,15 @@ sanitize: ## Unit tests of crates with unsafe code under the address sanitizer
 	    --package npcov-cpu --package npcov-engine --package npcov-criteria \
 	    --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/sanitize
 
-miri: ## Unit tests of unsafe modules in Miri (needs nightly with the component miri)
-	cargo +nightly miri test --package npcov-cpu --lib
-	cargo +nightly miri test --package npcov-engine --lib -- \
-	    native::pack native::sparse native::tile native::winograd
-	cargo +nightly miri test --package npcov-criteria --lib -- surprise::product
+# Miri's CPU has what the compiler is told that it has.
+MIRI = PROPTEST_CASES=8 MIRIFLAGS=-Zmiri-disable-isolation \
+       RUSTFLAGS="$(if $(filter x86_64,$(shell uname -m)),-Ctarget-feature=+avx2 -Ctarget-feature=+fma)" \
+       cargo +nightly miri test --quiet --lib --target-dir target/miri
+
+miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an hour)
+	$(MIRI) --package npcov-cpu
+	$(MIRI) --package npcov-engine -- native::pack native::sparse native::tile native::winograd
+	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed
 	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target

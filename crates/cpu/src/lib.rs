@@ -59,7 +59,7 @@ impl Vectors {
 /// Only detection makes one: who has an `Isa` may run its instructions. So code that takes one is safe
 /// to call, and no literal can be written for a CPU that is not there:
 ///
-/// ```compile_fail,E0423
+/// ```compile_fail,E0603
 /// let isa = npcov_cpu::Isa(npcov_cpu::Vectors::Portable);
 /// ```
 ///

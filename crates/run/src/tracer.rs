@@ -362,15 +362,22 @@ fn in_order<E: From<RunError>>(
 }
 
 #[cfg(test)]
+#[path = "../../engine/tests/one_by_one/mod.rs"]
+mod one_by_one;
+
+#[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use npcov_data::Preprocessing;
     use npcov_data::npz::{Compression, NpzWriter};
+    use npcov_engine::Engine;
+    use npcov_engine::native::Native;
     use npcov_graph::op::Unary;
     use npcov_graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
     use npcov_program::{Reduction, Side, trace};
 
+    use super::one_by_one::OneByOne;
     use super::*;
     use crate::network::ModelOptions;
 
@@ -413,8 +420,9 @@ mod tests {
         }
     }
 
-    /// What is shown is what results would be: every input once, and no lane without an input. Each
-    /// piece has its own inputs, for any number of threads and of inputs in a lane.
+    /// What is shown is what results would be: every input once, and none that fills up a set. Each
+    /// piece has its own inputs, for any number of threads and of inputs in a set, and however many sets
+    /// an engine shows at a time.
     #[test]
     fn every_input_is_shown_once() {
         const ROWS: usize = 150;
@@ -426,12 +434,22 @@ mod tests {
         let x = writer.array::<f32>("x", &[WIDTH]).unwrap();
         writer.append(&x, &numbers).unwrap();
         writer.finish().unwrap();
-        for (batch, threads) in [(1, 1), (1, 3), (3, 2), (7, 1)] {
+        let native: Arc<dyn Engine> = Arc::new(Native::default());
+        let other: Arc<dyn Engine> = Arc::new(OneByOne::default());
+        for (engine, batch, threads) in [
+            (&native, 1, 1),
+            (&native, 1, 3),
+            (&native, 3, 2),
+            (&native, 7, 1),
+            (&other, 1, 3),
+            (&other, 3, 2),
+            (&other, 7, 1),
+        ] {
             let options = ModelOptions {
                 batch: Some(batch),
                 ..ModelOptions::default()
             };
-            let network = Network::new(model(), &options).unwrap();
+            let network = Network::with_engine(model(), &options, engine.clone()).unwrap();
             assert_eq!(network.batch(), batch);
             let data = npcov_data::open(path.to_str().unwrap()).unwrap();
             let loader = Loader::new(data, network.sample_shape(), &Preprocessing::default());

@@ -795,7 +795,8 @@ mod tests {
     /// last term.
     #[test]
     fn products_are_added_up_as_the_instruction_set_says() {
-        let w = 1.0 + (-12_f32).exp2();
+        let power = |exponent: i32| 1.0 / (1_u32 << -exponent) as f32;
+        let w = 1.0 + power(-12);
         let taps = Taps {
             len: 1,
             cols: 1,
@@ -804,13 +805,13 @@ mod tests {
         };
         for isa in Isa::available() {
             let expected = match isa.arithmetic() {
-                Arithmetic::Fused => (-24_f32).exp2(),
+                Arithmetic::Fused => power(-24),
                 Arithmetic::Unfused => 0.0,
             };
             let weights = Weights::new(isa, 1, 1, |_, _| w);
             let mut output = [Pack::ZERO];
             for block in weights.blocks() {
-                let init = Init::Bias(&[-(1.0 + (-11_f32).exp2())]);
+                let init = Init::Bias(&[-(1.0 + power(-11))]);
                 let target = Target { at: 0, stride: 1 };
                 let x = [Pack::splat(w)];
                 block.run(&taps.on(&x, 1), init, Finish::None, &mut output, target);

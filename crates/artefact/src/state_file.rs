@@ -198,12 +198,6 @@ impl CoverageState {
         Ok(state)
     }
 
-    /// Adds the suites of a state that was measured by the same ruler; to those of the same names,
-    /// where there are such.
-    pub fn adopt(&mut self, other: CoverageState) -> Result<(), ArtefactError> {
-        self.merge(other, Path::new("what was measured"))
-    }
-
     /// Some of the suites as one of this name, as if their inputs had been measured together. A name
     /// that no suite has is an error.
     pub fn united(&self, suites: &[&str], name: &str) -> Result<CoverageState, ArtefactError> {

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use npcov_artefact::ArtefactError;
-use npcov_artefact::{ExtractionRecord, GraphFile, differences};
+use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
 use npcov_data::{Digest, Loader, Preprocessing, Samples};
 use npcov_graph::OnnxModel;
 use npcov_run::{Method, Network, PathExtractor};

@@ -35,12 +35,7 @@ impl LearntGraph {
                 model: path.display().to_string(),
             });
         }
-        let mut graph =
-            LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())?;
-        if let Some(network) = Arc::get_mut(&mut graph.network) {
-            network.set_file(path);
-        }
-        Ok(graph)
+        LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())
     }
 
     /// A decision graph with its model, which is called `name` in messages. Another model than the

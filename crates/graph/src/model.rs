@@ -74,6 +74,8 @@ impl Declaration {
 pub struct OnnxModel {
     pub(crate) proto: ModelProto,
     pub(crate) external: ExternalData,
+    /// Where it was read; `None` for one that was in memory.
+    path: Option<PathBuf>,
     /// The whole file. Its raw tensors are parts of it, so it is in memory anyway.
     pub(crate) file: Bytes,
     /// Made when it is first asked for.
@@ -93,12 +95,21 @@ impl OnnxModel {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        OnnxModel::decode(bytes.into(), path, Some(folder))
+        let model = OnnxModel::decode(bytes.into(), path, Some(folder))?;
+        Ok(OnnxModel {
+            path: Some(path.to_owned()),
+            ..model
+        })
     }
 
     /// Decodes a model from memory.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<OnnxModel, GraphError> {
         OnnxModel::decode(bytes.into(), Path::new("model"), None)
+    }
+
+    /// The file that it was read from; `None` for a model that was in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     fn decode(bytes: Bytes, path: &Path, folder: Option<PathBuf>) -> Result<OnnxModel, GraphError> {
@@ -114,6 +125,7 @@ impl OnnxModel {
         let model = OnnxModel {
             proto,
             external: ExternalData::new(folder),
+            path: None,
             file: bytes,
             digest: OnceLock::new(),
         };

@@ -39,9 +39,7 @@ impl Model {
 
     /// The same, where something about the model is to be decided.
     pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model, Error> {
-        let path = path.as_ref();
-        let mut network = Network::new(read_model(path)?, options)?;
-        network.set_file(path.to_owned());
+        let network = Network::new(read_model(path.as_ref())?, options)?;
         Ok(Model::of(Arc::new(network)))
     }
 

@@ -56,10 +56,7 @@ const REBATCH_TOLERANCE: f32 = 1e-5;
 impl Network {
     /// Reads a model and finds its logits and path layers.
     pub fn open(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Network, RunError> {
-        let path = path.as_ref();
-        let mut network = Network::new(OnnxModel::read(path)?, options)?;
-        network.file = Some(path.to_owned());
-        Ok(network)
+        Network::new(OnnxModel::read(path)?, options)
     }
 
     /// Finds the logits and path layers of a model.
@@ -160,7 +157,7 @@ impl Network {
             signature,
             declared_batch,
             options: options.clone(),
-            file: None,
+            file: model.path().map(Path::to_owned),
             digest,
             engine,
         })
@@ -174,11 +171,6 @@ impl Network {
     /// The file that it was read from; `None` for a model that was in memory.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
-    }
-
-    /// Says which file it was read from.
-    pub fn set_file(&mut self, file: PathBuf) {
-        self.file = Some(file);
     }
 
     /// The SHA-256 digest of the model, external data included.

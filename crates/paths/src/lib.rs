@@ -55,6 +55,7 @@ mod graph;
 pub mod kmeans;
 mod layout;
 mod observe;
+pub mod profile;
 pub mod random;
 mod similarity;
 

@@ -54,6 +54,7 @@ mod critical;
 mod graph;
 pub mod kmeans;
 mod layout;
+pub mod neighbours;
 mod observe;
 pub mod profile;
 pub mod random;
@@ -69,5 +70,6 @@ pub use graph::{
 };
 pub use kmeans::KMeans;
 pub use layout::PathLayout;
+pub use neighbours::{NearestRows, Neighbour, vote};
 pub use observe::{AnpcLayer, ClusterView, Input, Observation, Observer, TrainingActivations};
 pub use similarity::{Jaccard, more_similar, similarity};

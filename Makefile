@@ -63,6 +63,7 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	.venv-fixtures/bin/python scripts/make_oracles.py
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
+	.venv-fixtures/bin/python scripts/community_oracles.py
 
 models: data ## Trains the networks of the paper into models/ (hours; FULL=1 longer; over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt

@@ -1,8 +1,9 @@
 //! Critical decision paths, decision graphs and neuron path coverage: numbers and bit sets only.
 //!
 //! Relevances become a path ([`PathRule`]), a row of bits with the neurons that decided. The paths
-//! of training inputs become a decision graph ([`PathGraph`]): for each class clusters ([`kmeans`]),
-//! and for each cluster an abstract path, the neurons that its members share. An [`Observer`] holds
+//! of training inputs become a decision graph ([`PathGraph`]): for each class clusters ([`kmeans`] of
+//! paths, or [`GraphClustering`] of relevance [`profile`]s), and for each cluster an abstract path, the
+//! neurons that its members share. An [`Observer`] holds
 //! an input against the graph and finds the buckets that it covers: of similarity to abstract paths
 //! (SNPC), and of distance to the activations of training inputs (ANPC).
 //!
@@ -50,6 +51,7 @@ pub mod bits;
 mod block;
 mod bucket;
 pub mod choices;
+mod clustering;
 mod critical;
 mod graph;
 pub mod kmeans;
@@ -63,6 +65,7 @@ mod similarity;
 pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
 pub use choices::{Choices, Preset};
+pub use clustering::GraphClustering;
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions, NO_CLUSTER,

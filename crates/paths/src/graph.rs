@@ -61,6 +61,34 @@ pub struct TrainingPaths {
     pub labels: Option<Vec<i64>>,
 }
 
+impl TrainingPaths {
+    /// The training inputs that a class has, in order.
+    pub fn rows_of(&self, class: usize, members: Members) -> Vec<u32> {
+        let of_class = |row: usize| self.predictions[row] as usize == class;
+        let counts = |row: usize| match (members, &self.labels) {
+            (Members::Predicted, _) | (_, None) => true,
+            (Members::Correct, Some(labels)) => labels[row] == class as i64,
+        };
+        let rows = 0..self.paths.len();
+        rows.filter(|&row| of_class(row) && counts(row))
+            .map(|row| row as u32)
+            .collect()
+    }
+}
+
+/// The clusters of a class, however they were found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassClusters {
+    /// Its training inputs, in order ([`TrainingPaths::rows_of`]).
+    pub rows: Vec<u32>,
+    /// For each of them its cluster among those of the class, from 0 on without gaps.
+    pub labels: Vec<u32>,
+    /// How many clusters were asked for, at least as many as there are.
+    pub planned: usize,
+    /// Above which share of a cluster's members a neuron is part of its abstract path.
+    pub beta: f64,
+}
+
 /// A class in a decision graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassNode {
@@ -103,14 +131,11 @@ pub struct PathGraph {
 }
 
 impl PathGraph {
-    /// Learns a decision graph. Predictions are classes of `options`; others are left out.
+    /// Learns a decision graph, with clusters by k-means. Predictions are classes of `options`; others
+    /// are left out.
     pub fn learn(training: TrainingPaths, options: &LearnOptions) -> PathGraph {
-        let layout = &training.layout;
-        let mut assignment = vec![NO_CLUSTER; training.paths.len()];
-        let mut abstract_paths = BitRows::new(layout.width());
-        let mut classes = Vec::new();
-        for (class, parameters) in options.classes.iter().enumerate() {
-            let rows = rows_of(&training, class, options.members);
+        let cluster = |(class, parameters): (usize, &ClassParameters)| {
+            let rows = training.rows_of(class, options.members);
             let paths = training.paths.gather(&rows);
             let planned = match parameters.clusters {
                 Clusters::Fixed(clusters) => clusters,
@@ -122,32 +147,52 @@ impl PathGraph {
                 clusters: planned,
                 ..options.kmeans.clone()
             };
-            let clustering = kmeans.run(&paths, options.threads);
-            let start = abstract_paths.len();
-            for cluster in 0..clustering.sizes.len() {
-                let of_cluster =
-                    |(i, &label): (usize, &u32)| (label as usize == cluster).then_some(i as u32);
-                let members: Vec<u32> = clustering
-                    .labels
-                    .iter()
-                    .enumerate()
-                    .filter_map(of_cluster)
-                    .collect();
-                let merge = (options.merge, parameters.beta);
-                abstract_paths.push(&abstract_path(layout, &paths, &members, merge));
-            }
-            for (&row, &label) in rows.iter().zip(&clustering.labels) {
-                assignment[row as usize] = start as u32 + label;
-            }
-            classes.push(ClassNode {
-                clusters: start..abstract_paths.len(),
+            ClassClusters {
+                rows,
+                labels: kmeans.run(&paths, options.threads).labels,
                 planned,
                 beta: parameters.beta,
+            }
+        };
+        let classes = options.classes.iter().enumerate().map(cluster).collect();
+        PathGraph::of_clusters(training, classes, options.merge)
+    }
+
+    /// The decision graph of clusters that are known, for each class.
+    pub fn of_clusters(
+        training: TrainingPaths,
+        classes: Vec<ClassClusters>,
+        merge: Merge,
+    ) -> PathGraph {
+        let layout = &training.layout;
+        let mut assignment = vec![NO_CLUSTER; training.paths.len()];
+        let mut abstract_paths = BitRows::new(layout.width());
+        let mut nodes = Vec::new();
+        for class in classes {
+            let start = abstract_paths.len();
+            let clusters = class
+                .labels
+                .iter()
+                .max()
+                .map_or(0, |&last| last as usize + 1);
+            let mut members = vec![Vec::new(); clusters];
+            for (&row, &label) in class.rows.iter().zip(&class.labels) {
+                members[label as usize].push(row);
+                assignment[row as usize] = start as u32 + label;
+            }
+            for members in &members {
+                let path = abstract_path(layout, &training.paths, members, (merge, class.beta));
+                abstract_paths.push(&path);
+            }
+            nodes.push(ClassNode {
+                clusters: start..abstract_paths.len(),
+                planned: class.planned,
+                beta: class.beta,
             });
         }
         PathGraph::index(GraphParts {
             training,
-            classes,
+            classes: nodes,
             assignment,
             abstract_paths,
         })
@@ -350,19 +395,6 @@ impl PathGraph {
     }
 }
 
-/// The training inputs of a class, in order.
-fn rows_of(training: &TrainingPaths, class: usize, members: Members) -> Vec<u32> {
-    let of_class = |row: usize| training.predictions[row] as usize == class;
-    let counts = |row: usize| match (members, &training.labels) {
-        (Members::Predicted, _) | (_, None) => true,
-        (Members::Correct, Some(labels)) => labels[row] == class as i64,
-    };
-    let rows = 0..training.paths.len();
-    rows.filter(|&row| of_class(row) && counts(row))
-        .map(|row| row as u32)
-        .collect()
-}
-
 /// What a cluster's members have in common.
 fn abstract_path(
     layout: &PathLayout,
@@ -455,6 +487,37 @@ mod tests {
         assert_eq!((graph.clusters(), graph.planned_clusters()), (5, 6));
         let graph = PathGraph::learn(training(&ROWS[..2]), &options(3, Members::Predicted));
         assert_eq!(graph.classes()[1].clusters, 2..2);
+    }
+
+    #[test]
+    fn clusters_may_be_known_before() {
+        let options = options(2, Members::Predicted);
+        let learnt = PathGraph::learn(training(&ROWS), &options);
+        let class = |class: usize| {
+            let rows = training(&ROWS).rows_of(class, Members::Predicted);
+            let first = learnt.classes()[class].clusters.start as u32;
+            let label = |&row: &u32| learnt.parts().assignment[row as usize] - first;
+            ClassClusters {
+                labels: rows.iter().map(label).collect(),
+                rows,
+                planned: 2,
+                beta: 0.6,
+            }
+        };
+        let classes = vec![class(0), class(1)];
+        let known = PathGraph::of_clusters(training(&ROWS), classes, Merge::Strict);
+        assert_eq!(known, learnt);
+        let none = ClassClusters {
+            rows: vec![],
+            labels: vec![],
+            planned: 0,
+            beta: 0.6,
+        };
+        let graph = PathGraph::of_clusters(training(&ROWS), vec![none], Merge::Strict);
+        assert_eq!(
+            (graph.clusters(), graph.parts().assignment[0]),
+            (0, NO_CLUSTER)
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Relevances become a path ([`PathRule`]), a row of bits with the neurons that decided. The paths
 //! of training inputs become a decision graph ([`PathGraph`]): for each class clusters ([`kmeans`] of
 //! paths, or [`GraphClustering`] of relevance [`profile`]s), and for each cluster an abstract path, the
-//! neurons that its members share. An [`Observer`] holds
+//! neurons that its members share. An input belongs to the cluster with the nearest centre
+//! ([`Centres`]), or to that of its nearest training inputs ([`NearestRows`]). An [`Observer`] holds
 //! an input against the graph and finds the buckets that it covers: of similarity to abstract paths
 //! (SNPC), and of distance to the activations of training inputs (ANPC).
 //!
@@ -50,6 +51,7 @@ mod abstraction;
 pub mod bits;
 mod block;
 mod bucket;
+mod centres;
 pub mod choices;
 mod clustering;
 mod critical;
@@ -64,12 +66,13 @@ mod similarity;
 
 pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
+pub use centres::Centres;
 pub use choices::{Choices, Preset};
 pub use clustering::GraphClustering;
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
-    ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions, NO_CLUSTER,
-    PathGraph, TrainingPaths,
+    ClassClusters, ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions,
+    NO_CLUSTER, PathGraph, TrainingPaths,
 };
 pub use kmeans::KMeans;
 pub use layout::PathLayout;

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 ///
 /// After the whole parts the remainders are less than 2^64, so that their products with the other
 /// denominator fit.
-pub(super) fn compare_over_squares(a: (i128, u32), b: (i128, u32)) -> Ordering {
+pub(crate) fn compare_over_squares(a: (i128, u32), b: (i128, u32)) -> Ordering {
     let (a_square, b_square) = (i128::from(a.1).pow(2), i128::from(b.1).pow(2));
     let whole = a.0.div_euclid(a_square).cmp(&b.0.div_euclid(b_square));
     let a_rest = a.0.rem_euclid(a_square) as u128;

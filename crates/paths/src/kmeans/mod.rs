@@ -36,6 +36,7 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use crate::BitRows;
 use crate::random::{Generator, Task};
+pub(crate) use exact::compare_over_squares;
 use exact::compare_sums;
 use lloyd::Outcome;
 use points::Points;

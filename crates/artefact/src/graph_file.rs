@@ -7,9 +7,11 @@ use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_data::{DataError, Digest, Element, Source};
 use npcov_paths::{
-    BitRows, ClassNode, GraphParts, PathGraph, PathLayout, TrainingActivations, TrainingPaths,
+    BitRows, ClassNode, GraphParts, Landmarks, PathGraph, PathLayout, TrainingActivations,
+    TrainingPaths,
 };
 
+use crate::calibration::Calibration;
 use crate::error::ArtefactError;
 use crate::names;
 use crate::record::{CriterionRecord, GraphRecord};
@@ -19,15 +21,36 @@ use crate::{Kind, MOST_CLUSTERS, metadata, open, record_of};
 /// The tensors with the names of training inputs.
 const NAMES: &str = "name";
 
+/// The tensor with the training inputs that others are held against.
+const LANDMARKS: &str = "landmark";
+
+/// The tensor with their relevance profiles.
+const PROFILES: &str = "profile";
+
 /// A decision graph and what it was learnt from. The activations of training inputs, the largest
 /// part, stay in the file.
 pub struct GraphFile {
     path: Option<PathBuf>,
     record: GraphRecord,
     graph: PathGraph,
+    /// The training inputs that others are held against, whose profiles the file has.
+    landmarks: Landmarks,
+    calibration: Calibration,
     /// Of training inputs, where they have names.
     names: Vec<String>,
     reader: SafetensorsReader,
+}
+
+/// What a decision graph knows besides paths, to tell where an input belongs.
+pub struct Surroundings<'a> {
+    /// What each criterion learnt.
+    pub fits: &'a [Fit],
+    /// The training inputs that others are held against.
+    pub landmarks: &'a Landmarks,
+    /// What scores are held against.
+    pub calibration: &'a Calibration,
+    /// Names of all training inputs, or none.
+    pub names: &'a [String],
 }
 
 impl GraphFile {
@@ -104,26 +127,42 @@ impl GraphFile {
         {
             return Err(wrong("ANPC names a layer that is not there".to_owned()));
         }
+        let landmarks = Landmarks::assemble(reader.read(LANDMARKS)?, &graph)
+            .map_err(|error| wrong(error.to_string()))?;
+        let profiles = reader.tensor(PROFILES).map(|tensor| tensor.shape.clone());
+        if profiles != Some(vec![landmarks.rows().len(), layout.total_neurons()]) {
+            return Err(wrong("its profiles have another shape".to_owned()));
+        }
+        if record.shares.len() != graph.clusters() {
+            return Err(wrong("not every cluster has a share".to_owned()));
+        }
         let names = names::read(&reader, NAMES, inputs)?;
         Ok(GraphFile {
             path,
             record,
             graph,
+            landmarks,
+            calibration: Calibration::read(&reader)?,
             names,
             reader,
         })
     }
 
-    /// Writes a decision graph as the artefact that shards were made for, and opens it. `activations`
-    /// gives those of each training input; `names` are those of all, or none.
+    /// Writes a decision graph as the artefact that shards were made for, and opens it. `numbers` has
+    /// the activations and profiles of training inputs.
     pub fn write(
         store: &ShardStore,
         record: &GraphRecord,
         graph: &PathGraph,
-        fits: &[Fit],
-        names: &[String],
-        activations: &impl TrainingActivations<Error = ArtefactError>,
+        surroundings: &Surroundings<'_>,
+        numbers: &(impl TrainingActivations<Error = ArtefactError> + TrainingProfiles),
     ) -> Result<GraphFile, ArtefactError> {
+        let Surroundings {
+            fits,
+            landmarks,
+            calibration,
+            names,
+        } = *surroundings;
         let layout = graph.layout();
         let GraphParts {
             training,
@@ -152,6 +191,10 @@ impl GraphFile {
                 });
             }
         }
+        let count = landmarks.rows().len();
+        tensors.push(TensorSpec::of::<u32>(LANDMARKS, &[count]));
+        tensors.push(TensorSpec::of::<u8>(PROFILES, &[count, neurons]));
+        tensors.extend(calibration.specs());
         tensors.extend(names::specs(NAMES, names));
         let metadata = metadata(Kind::DecisionGraph, record)?;
         let reader = store.write_artefact(&metadata, &tensors, |writer| {
@@ -173,9 +216,16 @@ impl GraphFile {
                 }
             }
             names::write(writer, NAMES, names)?;
+            calibration.write(writer)?;
+            writer.append(LANDMARKS, landmarks.rows())?;
+            let mut profile = vec![0_u8; neurons];
+            for &input in landmarks.rows() {
+                numbers.read_profile(input, &mut profile)?;
+                writer.append(PROFILES, &profile)?;
+            }
             let mut row = vec![0.0; neurons];
             for input in 0..inputs {
-                activations.read(input as u32, &mut row)?;
+                numbers.read(input as u32, &mut row)?;
                 writer.append("activation", &row)?;
             }
             Ok::<(), ArtefactError>(())
@@ -214,6 +264,29 @@ impl GraphFile {
         &self.graph
     }
 
+    /// The training inputs that others are held against.
+    pub fn landmarks(&self) -> &Landmarks {
+        &self.landmarks
+    }
+
+    /// Reads the profiles of some landmarks into `out`, one after the other.
+    pub fn read_profiles(
+        &self,
+        landmarks: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<(), ArtefactError> {
+        let rows = out.chunks_exact_mut(self.graph.layout().total_neurons().max(1));
+        for (landmark, row) in landmarks.zip(rows) {
+            self.reader.read_row_into(PROFILES, landmark, row)?;
+        }
+        Ok(())
+    }
+
+    /// What scores of inputs are held against.
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
     /// What a training input is called, where it has a name.
     pub fn training_name(&self, input: usize) -> Option<&str> {
         let name = self.names.get(input)?;
@@ -238,6 +311,12 @@ impl GraphFile {
         }
         Ok(fit)
     }
+}
+
+/// Where the relevance profiles of training inputs are.
+pub trait TrainingProfiles {
+    /// Puts the profile of a training input into `out`, which has room for exactly that.
+    fn read_profile(&self, input: u32, out: &mut [u8]) -> Result<(), ArtefactError>;
 }
 
 /// The tensor that holds an array of what a criterion learnt.

@@ -15,6 +15,7 @@
 //! `npcov-coverage` makes graphs and states, `npcov-select` keeps shards of pools; neither knows how
 //! they lie in files.
 
+mod calibration;
 mod difference;
 mod error;
 mod graph_file;
@@ -31,14 +32,17 @@ use npcov_data::{DataError, ReadError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use calibration::{Calibration, ScoreKind};
 pub use difference::differences;
 pub use error::ArtefactError;
-pub use graph_file::{GraphFile, append_rows, identify, read_rows, row_specs};
+pub use graph_file::{
+    GraphFile, Surroundings, TrainingProfiles, append_rows, identify, read_rows, row_specs,
+};
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
     LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord,
 };
-pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL};
+pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL, NO_SCORE};
 pub use store::ShardStore;
 
 /// The most clusters that a class may be given.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverage};
 use npcov_data::{Loader, Preprocessing};
 use npcov_engine::native::Kernels;
-use npcov_paths::{AnpcLayer, Choices};
+use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use npcov_run::{Method, MethodInfo, ModelOptions, Network};
 use serde::{Deserialize, Serialize};
@@ -254,6 +254,11 @@ pub struct GraphRecord {
     pub training: DataRecord,
     /// The classes.
     pub classes: Vec<ClassRecord>,
+    /// How the paths of a class were clustered.
+    pub clustering: Clustering,
+    /// By cluster: training inputs in it, by the rule that inputs of suites are told by; each is left
+    /// out where neighbours vote on it.
+    pub shares: Vec<u64>,
     /// Restarts of the clustering.
     pub restarts: usize,
     /// Seed of the clustering.
@@ -321,8 +326,8 @@ pub struct StateRecord {
     pub anpc: AnpcRecord,
     /// By class: clusters that were asked for and clusters there are.
     pub classes: Vec<(usize, usize)>,
-    /// By cluster: training inputs in it.
-    pub members: Vec<u64>,
+    /// By cluster: training inputs in it, by the rule that inputs of suites are told by.
+    pub shares: Vec<u64>,
     /// Names of the classes.
     pub class_names: Vec<Option<String>>,
     /// The path layers.

@@ -6,6 +6,7 @@ use npcov_criteria::{CriterionSet, Run, Spec, State};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::NO_CLUSTER;
 
+use crate::calibration::{Calibration, ScoreKind};
 use crate::error::ArtefactError;
 use crate::names;
 use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
@@ -17,6 +18,8 @@ use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_t
 pub struct CoverageState {
     /// Where it comes from. Its list of suites is that of `suites`.
     record: StateRecord,
+    /// What scores of inputs are held against.
+    calibration: Calibration,
     suites: Vec<MeasuredSuite>,
 }
 
@@ -42,18 +45,19 @@ pub struct InputRecord {
     pub prediction: u32,
     /// The label; [`NO_LABEL`] without labels.
     pub label: i64,
-    /// The most similar cluster of that class, or [`NO_CLUSTER`].
-    pub nearest: u32,
-    /// The similarity to it.
-    pub similarity: f64,
-    /// The most similar cluster of another class, or [`NO_CLUSTER`].
-    pub other: u32,
-    /// The similarity to that.
-    pub other_similarity: f64,
+    /// The cluster of that class that it belongs to, or [`NO_CLUSTER`].
+    pub cluster: u32,
+    /// How far its decision is from every one of its class that training showed, or [`NO_SCORE`].
+    pub unfamiliar: f64,
+    /// How far that is beside the way to decisions of other classes, or [`NO_SCORE`].
+    pub contested: f64,
 }
 
 /// The label of inputs that have none.
 pub const NO_LABEL: i64 = i64::MIN;
+
+/// The score of inputs that have none; scores are never negative.
+pub const NO_SCORE: f64 = -1.0;
 
 impl InputRecord {
     /// Whether it is classified as labelled; `None` without a label.
@@ -61,14 +65,13 @@ impl InputRecord {
         (self.label != NO_LABEL).then_some(self.label == i64::from(self.prediction))
     }
 
-    /// How far the input is from every cluster of its class, from 0 to 1.
-    pub fn unknown(&self) -> f64 {
-        1.0 - self.similarity
-    }
-
-    /// How much closer it is to a cluster of another class, from -1 to 1.
-    pub fn incorrect(&self) -> f64 {
-        self.other_similarity - self.similarity
+    /// What the score of a kind is; `None` where the input has none.
+    pub fn score(&self, kind: ScoreKind) -> Option<f64> {
+        let score = match kind {
+            ScoreKind::Unfamiliar => self.unfamiliar,
+            ScoreKind::Contested => self.contested,
+        };
+        (score != NO_SCORE).then_some(score)
     }
 }
 
@@ -158,14 +161,20 @@ impl MeasuredSuite {
 
 impl CoverageState {
     /// Without a suite.
-    pub fn new(record: StateRecord) -> CoverageState {
+    pub fn new(record: StateRecord, calibration: Calibration) -> CoverageState {
         CoverageState {
             record: StateRecord {
                 suites: Vec::new(),
                 ..record
             },
+            calibration,
             suites: Vec::new(),
         }
+    }
+
+    /// What scores of inputs are held against.
+    pub fn calibration(&self) -> &Calibration {
+        &self.calibration
     }
 
     /// Where it comes from.
@@ -190,7 +199,7 @@ impl CoverageState {
 
     /// The same inputs as one suite of this name.
     pub fn named(self, name: &str) -> Result<CoverageState, ArtefactError> {
-        let mut state = CoverageState::new(self.record);
+        let mut state = CoverageState::new(self.record, self.calibration);
         for mut suite in self.suites {
             name.clone_into(&mut suite.name);
             state.add(suite)?;
@@ -201,7 +210,7 @@ impl CoverageState {
     /// Some of the suites as one of this name, as if their inputs had been measured together. A name
     /// that no suite has is an error.
     pub fn united(&self, suites: &[&str], name: &str) -> Result<CoverageState, ArtefactError> {
-        let mut state = CoverageState::new(self.record.clone());
+        let mut state = CoverageState::new(self.record.clone(), self.calibration.clone());
         for &wanted in suites {
             let found = self.suites.iter().find(|suite| suite.name == wanted);
             let suite = found.ok_or_else(|| ArtefactError::NoSuchSuite {
@@ -312,7 +321,11 @@ impl CoverageState {
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(reader, &record, &criteria, i, suite)?);
         }
-        Ok(CoverageState { record, suites })
+        Ok(CoverageState {
+            calibration: Calibration::read(reader)?,
+            record,
+            suites,
+        })
     }
 
     /// Writes it, whole or not at all.
@@ -346,16 +359,15 @@ impl CoverageState {
             suites: self.suites.iter().map(suite_record).collect(),
             ..self.record.clone()
         };
-        let mut tensors = Vec::new();
+        let mut tensors: Vec<TensorSpec> = self.calibration.specs().collect();
         for (i, suite) in self.suites.iter().enumerate() {
             let inputs = &[suite.inputs.len()];
             tensors.extend([
                 TensorSpec::of::<u32>(format!("{i}.prediction"), inputs),
                 TensorSpec::of::<i64>(format!("{i}.label"), inputs),
-                TensorSpec::of::<u32>(format!("{i}.nearest"), inputs),
-                TensorSpec::of::<f64>(format!("{i}.similarity"), inputs),
-                TensorSpec::of::<u32>(format!("{i}.other"), inputs),
-                TensorSpec::of::<f64>(format!("{i}.other_similarity"), inputs),
+                TensorSpec::of::<u32>(format!("{i}.cluster"), inputs),
+                TensorSpec::of::<f64>(format!("{i}.unfamiliar"), inputs),
+                TensorSpec::of::<f64>(format!("{i}.contested"), inputs),
             ]);
             tensors.extend(names::specs(&format!("{i}.name"), &suite.names));
             for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
@@ -366,6 +378,7 @@ impl CoverageState {
     }
 
     fn fill(&self, writer: &mut SafetensorsWriter) -> Result<(), ArtefactError> {
+        self.calibration.write(writer)?;
         for (i, suite) in self.suites.iter().enumerate() {
             for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
                 state_tensors::write(writer, &format!("{i}.{criterion}"), state)?;
@@ -374,10 +387,9 @@ impl CoverageState {
             for input in &suite.inputs {
                 writer.append(&format!("{i}.prediction"), &[input.prediction])?;
                 writer.append(&format!("{i}.label"), &[input.label])?;
-                writer.append(&format!("{i}.nearest"), &[input.nearest])?;
-                writer.append(&format!("{i}.similarity"), &[input.similarity])?;
-                writer.append(&format!("{i}.other"), &[input.other])?;
-                writer.append(&format!("{i}.other_similarity"), &[input.other_similarity])?;
+                writer.append(&format!("{i}.cluster"), &[input.cluster])?;
+                writer.append(&format!("{i}.unfamiliar"), &[input.unfamiliar])?;
+                writer.append(&format!("{i}.contested"), &[input.contested])?;
             }
         }
         Ok(())
@@ -415,10 +427,9 @@ fn read_suite(
     };
     let prediction: Vec<u32> = reader.read(&format!("{index}.prediction"))?;
     let label: Vec<i64> = reader.read(&format!("{index}.label"))?;
-    let nearest: Vec<u32> = reader.read(&format!("{index}.nearest"))?;
-    let similarity: Vec<f64> = reader.read(&format!("{index}.similarity"))?;
-    let other: Vec<u32> = reader.read(&format!("{index}.other"))?;
-    let other_similarity: Vec<f64> = reader.read(&format!("{index}.other_similarity"))?;
+    let cluster: Vec<u32> = reader.read(&format!("{index}.cluster"))?;
+    let unfamiliar: Vec<f64> = reader.read(&format!("{index}.unfamiliar"))?;
+    let contested: Vec<f64> = reader.read(&format!("{index}.contested"))?;
     let count = |shard: &DataRecord| shard.end.saturating_sub(shard.start);
     let inputs = record
         .shards
@@ -428,10 +439,9 @@ fn read_suite(
     let lens = [
         prediction.len(),
         label.len(),
-        nearest.len(),
-        similarity.len(),
-        other.len(),
-        other_similarity.len(),
+        cluster.len(),
+        unfamiliar.len(),
+        contested.len(),
     ];
     if lens.iter().any(|&len| len != inputs) {
         return Err(wrong("it has another number of inputs than it says"));
@@ -441,7 +451,11 @@ fn read_suite(
     let classes = prediction
         .iter()
         .all(|&class| (class as usize) < state.classes.len());
-    if !classes || !nearest.iter().chain(&other).all(known) {
+    let is_score = |&score: &f64| score == NO_SCORE || (score >= 0.0 && score.is_finite());
+    if !unfamiliar.iter().chain(&contested).all(is_score) {
+        return Err(wrong("the score of an input is none"));
+    }
+    if !classes || !cluster.iter().all(known) {
         return Err(wrong("an input is in a class or cluster that is not there"));
     }
     let mut states = Vec::new();
@@ -458,10 +472,9 @@ fn read_suite(
             .map(|i| InputRecord {
                 prediction: prediction[i],
                 label: label[i],
-                nearest: nearest[i],
-                similarity: similarity[i],
-                other: other[i],
-                other_similarity: other_similarity[i],
+                cluster: cluster[i],
+                unfamiliar: unfamiliar[i],
+                contested: contested[i],
             })
             .collect(),
         states,

@@ -277,7 +277,7 @@ impl Mistake<'_> {
         let mistakes = suite.inputs.iter().enumerate().filter_map(mistake);
         mistakes
             // Of equal ones the first.
-            .reduce(|a, b| match b.record.incorrect() > a.record.incorrect() {
+            .reduce(|a, b| match b.record.contested > a.record.contested {
                 true => b,
                 false => a,
             })
@@ -343,23 +343,23 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
     ];
     let mut rows = String::new();
     // Of the last suite in the end: those of right inputs and those of wrong ones.
-    let mut unknowns = [0.0; 2];
+    let mut unfamiliar = [0.0; 2];
     let measured = report.suites.iter().zip(coverage.state().suites());
     for (((suite, whole), data), about) in measured.zip(loaders).zip(&abouts) {
         let (mut sums, mut counts) = ([0.0; 2], [0usize; 2]);
         for (input, &label) in whole.inputs.iter().zip(labels(data)?) {
             let wrong = usize::from(i64::from(input.prediction) != label);
-            sums[wrong] += input.unknown();
+            sums[wrong] += input.unfamiliar;
             counts[wrong] += 1;
         }
-        unknowns = [0, 1].map(|i| sums[i] / counts[i].max(1) as f64);
+        unfamiliar = [0, 1].map(|i| sums[i] / counts[i].max(1) as f64);
         rows += &format!(
             "  {:<11}  {about:<28}  {:>5}  {:>5}  {:>6}    {}\n",
             suite.name,
             counts[1],
             number::percent(criterion(suite, "snpc")),
             number::percent(criterion(suite, "anpc")),
-            number::decimals(suite.unknown.unwrap_or(0.0), 3),
+            suite.unfamiliar.map_or(0, |unusual| unusual.inputs),
         );
     }
     let share = |of: fn(&SuiteReport) -> f64| {
@@ -371,21 +371,21 @@ fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<Str
         "Three suites of {SUITE} images each
   $ npcov cover graph.npcov --data random.npz --data two-classes.npz --data with-errors.npz \\
       -o state.npcov
-  suite        images                        wrong   SNPC    ANPC  unknown
+  suite        images                        wrong   SNPC    ANPC  unfamiliar
 {rows}
   SNPC counts the degrees of similarity between an input's path and the abstract paths of its class
   that a suite shows, ANPC the distances of activations. More means that more of the model's logic
-  was exercised; few suites come near 100%: compare suites with each other. `unknown` tells how
-  unlike the paths of training the suite's are, from 0 to 1.
+  was exercised; few suites come near 100%: compare suites with each other. `unfamiliar`
+  counts images that are decided as next to none in training were.
   * `two-classes` has as many images as `random`, and {}% of its SNPC, {}% of its ANPC.
-  * `with-errors` differs from `random` by {} points of SNPC. Its mistakes are {} unknown on
-    average, its other images {}.
+  * `with-errors` differs from `random` by {} points of SNPC. Its mistakes are {} away from
+    what training showed on average, its other images {}.
 ",
         share(|suite| criterion(suite, "snpc")),
         share(|suite| criterion(suite, "anpc")),
         number::signed(points, 2),
-        number::decimals(unknowns[1], 3),
-        number::decimals(unknowns[0], 3),
+        number::decimals(unfamiliar[1], 3),
+        number::decimals(unfamiliar[0], 3),
     ))
 }
 
@@ -397,17 +397,12 @@ fn mistake_section(
 ) -> anyhow::Result<String> {
     let graph = graph.learnt().file().graph();
     let record = &mistake.record;
-    let other = graph.class_of(record.other as usize);
-    let is_label = match other == mistake.label {
-        true => "its label",
-        false => "not its label either",
-    };
     Ok(format!(
         "One mistake, explained
   $ npcov explain graph.npcov --data {suite}.npz --index {index}
-  This `{label}` is taken for `{prediction}`. Its path is {own} similar to the nearest abstract path of that
-  class, of a cluster with {members} training images, and {near} to one of `{other}`, {is_label}. The
-  score `incorrect`, {incorrect}, is the highest of all mistakes; above 0, another class is nearer.
+  This `{label}` is taken for `{prediction}`. It belongs to a cluster of {members} training images there,
+  and its score `contested`, {contested}, is the highest of all mistakes: near or above 1, images of
+  other classes are as near as those of its own.
 
   the image                     relevance for `{prediction}`: # much, + some, - against it
 {picture}  {heatmap}
@@ -416,11 +411,8 @@ fn mistake_section(
         index = mistake.index,
         label = name(mistake.label),
         prediction = name(record.prediction as usize),
-        own = number::share(record.similarity),
-        members = graph.members(record.nearest as usize).len(),
-        near = number::share(record.other_similarity),
-        other = name(other),
-        incorrect = number::signed(record.incorrect(), 3),
+        members = graph.members(record.cluster as usize).len(),
+        contested = number::decimals(record.contested, 3),
         picture = picture(mistake.data, explained)?,
     ))
 }

@@ -7,16 +7,17 @@ use npcov::coverage::{BuildOptions, PerClass};
 use npcov::paths::choices::{
     Average, EmptyLayer, Members, Merge, Population, SeedChoice, Threshold, Width,
 };
-use npcov::paths::{Choices, Preset};
+use npcov::paths::{Choices, Clustering, Preset};
 use serde::Deserialize;
 
 use crate::args::{BuildArgs, MeasureChoices, PathChoices, StudyChoices};
-use crate::value::{ClusterCount, Criteria, Upper};
+use crate::value::{ClusterCount, ClusteringMethod, Criteria, Upper};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PathsTable {
     alpha: Option<f64>,
+    clustering: Option<ClusteringMethod>,
     clusters: Option<ClusterCount>,
     beta: Option<f64>,
     restarts: Option<usize>,
@@ -124,6 +125,23 @@ impl PathsTable {
         self.restarts.unwrap_or(usual)
     }
 
+    /// How training inputs are clustered: as a flag says, or the file. Where only a number of clusters
+    /// or a preset of the paper's choices is given, that is k-means.
+    fn clustering(&self, args: &BuildArgs) -> anyhow::Result<Clustering> {
+        let count = args.paths.clusters.or(self.clusters).is_some()
+            || self.class.values().any(|class| class.clusters.is_some());
+        let preset = args.path_choices.choices.or(self.choices.preset).is_some();
+        let named = args.paths.clustering.as_ref().or(self.clustering.as_ref());
+        match named {
+            Some(ClusteringMethod(Clustering::Graph(_))) if args.paths.clusters.is_some() => {
+                bail!("`--clusters` is for `--clustering kmeans`: `graph` finds how many there are")
+            }
+            Some(ClusteringMethod(clustering)) => Ok(clustering.clone()),
+            None if count || preset => Ok(Clustering::KMeans),
+            None => Ok(BuildOptions::default().clustering),
+        }
+    }
+
     /// How a decision graph is built. A flag counts for all classes.
     pub(crate) fn build(&self, args: &BuildArgs) -> anyhow::Result<BuildOptions> {
         let defaults = BuildOptions::default();
@@ -144,6 +162,7 @@ impl PathsTable {
                 &by_class,
                 |t| t.alpha,
             ),
+            clustering: self.clustering(args)?,
             clusters: per_class(
                 paths.clusters.map(|count| count.0),
                 self.clusters.map(|count| count.0),

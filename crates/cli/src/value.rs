@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use npcov::coverage::{AUTO_QUANTILE, AnpcUpper};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
-use npcov::paths::Clusters;
+use npcov::paths::{Clustering, Clusters, GraphClustering};
 use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
 use serde::Deserialize;
 
@@ -125,6 +125,49 @@ impl FromStr for ClusterCount {
             Some(("auto", most)) => Clusters::Auto(count(most)?),
             Some(_) => return Err(wrong()),
         }))
+    }
+}
+
+/// A clustering: `kmeans`, `graph`, `graph:resolution=0.5`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct ClusteringMethod(pub(crate) Clustering);
+
+impl TryFrom<String> for ClusteringMethod {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ClusteringMethod, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for ClusteringMethod {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ClusteringMethod, String> {
+        let wrong = || {
+            format!("`{text}` is no clustering; write `kmeans`, `graph` or `graph:resolution=0.5`")
+        };
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        if name == "kmeans" && options.is_empty() {
+            return Ok(ClusteringMethod(Clustering::KMeans));
+        }
+        if name != "graph" {
+            return Err(wrong());
+        }
+        let mut clustering = GraphClustering::default();
+        for option in options.split(',').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("resolution", value)) => {
+                    clustering.resolution = value.parse().map_err(|_| wrong())?;
+                }
+                Some(("neighbours", value)) => {
+                    clustering.neighbours = value.parse().map_err(|_| wrong())?;
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(ClusteringMethod(Clustering::Graph(clustering)))
     }
 }
 

@@ -6,20 +6,21 @@ use std::sync::Arc;
 
 use npcov_artefact::{
     AnpcBound, AnpcRecord, ArtefactError, ClassRecord, DataRecord, ExtractionRecord, GraphFile,
-    GraphRecord, MOST_CLUSTERS, ModelRecord, ShardStore, identify,
+    GraphRecord, MOST_CLUSTERS, ModelRecord, ShardStore, Surroundings, identify,
 };
 use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
 use npcov_data::Digest;
 use npcov_paths::choices::Members;
 use npcov_paths::{
-    AnpcLayer, Choices, ClassParameters, Clusters, Input, KMeans, LearnOptions, Observer,
-    PathGraph, TrainingActivations,
+    AnpcLayer, Choices, ClassParameters, Clustering, Clusters, GraphClustering, Input, KMeans,
+    LearnOptions, Observer, PathGraph, TrainingActivations,
 };
 use npcov_run::{
     Event, Extraction, Extras, Method, Network, PathExtractor, Progress, RunError, SampleRange,
     extract_shards,
 };
 
+use crate::clustering::{Clustered, cluster};
 use crate::cover::sample_names;
 use crate::error::CoverageError;
 use crate::fitting;
@@ -77,7 +78,9 @@ pub struct BuildOptions {
     pub method: Method,
     /// The share of relevance that critical neurons have together.
     pub alpha: PerClass<f64>,
-    /// Clusters of a class.
+    /// How the paths of a class are clustered.
+    pub clustering: Clustering,
+    /// Clusters of a class, where they are not found by the clustering itself.
     pub clusters: PerClass<Clusters>,
     /// The share of a cluster's members above which a neuron is abstract.
     pub beta: PerClass<f64>,
@@ -103,6 +106,7 @@ impl Default for BuildOptions {
         BuildOptions {
             method: Method::default(),
             alpha: PerClass::all(0.8),
+            clustering: Clustering::Graph(GraphClustering::default()),
             clusters: PerClass::all(Clusters::Fixed(4)),
             beta: PerClass::all(0.8),
             choices: Choices::default(),
@@ -191,7 +195,16 @@ pub fn build(
     progress.tell(Event::Clustering)?;
     let labels = data.labels().and_then(|labels| labels.get(range.clone()));
     let shards = TrainingShards::open(&store, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
-    let graph = PathGraph::learn(shards.paths()?, &options.learn_options(classes, threads));
+    let Clustered {
+        graph,
+        landmarks,
+        shares,
+        calibration,
+    } = cluster(
+        &options.clustering,
+        &options.learn_options(classes, threads),
+        &shards,
+    )?;
     let anpc = options.anpc(&graph, &shards)?;
     progress.tell(Event::Fitting)?;
     let counts = graph.classes().iter();
@@ -227,6 +240,8 @@ pub fn build(
         data: data.name().to_owned(),
         training,
         classes: graph.classes().iter().enumerate().map(class).collect(),
+        clustering: options.clustering.clone(),
+        shares,
         restarts: options.restarts,
         seed: options.seed,
         choices: choices.clone(),
@@ -239,7 +254,13 @@ pub fn build(
     };
     record.id = identify(&record, &graph)?;
     let names = sample_names(data, range.clone());
-    let file = GraphFile::write(&store, &record, &graph, &fits, &names, &shards)?;
+    let surroundings = Surroundings {
+        fits: &fits,
+        landmarks: &landmarks,
+        calibration: &calibration,
+        names: &names,
+    };
+    let file = GraphFile::write(&store, &record, &graph, &surroundings, &shards)?;
     drop(shards);
     store.remove()?;
     let method = options.method.clone();

@@ -7,7 +7,7 @@ use npcov_artefact::CoverageState;
 use npcov_artefact::{ArtefactError, DataRecord, InputRecord, MeasuredSuite, NO_LABEL, ShardStore};
 use npcov_criteria::{Member, State};
 use npcov_data::Loader;
-use npcov_paths::{Input, NO_CLUSTER, Observation};
+use npcov_paths::{Input, Observation};
 use npcov_run::{
     PathRows, Progress, RunError, SampleRange, Sink, Watcher, extract_shards, in_parallel, shards,
 };
@@ -284,22 +284,15 @@ fn complete(
             observed.map_err(|e| member.failed(e))?;
         }
     }
+    let scores = measurement.scores(shard, threads)?;
     let input = |(i, row): (usize, usize)| {
-        let place = |nearest: Option<(usize, f64)>| match nearest {
-            Some((cluster, similarity)) => (cluster as u32, similarity),
-            None => (NO_CLUSTER, 0.0),
-        };
-        let observation = observations.get(i);
-        let (nearest, similarity) = place(observation.and_then(|o| o.nearest));
-        let (other, other_similarity) = place(observation.and_then(|o| o.nearest_other));
         let label = labels.and_then(|labels| labels.get(row));
         InputRecord {
             prediction: shard.predictions[i],
             label: label.copied().unwrap_or(NO_LABEL),
-            nearest,
-            similarity,
-            other,
-            other_similarity,
+            cluster: scores[i].cluster,
+            unfamiliar: scores[i].unfamiliar,
+            contested: scores[i].contested,
         }
     };
     suite.inputs = shard.rows.clone().enumerate().map(input).collect();

@@ -1,7 +1,7 @@
 //! Why coverage cannot be measured.
 
 use npcov_artefact::ArtefactError;
-use npcov_criteria::NamedCriterionError;
+use npcov_criteria::{CriterionError, NamedCriterionError};
 use npcov_data::DataError;
 use npcov_graph::GraphError;
 use npcov_run::RunError;
@@ -16,6 +16,9 @@ pub enum CoverageError {
     /// An artefact cannot be used.
     #[error(transparent)]
     Artefact(#[from] ArtefactError),
+    /// Inputs cannot be held against training inputs.
+    #[error("cannot look at training inputs: {0}")]
+    Neighbours(#[from] CriterionError),
     /// A decision graph's model is not where it was.
     #[error("`{graph}` was learnt from `{model}`, which is not there")]
     ModelMoved {

@@ -33,6 +33,7 @@
 //! `npcov-artefact` keeps the results. `npcov-select` stands on top; `npcov` is how all of it is used.
 
 mod build;
+mod clustering;
 mod cover;
 mod coverage;
 mod difference;
@@ -44,6 +45,7 @@ mod graph_inspection;
 mod measurement;
 mod placement;
 mod report;
+mod scores;
 mod training;
 mod watching;
 
@@ -60,8 +62,9 @@ pub use gate::{
 pub use graph::LearntGraph;
 pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
 pub use measurement::{CoverOptions, Measurement};
-pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement};
+pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
     Baselines, ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport,
-    Values,
+    UNUSUAL, Unusual, Values,
 };
+pub use scores::Scores;

@@ -9,6 +9,7 @@ use npcov_run::{Extraction, Extras, PathExtractor, PathRows};
 
 use crate::error::CoverageError;
 use crate::graph::LearntGraph;
+use crate::scores::{Scorer, Scores};
 
 /// What can be chosen about measuring.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +28,7 @@ pub struct Measurement<'g> {
     criteria: CriterionSet,
     records: Vec<CriterionRecord>,
     extraction: OnceLock<Extraction>,
+    scorer: OnceLock<Scorer>,
 }
 
 impl LearntGraph {
@@ -84,6 +86,7 @@ impl LearntGraph {
             criteria,
             records,
             extraction: OnceLock::new(),
+            scorer: OnceLock::new(),
         })
     }
 
@@ -126,6 +129,22 @@ impl<'g> Measurement<'g> {
                 Ok(self.extraction.get_or_init(|| prepared))
             }
         }
+    }
+
+    /// Where inputs belong in the graph, and how usual they are there. Nothing is told where no
+    /// criterion needs paths.
+    pub fn scores(&self, rows: &PathRows, threads: usize) -> Result<Vec<Scores>, CoverageError> {
+        if rows.profiles.is_empty() {
+            return Ok(vec![Scores::NONE; rows.predictions.len()]);
+        }
+        let scorer = match self.scorer.get() {
+            Some(scorer) => scorer,
+            None => {
+                let prepared = Scorer::new(self.graph.file())?;
+                self.scorer.get_or_init(|| prepared)
+            }
+        };
+        scorer.scores(self.graph.file(), rows, threads)
     }
 
     fn prepare(&self) -> Result<Extraction, CoverageError> {
@@ -176,15 +195,13 @@ impl<'g> Measurement<'g> {
         let file = self.graph.file();
         let record = file.record();
         let classes = record.classes.iter();
-        CoverageState::new(StateRecord {
+        let state = StateRecord {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             graph: record.id.clone(),
             choices: self.choices.clone(),
             anpc: record.anpc.clone(),
             classes: classes.map(|c| (c.planned, c.clusters)).collect(),
-            members: (0..file.graph().clusters())
-                .map(|cluster| file.graph().members(cluster).len() as u64)
-                .collect(),
+            shares: record.shares.clone(),
             class_names: record.classes.iter().map(|c| c.name.clone()).collect(),
             layers: record.extraction.layers.clone(),
             logits: record.extraction.logits,
@@ -192,7 +209,8 @@ impl<'g> Measurement<'g> {
             arithmetic: self.graph.network().engine().record().arithmetic,
             criteria: self.records.clone(),
             suites: Vec::new(),
-        })
+        };
+        CoverageState::new(state, file.calibration().clone())
     }
 }
 

@@ -1,12 +1,14 @@
 //! One input's critical decision path, and its place in a decision graph.
 
-use npcov_paths::{ClusterView, Observation, bits};
+use npcov_artefact::{NO_SCORE, ScoreKind};
+use npcov_paths::{ClusterView, NO_CLUSTER, Observation, bits};
 use serde::{Deserialize, Serialize};
 
 use npcov_run::{PathExtractor, PathRows};
 
 use crate::error::CoverageError;
 use crate::measurement::Measurement;
+use crate::scores::Scores;
 
 /// The critical decision path of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,16 +28,26 @@ pub struct PathExplanation {
 pub struct Placement {
     /// The clusters of its class.
     pub clusters: Vec<ClusterPlacement>,
-    /// The most similar of them; `None` when the class has none.
-    pub nearest: Option<usize>,
-    /// Members of the nearest cluster that are most similar to its abstract path.
+    /// The one that it belongs to; `None` when the class has none.
+    pub cluster: Option<usize>,
+    /// Members of that cluster that are most similar to its abstract path.
     pub exemplars: Vec<Exemplar>,
     /// The most similar cluster of another class.
     pub other: Option<OtherPlacement>,
-    /// How far the input is from every cluster of its class, from 0 to 1.
-    pub unknown: f64,
-    /// How much closer it is to a cluster of another class than to those of its own, from -1 to 1.
-    pub incorrect: f64,
+    /// How far its decision is from all that training showed of its class; `None` when that is nothing.
+    pub unfamiliar: Option<Rank>,
+    /// How much its decision looks like one of another class; `None` when there is no other.
+    pub contested: Option<Rank>,
+}
+
+/// A score, and how unusual it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rank {
+    /// The score.
+    pub score: f64,
+    /// The share of inputs with at least such a score, among those that the graph was learnt without;
+    /// `None` without such inputs.
+    pub p: Option<f64>,
 }
 
 /// An input, seen from a cluster of its class.
@@ -111,9 +123,18 @@ impl Measurement<'_> {
         let observation = self.observe(paths, 0)?;
         let file = self.graph().file();
         let (graph, record) = (file.graph(), file.record());
-        let nearest = observation.nearest.map(|(cluster, _)| cluster);
+        let scores = self.scores(paths, 1)?;
+        let scores = scores.first().copied().unwrap_or(Scores::NONE);
+        let cluster = (scores.cluster != NO_CLUSTER).then_some(scores.cluster as usize);
+        let rank = |kind| {
+            let score = scores.get(kind);
+            (score != NO_SCORE).then(|| Rank {
+                score,
+                p: file.calibration().p(kind, score),
+            })
+        };
         let labels = graph.parts().training.labels.as_deref();
-        let typical = nearest.map_or(Vec::new(), |cluster| {
+        let typical = cluster.map_or(Vec::new(), |cluster| {
             graph.exemplars(cluster, self.choices().similarity, exemplars)
         });
         let exemplar = |(row, similarity): (u32, f64)| Exemplar {
@@ -137,11 +158,11 @@ impl Measurement<'_> {
         let Observation { ref clusters, .. } = observation;
         Ok(Placement {
             clusters: clusters.iter().map(|view| self.cluster(view)).collect(),
-            nearest,
+            cluster,
             exemplars: typical.into_iter().map(exemplar).collect(),
             other: observation.nearest_other.map(other),
-            unknown: observation.unknown(),
-            incorrect: observation.incorrect(),
+            unfamiliar: rank(ScoreKind::Unfamiliar),
+            contested: rank(ScoreKind::Contested),
         })
     }
 

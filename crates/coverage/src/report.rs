@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use npcov_artefact::{InputRecord, LayerRecord, MeasuredSuite};
+use npcov_artefact::{LayerRecord, MeasuredSuite, ScoreKind};
 use npcov_criteria::{
     Amount, Criterion, CriterionError, CriterionSet, CriterionValue, LayerValues, Member,
     SlotsByInput, State, Warning,
 };
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_paths::{NO_CLUSTER, more_similar};
+use npcov_paths::NO_CLUSTER;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -121,11 +121,34 @@ pub struct SuiteReport {
     pub most: Vec<Contribution>,
     /// By layer of ANPC: the share of distances beyond the bound; `None` without distances.
     pub beyond: Vec<Option<f64>>,
-    /// The mean of how far inputs are from the clusters of their class; `None` without inputs.
-    pub unknown: Option<f64>,
-    /// How many inputs are more similar to the path of another class than to those of their own.
-    pub incorrect: usize,
+    /// How many inputs are decided in a way that training did not show; `None` where nothing is known
+    /// of that.
+    pub unfamiliar: Option<Unusual>,
+    /// How many inputs are decided nearly as another class is; `None` where nothing is known of that.
+    pub contested: Option<Unusual>,
 }
+
+impl SuiteReport {
+    /// How many inputs have an unusually high score of a kind.
+    pub fn unusual(&self, kind: ScoreKind) -> Option<Unusual> {
+        match kind {
+            ScoreKind::Unfamiliar => self.unfamiliar,
+            ScoreKind::Contested => self.contested,
+        }
+    }
+}
+
+/// Inputs with a score that is unusually high among inputs that the graph was learnt without.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unusual {
+    /// How many there are with a `p` of at most [`UNUSUAL`].
+    pub inputs: usize,
+    /// How many there would be among usual ones.
+    pub expected: f64,
+}
+
+/// A score that so few inputs reach is unusual.
+pub const UNUSUAL: f64 = 0.05;
 
 /// What a suite's coverage by one criterion can be held against.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,7 +186,7 @@ pub struct ClusterCoverage {
     pub cluster: usize,
     /// Its class.
     pub class: usize,
-    /// Inputs whose nearest cluster it is.
+    /// Inputs that belong to it.
     pub inputs: usize,
     /// How many that would be if clusters were as frequent as among training inputs.
     pub expected: f64,
@@ -258,10 +281,6 @@ impl Coverage {
         let inputs = suite.inputs.len();
         let judged: Vec<bool> = suite.inputs.iter().filter_map(|i| i.is_correct()).collect();
         let right = judged.iter().filter(|&&right| right).count();
-        let measured_paths = criteria.need_paths();
-        let unknown: f64 = suite.inputs.iter().map(InputRecord::unknown).sum();
-        let is_incorrect =
-            |input: &&InputRecord| more_similar(input.other_similarity, input.similarity);
         for (member, state) in criteria.members().iter().zip(&suite.states) {
             let found = member.criterion.warnings(state);
             let found = found.map_err(|e| member.failed(e))?;
@@ -280,8 +299,23 @@ impl Coverage {
             layers: self.layers(criteria, suite)?,
             most: self.most(criteria, suite)?,
             beyond: self.beyond(criteria, suite)?,
-            unknown: (inputs > 0 && measured_paths).then(|| unknown / inputs as f64),
-            incorrect: suite.inputs.iter().filter(is_incorrect).count(),
+            unfamiliar: self.unusual(suite, ScoreKind::Unfamiliar),
+            contested: self.unusual(suite, ScoreKind::Contested),
+        })
+    }
+
+    /// How many inputs have an unusual score.
+    fn unusual(&self, suite: &MeasuredSuite, kind: ScoreKind) -> Option<Unusual> {
+        let calibration = self.state().calibration();
+        if !calibration.tells(kind, UNUSUAL) {
+            return None;
+        }
+        let scores = suite.inputs.iter().filter_map(|input| input.score(kind));
+        let ranks = scores.filter_map(|score| calibration.p(kind, score));
+        let ranks: Vec<f64> = ranks.collect();
+        (!ranks.is_empty()).then(|| Unusual {
+            inputs: ranks.iter().filter(|&&p| p <= UNUSUAL).count(),
+            expected: UNUSUAL * ranks.len() as f64,
         })
     }
 
@@ -370,14 +404,14 @@ impl Coverage {
         let columns = columns(criteria, suite, |criterion, state| {
             criterion.by_cluster(state)
         })?;
-        let all: u64 = record.members.iter().sum();
+        let all: u64 = record.shares.iter().sum();
         let owners = record.classes.iter().enumerate();
         let owners = owners.flat_map(|(class, &(_, clusters))| (0..clusters).map(move |_| class));
         let owners: Vec<usize> = owners.collect();
-        let nearest = suite.inputs.iter().map(|input| input.nearest);
-        let counts = counts(owners.len(), nearest);
+        let assigned = suite.inputs.iter().map(|input| input.cluster);
+        let counts = counts(owners.len(), assigned);
         let cluster = |(cluster, (class, inputs)): (usize, (usize, usize))| {
-            let share = record.members.get(cluster).copied().unwrap_or(0) as f64;
+            let share = record.shares.get(cluster).copied().unwrap_or(0) as f64;
             let expected = share / all.max(1) as f64 * suite.inputs.len() as f64;
             ClusterCoverage {
                 cluster,
@@ -468,7 +502,7 @@ impl Coverage {
         let record = self.state().record();
         let mut start = 0;
         let class = |&(_, clusters): &(usize, usize)| {
-            let members = record.members.get(start..start + clusters);
+            let members = record.shares.get(start..start + clusters);
             start += clusters;
             members.map_or(0, |members| members.iter().sum())
         };
@@ -476,20 +510,20 @@ impl Coverage {
     }
 
     /// Writes what was found for every input as arrays of an npz file: `suite`, `prediction`,
-    /// `label` (-1 without one), where it is in the decision graph (`nearest`, `similarity`,
-    /// `unknown`, `other`, `incorrect`; clusters are those of the graph, -1 for none), and the
-    /// scores of criteria that give inputs scores, by their names.
+    /// `label` (-1 without one), `cluster` (of the graph, -1 for none), the scores `unfamiliar` and
+    /// `contested` with the share of usual inputs that have at least such a score (`unfamiliar.p`,
+    /// `contested.p`; NaN for none), and the scores of criteria that give inputs scores, by their
+    /// names.
     pub fn write_inputs(&self, path: impl Into<PathBuf>) -> Result<(), CoverageError> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
-        let whole = ["suite", "prediction", "label", "nearest", "other"];
-        let real = ["similarity", "unknown", "incorrect"];
         let mut columns = Vec::new();
-        for name in whole {
+        for name in ["suite", "prediction", "label", "cluster"] {
             columns.push(writer.array::<i64>(name, &[])?);
         }
         let mut numbers = Vec::new();
-        for name in real {
-            numbers.push(writer.array::<f64>(name, &[])?);
+        for kind in ScoreKind::ALL {
+            numbers.push(writer.array::<f64>(kind.name(), &[])?);
+            numbers.push(writer.array::<f64>(&format!("{}.p", kind.name()), &[])?);
         }
         let mut scores = Vec::new();
         for name in self.score_names() {
@@ -505,13 +539,16 @@ impl Coverage {
                     number as i64,
                     i64::from(input.prediction),
                     input.is_correct().map_or(-1, |_| input.label),
-                    cluster(input.nearest),
-                    cluster(input.other),
+                    cluster(input.cluster),
                 ];
                 for (column, value) in columns.iter().zip(values) {
                     writer.append(column, &[value])?;
                 }
-                let values = [input.similarity, input.unknown(), input.incorrect()];
+                let values = ScoreKind::ALL.into_iter().flat_map(|kind| {
+                    let score = input.score(kind);
+                    let p = score.and_then(|score| self.state().calibration().p(kind, score));
+                    [score, p].map(|number| number.unwrap_or(f64::NAN))
+                });
                 for (column, value) in numbers.iter().zip(values) {
                     writer.append(column, &[value])?;
                 }

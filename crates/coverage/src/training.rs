@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use npcov_artefact::{
-    ArtefactError, Kind, ShardStore, append_rows, metadata, read_rows, row_specs,
+    ArtefactError, Kind, ShardStore, TrainingProfiles, append_rows, metadata, read_rows, row_specs,
 };
 use npcov_criteria::{Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
@@ -56,6 +56,7 @@ impl ShardForm {
         let mut specs = row_specs(&self.layout, "path", inputs);
         specs.push(TensorSpec::of::<u32>("prediction", &[inputs]));
         let neurons = self.layout.total_neurons();
+        specs.push(TensorSpec::of::<u8>("profile", &[inputs, neurons]));
         specs.push(TensorSpec::of::<f32>("activation", &[inputs, neurons]));
         specs.push(TensorSpec::of::<f32>("logits", &[inputs, self.logits]));
         specs.push(TensorSpec::of::<f64>("importance", &[self.important()]));
@@ -93,6 +94,7 @@ impl Sink<'_> for ShardWriter<'_> {
         let name = ShardForm::name(index);
         self.store.write(&name, &metadata, &specs, |writer| {
             writer.append("prediction", &shard.predictions)?;
+            writer.append("profile", &shard.profiles)?;
             writer.append("activation", &shard.activations)?;
             writer.append("logits", &shard.logits)?;
             append_rows(writer, &self.form.layout, "path", &shard.paths)?;
@@ -185,6 +187,16 @@ impl TrainingActivations for TrainingShards {
         let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
         match self.readers.get(shard) {
             Some(reader) => Ok(reader.read_row_into("activation", row, out)?),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TrainingProfiles for TrainingShards {
+    fn read_profile(&self, input: u32, out: &mut [u8]) -> Result<(), ArtefactError> {
+        let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
+        match self.readers.get(shard) {
+            Some(reader) => Ok(reader.read_row_into("profile", row, out)?),
             None => Ok(()),
         }
     }

@@ -42,6 +42,7 @@
 mod batch;
 mod blackbox;
 mod cc;
+mod contested;
 mod criterion;
 mod dct;
 mod error;
@@ -67,6 +68,7 @@ mod training;
 mod training_coverage;
 
 pub use batch::Batch;
+pub use contested::{Contested, ContestedInput};
 pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot, SlotsByInput, Warning};
 pub use error::{CriterionError, NamedCriterionError};
 pub use fit::{Array, Fit, FitNumbers};

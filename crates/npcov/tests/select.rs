@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npcov::Error;
+use npcov::artefact::{NO_SCORE, ScoreKind};
 use npcov::coverage::{BuildOptions, CoverOptions, Coverage, LearntGraph, SuiteReport};
 use npcov::data::{Loader, Preprocessing, open};
 use npcov::run::{Event, ModelOptions, Network, Progress, SampleRange, TracedRows};
@@ -264,8 +265,8 @@ fn places_in_the_graph_are_scores() {
     let case = Case::new();
     let coverage = case.coverage(&data(), 1000);
     let records = &coverage.state().suites()[0].inputs;
-    for name in ["unknown", "incorrect"] {
-        let selection = case.select(&format!("score:{name}"), None);
+    for kind in ScoreKind::ALL {
+        let selection = case.select(&format!("score:{}", kind.name()), None);
         assert_eq!(selection.chosen.len(), records.len());
         for pair in selection.chosen.windows(2) {
             let place = |i: usize| (pair[i].score.unwrap(), std::cmp::Reverse(pair[i].input));
@@ -273,11 +274,7 @@ fn places_in_the_graph_are_scores() {
         }
         for chosen in &selection.chosen {
             let record = &records[chosen.input];
-            let score = match name {
-                "unknown" => record.unknown(),
-                _ => record.incorrect(),
-            };
-            assert_eq!(chosen.score, Some(score));
+            assert_eq!(chosen.score, Some(record.score(kind).unwrap_or(NO_SCORE)));
         }
     }
 }

@@ -57,6 +57,7 @@ mod clustering;
 mod critical;
 mod graph;
 pub mod kmeans;
+mod landmarks;
 mod layout;
 pub mod neighbours;
 mod observe;
@@ -68,13 +69,14 @@ pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
 pub use centres::Centres;
 pub use choices::{Choices, Preset};
-pub use clustering::GraphClustering;
+pub use clustering::{Clustering, GraphClustering};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassClusters, ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions,
     NO_CLUSTER, PathGraph, TrainingPaths,
 };
 pub use kmeans::KMeans;
+pub use landmarks::{Landmarks, kept_apart};
 pub use layout::PathLayout;
 pub use neighbours::{NearestRows, Neighbour, vote};
 pub use observe::{AnpcLayer, ClusterView, Input, Observation, Observer, TrainingActivations};

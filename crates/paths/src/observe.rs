@@ -69,21 +69,6 @@ pub struct ClusterView {
     pub distances: Vec<(f64, Option<u16>)>,
 }
 
-impl Observation {
-    /// How far the input is from every cluster of its class, from 0 to 1: decision logic that
-    /// training did not show.
-    pub fn unknown(&self) -> f64 {
-        1.0 - self.nearest.map_or(0.0, |(_, similarity)| similarity)
-    }
-
-    /// How much closer the input is to a cluster of another class than to those of its own, from -1
-    /// to 1: above 0, it was decided by the logic of that class.
-    pub fn incorrect(&self) -> f64 {
-        let value = |nearest: Option<(usize, f64)>| nearest.map_or(0.0, |(_, s)| s);
-        value(self.nearest_other) - value(self.nearest)
-    }
-}
-
 /// Measures inputs against a decision graph.
 pub struct Observer<'g> {
     graph: &'g PathGraph,
@@ -389,8 +374,6 @@ mod tests {
         assert_eq!(observation.nearest, Some((0, (1.0 / 3.0 + 1.0) / 2.0)));
         // Of the other class's {0} and {0} it has one of two, and none of two.
         assert_eq!(observation.nearest_other, Some((1, 0.25)));
-        assert_eq!(observation.incorrect(), 0.25 - (1.0 / 3.0 + 1.0) / 2.0);
-        assert_eq!(observation.unknown(), 1.0 - (1.0 / 3.0 + 1.0) / 2.0);
         // Seen from the other class, which shares nothing in the second layer.
         let (other, buckets) = observe(&four, 1, &[&[0, 1], &[2]]);
         assert_eq!(other.clusters[0].cluster, 1);
@@ -445,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_training_never_showed_are_unknown() {
+    fn classes_that_training_never_showed_have_no_clusters() {
         let layout = PathLayout::new([1]);
         let row = path(&layout, &[&[0]]);
         let mut parts = graph(layout, &[], [row.clone(), row.clone()])
@@ -465,7 +448,8 @@ mod tests {
                 training: None,
             };
             let Ok(observation) = observer.observe(input, &Rows(vec![]));
-            assert_eq!((observation.unknown(), observation.incorrect()), (1.0, 1.0));
+            assert_eq!(observation.nearest, None);
+            assert_eq!(observation.nearest_other, Some((0, 1.0)));
             assert!(observation.clusters.is_empty());
         }
     }

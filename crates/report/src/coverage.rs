@@ -1,8 +1,10 @@
 //! Coverage in words.
 
+use npcov::artefact::ScoreKind;
 use npcov::coverage::{Report, SuiteReport, Values};
 
-use crate::number::{amount, count, decimals, percent};
+use crate::number::{amount, count, percent};
+use crate::report::unusual;
 use crate::table::{Align, Table};
 
 /// What suites cover, for people to read: the criteria, and the classes by those that look at them.
@@ -47,11 +49,18 @@ pub(crate) fn criteria(report: &Report) -> Table {
             together,
         ));
     }
-    if report.suites.iter().any(|suite| suite.unknown.is_some()) {
-        let unknown = |suite: &SuiteReport| suite.unknown.map_or(String::new(), |u| decimals(u, 3));
-        table.row(row("unknown", &unknown, String::new()));
-        let incorrect = |suite: &SuiteReport| count(suite.incorrect);
-        table.row(row("incorrect", &incorrect, String::new()));
+    for kind in ScoreKind::ALL {
+        if report
+            .suites
+            .iter()
+            .any(|suite| suite.unusual(kind).is_some())
+        {
+            table.row(row(
+                kind.name(),
+                &|suite| unusual(suite, kind),
+                String::new(),
+            ));
+        }
     }
     table
 }

@@ -2,7 +2,8 @@
 
 use npcov::coverage::{
     Baselines, Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution,
-    Counts, Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Values,
+    Counts, Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Unusual,
+    Values,
 };
 use npcov::criteria::Amount;
 
@@ -76,8 +77,11 @@ pub(crate) fn two_suites() -> Report {
             alone: 12,
         }],
         beyond: Vec::new(),
-        unknown: Some(0.25),
-        incorrect: 1,
+        unfamiliar: Some(Unusual {
+            inputs: 2,
+            expected: 0.2,
+        }),
+        contested: None,
     };
     let field = SuiteReport {
         name: "field".to_owned(),
@@ -94,8 +98,8 @@ pub(crate) fn two_suites() -> Report {
         layers: Vec::new(),
         most: Vec::new(),
         beyond: Vec::new(),
-        unknown: None,
-        incorrect: 0,
+        unfamiliar: None,
+        contested: None,
     };
     Report {
         suites: vec![unit, field],

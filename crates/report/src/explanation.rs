@@ -126,7 +126,7 @@ fn place(found: &Placement) -> String {
             .chain((0..layers).map(|layer| layer.to_string())),
     );
     for cluster in &found.clusters {
-        let mark = match found.nearest == Some(cluster.cluster) {
+        let mark = match found.cluster == Some(cluster.cluster) {
             true => "*",
             false => "",
         };
@@ -143,7 +143,7 @@ fn place(found: &Placement) -> String {
         );
     }
     let mut text = format!(
-        "\nclusters of its class (* the nearest; then the similarity of each layer)\n{}",
+        "\nclusters of its class (* its own; then the similarity of each layer)\n{}",
         table.lines()
     );
     if !found.exemplars.is_empty() {
@@ -158,20 +158,28 @@ fn place(found: &Placement) -> String {
         );
     }
     let mut scores = Table::new([Align::Left, Align::Right, Align::Left]);
-    let unknown = "far from what training showed of its class, 0 to 1";
-    scores.row(["unknown", &decimals(found.unknown, 3), unknown]);
-    let other = match &found.other {
-        Some(other) => format!(
-            "closer to class {}{} than to its own, above 0",
-            other.class,
-            other
-                .name
-                .as_ref()
-                .map_or(String::new(), |name| format!(" ({name})"))
+    let meanings = [
+        (
+            "unfamiliar",
+            found.unfamiliar,
+            "are as far from what training showed of their class",
         ),
-        None => String::new(),
-    };
-    scores.row(["incorrect", &decimals(found.incorrect, 3), &other]);
+        (
+            "contested",
+            found.contested,
+            "look as much like another class",
+        ),
+    ];
+    for (name, rank, meaning) in meanings {
+        if let Some(rank) = rank {
+            let usual = |p| format!("{} of usual inputs {meaning}", share(p));
+            scores.row([
+                name,
+                &decimals(rank.score, 3),
+                &rank.p.map_or(String::new(), usual),
+            ]);
+        }
+    }
     text + "\nscores\n" + &scores.lines()
 }
 

@@ -49,7 +49,7 @@ fn is_shown(report: &Report, row: &Row<'_>) -> bool {
     match row {
         Row::Head | Row::Inputs | Row::Accuracy => true,
         Row::Criterion(name) => report.is_share(name),
-        Row::Unknown | Row::Incorrect => false,
+        Row::Unusual(_) => false,
     }
 }
 

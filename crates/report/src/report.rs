@@ -1,5 +1,6 @@
 //! The long report: coverage beside baselines, and what is behind the numbers.
 
+use npcov::artefact::ScoreKind;
 use npcov::coverage::{Baselines, Difference, Report, SuiteReport, Values};
 
 use crate::coverage::{label, value};
@@ -97,8 +98,7 @@ pub(crate) enum Row<'a> {
     Inputs,
     Accuracy,
     Criterion(&'a str),
-    Unknown,
-    Incorrect,
+    Unusual(ScoreKind),
 }
 
 /// The rows of the table of criteria.
@@ -109,9 +109,9 @@ pub(crate) fn rows(report: &Report) -> Vec<Row<'_>> {
     }
     let names = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
     rows.extend(names.iter().map(|(name, _)| Row::Criterion(name)));
-    if report.suites.iter().any(|suite| suite.unknown.is_some()) {
-        rows.extend([Row::Unknown, Row::Incorrect]);
-    }
+    let is_told = |kind: &ScoreKind| report.suites.iter().any(|s| s.unusual(*kind).is_some());
+    let told = ScoreKind::ALL.into_iter().filter(is_told);
+    rows.extend(told.map(Row::Unusual));
     rows
 }
 
@@ -123,8 +123,7 @@ impl Row<'_> {
             Row::Inputs => "inputs".to_owned(),
             Row::Accuracy => "accuracy".to_owned(),
             Row::Criterion(name) => label(name),
-            Row::Unknown => "unknown".to_owned(),
-            Row::Incorrect => "incorrect".to_owned(),
+            Row::Unusual(kind) => kind.name().to_owned(),
         }
     }
 
@@ -175,13 +174,19 @@ impl Row<'_> {
                     }
                 })
             }
-            (Row::Unknown, Column::Suite(suite)) => {
-                suite.unknown.map_or(String::new(), |u| decimals(u, 3))
-            }
-            (Row::Incorrect, Column::Suite(suite)) => count(suite.incorrect),
+            (Row::Unusual(kind), Column::Suite(suite)) => unusual(suite, *kind),
             _ => String::new(),
         }
     }
+}
+
+/// How many inputs have an unusually high score, and how many would be usual.
+pub(crate) fn unusual(suite: &SuiteReport, kind: ScoreKind) -> String {
+    let found = suite.unusual(kind);
+    found.map_or(String::new(), |found| {
+        let expected = count(found.expected.round() as usize);
+        format!("{} ({expected} usual)", count(found.inputs))
+    })
 }
 
 /// The classes; thin ones are marked.

@@ -5,6 +5,7 @@ use std::ops::Range;
 use npcov_data::Loader;
 use npcov_graph::Ending;
 use npcov_paths::choices::SeedChoice;
+use npcov_paths::profile::push_profile;
 use npcov_paths::{BitRows, Choices, Input, PathLayout, PathRule, bits};
 use npcov_program::Tap;
 
@@ -36,6 +37,9 @@ pub struct PathRows {
     pub logits: Vec<f32>,
     /// The critical decision paths; no rows where they are not extracted.
     pub paths: BitRows,
+    /// The relevance profiles, one byte for each neuron of all layers; nothing where paths are not
+    /// extracted.
+    pub profiles: Vec<u8>,
     /// One activation for each neuron of all layers, inputs one after the other.
     pub activations: Vec<f32>,
     /// What [`Extras`] name, for each tap inputs one after the other.
@@ -85,6 +89,7 @@ impl PathRows {
         self.rows = rows;
         self.predictions.clear();
         self.logits.clear();
+        self.profiles.clear();
         self.activations.clear();
         self.taps.iter_mut().for_each(Vec::clear);
         self.importance.clear();
@@ -250,6 +255,7 @@ impl PathExtractor {
         for (place, index) in batch.rows.clone().enumerate() {
             let row = self.explainer.row(batch, index)?;
             out.push(&row);
+            push_profile(row.layers.iter().copied(), &mut out.profiles);
             if let Some(rule) = self.rules.get(row.prediction) {
                 self.select(&row, rule, out.paths.row_mut(place));
             }

@@ -128,6 +128,7 @@ impl PathRows {
         self.rows.end += next.rows.len();
         self.predictions.extend_from_slice(&next.predictions);
         self.logits.extend_from_slice(&next.logits);
+        self.profiles.extend_from_slice(&next.profiles);
         self.activations.extend_from_slice(&next.activations);
         self.importance.extend_from_slice(&next.importance);
         next.paths.rows().for_each(|path| self.paths.push(path));

@@ -8,22 +8,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_artefact::{ArtefactError, DataRecord, InputRecord, NO_LABEL, ShardStore};
+use npcov_artefact::{ArtefactError, DataRecord, ScoreKind, ShardStore};
 use npcov_coverage::Measurement;
 use npcov_criteria::{Batch, Member, Slot, Spec};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Input, Observation, Observer};
+use npcov_paths::{Input, Observer};
 use npcov_run::{
     PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel, shards,
 };
 
 use crate::error::SelectError;
 use crate::ranking::SlotLists;
-
-/// Scores that come from an input's place in the decision graph.
-pub(crate) const UNKNOWN: &str = "unknown";
-pub(crate) const INCORRECT: &str = "incorrect";
 
 /// Numbers of things that are kept in memory: 128 MiB of them.
 const IN_MEMORY: u64 = 1 << 25;
@@ -37,10 +33,8 @@ pub(crate) enum Wanted {
     Slots,
     /// The score of this name that one of the criteria gives them.
     Score(String),
-    /// How far they are from every cluster of their class.
-    Unknown,
-    /// How much closer they are to a cluster of another class.
-    Incorrect,
+    /// A score that their neighbours in the decision graph give them.
+    Neighbours(ScoreKind),
 }
 
 impl Wanted {
@@ -49,8 +43,7 @@ impl Wanted {
             Wanted::Nothing => "nothing",
             Wanted::Slots => "slots",
             Wanted::Score(name) => name,
-            Wanted::Unknown => UNKNOWN,
-            Wanted::Incorrect => INCORRECT,
+            Wanted::Neighbours(kind) => kind.name(),
         }
     }
 }
@@ -213,7 +206,7 @@ impl Recording<'_> {
         observer: &Observer<'_>,
         shard: &PathRows,
         inputs: Range<usize>,
-    ) -> Result<(Vec<Found>, Vec<f64>), SelectError> {
+    ) -> Result<Vec<Found>, SelectError> {
         let criteria = self.measurement.criteria();
         let places = inputs.clone().filter(|_| criteria.need_paths());
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
@@ -227,26 +220,7 @@ impl Recording<'_> {
                 false => self.find(member, &batch)?,
             });
         }
-        let places = observations.iter().map(placed);
-        let scores = match self.wanted {
-            Wanted::Unknown => places.map(|place| place.unknown()).collect(),
-            Wanted::Incorrect => places.map(|place| place.incorrect()).collect(),
-            _ => Vec::new(),
-        };
-        Ok((found, scores))
-    }
-}
-
-/// An input's place as scores see it.
-fn placed(observation: &Observation) -> InputRecord {
-    let similarity = |place: Option<(usize, f64)>| place.map_or(0.0, |(_, similarity)| similarity);
-    InputRecord {
-        prediction: 0,
-        label: NO_LABEL,
-        nearest: 0,
-        similarity: similarity(observation.nearest),
-        other: 0,
-        other_similarity: similarity(observation.nearest_other),
+        Ok(found)
     }
 }
 
@@ -273,12 +247,14 @@ impl Sink<'_> for Recording<'_> {
             self.part(&observer, shard, inputs)
         });
         let mut scores = Vec::new();
+        if let Wanted::Neighbours(kind) = self.wanted {
+            let found = self.measurement.scores(shard, self.threads)?;
+            scores.extend(found.iter().map(|scores| scores.get(*kind)));
+        }
         let mut all = std::mem::take(&mut self.streamed);
         self.forget();
         for part in parts {
-            let (found, placed) = part?;
-            scores.extend(placed);
-            for (all, found) in all.iter_mut().zip(found) {
+            for (all, found) in all.iter_mut().zip(part?) {
                 all.append(found);
             }
         }

@@ -8,7 +8,8 @@ use npcov_criteria::{Criterion, Spec, create, names};
 use npcov_paths::Choices;
 
 use crate::error::SelectError;
-use crate::pool::{INCORRECT, UNKNOWN, Wanted};
+use crate::pool::Wanted;
+use npcov_artefact::ScoreKind;
 
 /// How inputs are chosen from a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,24 +91,21 @@ pub(crate) fn prepare<'g>(
             Ok((measurement, Wanted::Slots))
         }
         Strategy::Random => Ok((measurement(graph, &[], choices)?, Wanted::Nothing)),
-        Strategy::Score(spec) if [UNKNOWN, INCORRECT].contains(&spec.name.as_str()) => {
-            // SNPC needs no more than an input's place.
+        Strategy::Score(spec) if let Some(kind) = by_neighbours(&spec.name) => {
+            // SNPC needs no more than an input's path.
             let snpc = Spec {
                 name: "snpc".to_owned(),
                 options: spec.options.clone(),
             };
-            let wanted = match spec.name == UNKNOWN {
-                true => Wanted::Unknown,
-                false => Wanted::Incorrect,
-            };
-            Ok((measurement(graph, &[snpc], choices)?, wanted))
+            let measurement = measurement(graph, &[snpc], choices)?;
+            Ok((measurement, Wanted::Neighbours(kind)))
         }
         Strategy::Score(spec) => {
             let known = scores(graph);
             let found = known.iter().find(|(score, _)| *score == spec.name);
             let Some((score, criterion)) = found else {
                 let mut names: Vec<String> = known.into_iter().map(|(score, _)| score).collect();
-                names.extend([UNKNOWN, INCORRECT].map(str::to_owned));
+                names.extend(ScoreKind::ALL.map(|kind| kind.name().to_owned()));
                 return Err(SelectError::NoSuchScore {
                     name: spec.name.clone(),
                     known: names,
@@ -121,6 +119,11 @@ pub(crate) fn prepare<'g>(
             Ok((measurement, Wanted::Score(score.clone())))
         }
     }
+}
+
+/// The score of this name that an input's neighbours in the decision graph give it.
+fn by_neighbours(name: &str) -> Option<ScoreKind> {
+    ScoreKind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
 fn measurement<'g>(

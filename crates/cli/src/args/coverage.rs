@@ -12,7 +12,7 @@ use npcov::paths::choices::{
 use serde::Deserialize;
 
 use super::{CriteriaArgs, DataArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs};
-use crate::value::{ClusterCount, Criteria, Fraction, Threads, Upper};
+use crate::value::{ClusterCount, ClusteringMethod, Criteria, Fraction, Threads, Upper};
 
 /// Learn a decision graph from training data
 ///
@@ -290,7 +290,16 @@ pub(crate) struct PathArgs {
     #[arg(long, value_name = "A")]
     pub(crate) alpha: Option<f64>,
 
-    /// How many clusters each class has; by default 4
+    /// How the training inputs of a class become clusters: `kmeans` or `graph`
+    ///
+    /// `graph` joins inputs that are decided alike, by their relevance, and finds how many clusters
+    /// there are (`graph:resolution=0.5` finds more of them). `kmeans` is the paper's way: so many
+    /// clusters of paths as `--clusters` says. By default `graph`, and `kmeans` where `--clusters` or
+    /// `--choices` is given.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) clustering: Option<ClusteringMethod>,
+
+    /// K-means: how many clusters each class has; by default 4
     ///
     /// `auto` chooses 1 to 10 for each class, by how well the clusters are separated (their
     /// silhouette); `auto:20` tries up to 20.

@@ -20,7 +20,7 @@ mod gaussian;
 mod linear;
 mod lsa;
 mod mdsa;
-mod nearest;
+pub(crate) mod nearest;
 mod product;
 
 use std::collections::BTreeSet;

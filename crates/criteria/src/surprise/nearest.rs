@@ -37,7 +37,7 @@ const LARGEST: f64 = 1e37;
 
 /// Which training traces are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Among {
+pub(crate) enum Among {
     /// Those of the same class.
     Same,
     /// Those of all other classes.
@@ -46,30 +46,30 @@ pub(super) enum Among {
 
 /// A trace whose nearest is sought.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
-    pub(super) class: u32,
+pub(crate) struct Query {
+    pub(crate) class: u32,
     /// A training input that does not count.
-    pub(super) except: Option<usize>,
-    pub(super) trace: Vec<f32>,
+    pub(crate) except: Option<usize>,
+    pub(crate) trace: Vec<f32>,
 }
 
 /// The nearest training trace; of equally near ones the first.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Nearest {
-    pub(super) input: usize,
-    pub(super) squared: f64,
-    pub(super) trace: Vec<f32>,
+pub(crate) struct Nearest {
+    pub(crate) input: usize,
+    pub(crate) squared: f64,
+    pub(crate) trace: Vec<f32>,
 }
 
 /// Where the traces are, and what is subtracted to make numbers small.
-pub(super) struct Space<'a> {
-    pub(super) training: &'a dyn Training,
-    pub(super) neurons: Range<usize>,
-    pub(super) centre: &'a [f32],
+pub(crate) struct Space<'a> {
+    pub(crate) training: &'a dyn Training,
+    pub(crate) neurons: Range<usize>,
+    pub(crate) centre: &'a [f32],
 }
 
 /// The squared distance, by definition.
-pub(super) fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
+pub(crate) fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
     let square = |(&a, &b): (&f32, &f32)| (f64::from(a) - f64::from(b)).powi(2);
     a.iter().zip(b).map(square).sum()
 }
@@ -77,7 +77,7 @@ pub(super) fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
 impl Space<'_> {
     /// For each query the nearest of the traces; `None` where there are none, or none at a finite
     /// distance. With [`Among::Others`], which of equally near ones it is is left open.
-    pub(super) fn nearest(
+    pub(crate) fn nearest(
         &self,
         queries: &[Query],
         among: Among,

@@ -10,9 +10,20 @@ mod network;
 use crate::neighbours::{NearestRows, Neighbour, vote};
 use crate::random::{Generator, Task};
 use network::Network;
+use serde::{Deserialize, Serialize};
 
 /// Rows that a community must have at least to be a cluster.
 const FEWEST: usize = 10;
+
+/// How the training inputs of a class are clustered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "lowercase")]
+pub enum Clustering {
+    /// K-means of paths, as in the paper.
+    KMeans,
+    /// Communities of relevance profiles.
+    Graph(GraphClustering),
+}
 
 /// How rows of bytes are clustered.
 ///
@@ -24,7 +35,7 @@ const FEWEST: usize = 10;
 ///   unless it is the largest.
 /// - A row without a community, because it was not drawn or because its own was too small, goes to
 ///   the one that most of its nearest rows with a community have ([`vote`]).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphClustering {
     /// Nearest rows of each row.
     pub neighbours: usize,

@@ -43,6 +43,31 @@ impl Digest {
     }
 }
 
+/// Takes a digest of bytes that come piece by piece.
+///
+/// ```
+/// use npcov_data::{Digest, Digester};
+///
+/// let mut digester = Digester::default();
+/// digester.update(b"a");
+/// digester.update(b"bc");
+/// assert_eq!(digester.finish(), Digest::of(b"abc"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    /// Takes in the bytes that follow.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
 impl From<[u8; 32]> for Digest {
     fn from(bytes: [u8; 32]) -> Digest {
         Digest(bytes)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_data::{DataError, Digest, Element, Source};
+use npcov_data::{DataError, Digester, Element, Source};
 use npcov_paths::{
     BitRows, ClassNode, GraphParts, PathGraph, PathLayout, TrainingActivations, TrainingPaths,
 };
@@ -105,6 +105,9 @@ impl GraphFile {
             return Err(wrong("ANPC names a layer that is not there".to_owned()));
         }
         let names = names::read(&reader, NAMES, inputs)?;
+        if identify(&record, &graph)? != record.id {
+            return Err(wrong("it is not the graph that its id names".to_owned()));
+        }
         Ok(GraphFile {
             path,
             record,
@@ -181,7 +184,7 @@ impl GraphFile {
             Ok::<(), ArtefactError>(())
         })?;
         let path = store.artefact().map(Path::to_owned);
-        // What is used is what is written: reading a number may round it.
+        // What is used is what is written.
         let record = record_of(&reader, Kind::DecisionGraph)?;
         GraphFile::of(reader, record, path)
     }
@@ -288,23 +291,24 @@ pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Artef
     record.id = String::new();
     record.data = String::new();
     record.extraction.model.file = String::new();
-    let mut bytes = metadata(Kind::DecisionGraph, &record)?.into_bytes();
+    let mut digester = Digester::default();
+    digester.update(metadata(Kind::DecisionGraph, &record)?.as_bytes());
     let parts = graph.parts();
+    let mut bytes = Vec::new();
     for row in parts
         .training
         .paths
         .rows()
         .chain(parts.abstract_paths.rows())
     {
+        bytes.clear();
         bytes.extend(row.iter().flat_map(|word| word.to_le_bytes()));
+        digester.update(&bytes);
     }
-    bytes.extend(
-        parts
-            .assignment
-            .iter()
-            .flat_map(|cluster| cluster.to_le_bytes()),
-    );
-    Ok(Digest::of(&bytes).to_string())
+    for cluster in &parts.assignment {
+        digester.update(&cluster.to_le_bytes());
+    }
+    Ok(digester.finish().to_string())
 }
 
 /// Bit rows as one tensor of words for each layer.

@@ -1,5 +1,6 @@
 //! Coverage states: what suites have covered, in files that can be merged.
 
+use std::ops::Range;
 use std::path::Path;
 
 use npcov_criteria::{CriterionSet, Run, Spec, State};
@@ -323,10 +324,17 @@ impl CoverageState {
         Ok(writer.finish()?)
     }
 
-    /// Writes it as a shard.
-    pub fn write_shard(&self, store: &ShardStore, shard: &str) -> Result<(), ArtefactError> {
+    /// Writes it as a shard of some inputs.
+    pub fn write_shard(
+        &self,
+        store: &ShardStore,
+        shard: &str,
+        inputs: Range<usize>,
+    ) -> Result<(), ArtefactError> {
         let (metadata, tensors) = self.layout()?;
-        store.write(shard, &metadata, &tensors, |writer| self.fill(writer))
+        store.write(shard, inputs, &metadata, &tensors, |writer| {
+            self.fill(writer)
+        })
     }
 
     /// Writes it as the artefact that shards were made for.

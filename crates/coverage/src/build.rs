@@ -179,7 +179,7 @@ pub fn build(
     extract_shards(
         &Extraction::Paths(Box::new(extractor)),
         inputs,
-        |i, rows| form.is_done(&store, i, rows.len()),
+        |i, rows| form.find(&store, i, rows),
         progress,
         &mut ShardWriter {
             form: &form,

@@ -57,6 +57,7 @@ impl<'a> Results<'a> {
         model: String,
         data: &[&npcov::data::Loader],
         settings: &impl std::fmt::Debug,
+        printer: &Printer,
     ) -> anyhow::Result<WorkFolder> {
         let mut digests = Vec::new();
         for loader in data {
@@ -70,7 +71,14 @@ impl<'a> Results<'a> {
             settings: format!("{settings:?}"),
         };
         let folder = self.options.output.join(format!("{}.parts", self.name));
-        WorkFolder::open(&folder, &plan).map_err(plain)
+        let work = WorkFolder::open(&folder, &plan).map_err(plain)?;
+        if !work.damaged().is_empty() {
+            printer.note(&format!(
+                "what an earlier run left of {} is damaged: it is computed again",
+                work.damaged().join(", ")
+            ));
+        }
+        Ok(work)
     }
 
     fn file(&self, extension: &str) -> PathBuf {

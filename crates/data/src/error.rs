@@ -155,6 +155,24 @@ pub enum DataError {
         /// What is wrong with the question.
         reason: String,
     },
+    /// Numbers of a tensor are not those that were written: their checksum says so.
+    #[error("`{file}` is damaged: the numbers of `{tensor}` are not those that were written")]
+    Damaged {
+        /// The safetensors file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Samples are not what they were when they were first read.
+    #[error("`{file}` changed while it was read: rows {start} to {}", .end.saturating_sub(1))]
+    Changed {
+        /// The dataset.
+        file: String,
+        /// The first of some rows, at least one of which changed.
+        start: usize,
+        /// The one behind the last.
+        end: usize,
+    },
     /// The folder for parts of an output cannot be used.
     #[error("cannot keep parts in `{folder}`: {source}")]
     Folder {

@@ -99,7 +99,7 @@ mod source;
 mod whole_file;
 
 pub use arrays::Arrays;
-pub use digest::{Digest, Digester, NotADigest};
+pub use digest::{Digest, Digester, Fingerprint, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
 pub use file_pool::FilePool;

@@ -55,12 +55,18 @@ impl OutputLock {
         let path = folder.join(LOCK);
         for _ in 0..TRIES {
             match std::fs::create_dir(folder) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(error)),
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
                 _ => {}
             }
             match std::fs::symlink_metadata(folder) {
                 Ok(found) if found.is_dir() => {}
-                Ok(_) => return Err(failed(io::Error::other("it is no folder, but a link or a file"))),
+                Ok(_) => {
+                    return Err(failed(io::Error::other(
+                        "it is no folder, but a link or a file",
+                    )));
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(error)),
             }
@@ -118,8 +124,11 @@ fn open(path: &Path) -> io::Result<File> {
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    let found = file.metadata().and_then(|a| Ok(same(a, std::fs::symlink_metadata(path)?)));
+    let same =
+        |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let found = file
+        .metadata()
+        .and_then(|a| Ok(same(a, std::fs::symlink_metadata(path)?)));
     found.unwrap_or(false)
 }
 
@@ -139,7 +148,10 @@ mod tests {
         let output = folder.path().join("out.npz");
         let lock = OutputLock::beside(&output).unwrap();
         let error = OutputLock::beside(&output).unwrap_err().to_string();
-        assert!(error.contains("out.npz` is being written by another npcov"), "{error}");
+        assert!(
+            error.contains("out.npz` is being written by another npcov"),
+            "{error}"
+        );
         assert!(OutputLock::beside(&folder.path().join("other.npz")).is_ok());
         drop(lock);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -162,7 +174,10 @@ mod tests {
     fn links_are_not_followed() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out.npz");
-        let (parts, elsewhere) = (folder.path().join("out.npz.parts"), folder.path().join("mine"));
+        let (parts, elsewhere) = (
+            folder.path().join("out.npz.parts"),
+            folder.path().join("mine"),
+        );
         std::fs::create_dir(&elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &parts).unwrap();
         let error = OutputLock::beside(&output).unwrap_err().to_string();

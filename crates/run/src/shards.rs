@@ -116,6 +116,9 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             }
         },
     };
+    // What was computed from rows that are other ones now belongs to no dataset.
+    let fingerprint = data.fingerprint().map_err(RunError::from)?;
+    let unchanged = |rows: Range<usize>| fingerprint.check(data.samples(), rows);
     for run in runs {
         let mut shard = PathRows::empty(run.start);
         extraction.run::<S::Error>(data, run.clone(), threads, &watch, |batch| {
@@ -123,6 +126,7 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             sink.inputs(batch)?;
             shard.append(batch);
             if shard.rows.len() == SHARD || shard.rows.end == run.end {
+                unchanged(shard.rows.clone()).map_err(RunError::from)?;
                 sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
                 shard = PathRows::empty(shard.rows.end);
             }

@@ -232,10 +232,10 @@ impl SafetensorsReader {
         let checked = seal.check(index, tensor, bytes, &self.data);
         match checked.map_err(|error| self.failed(tensor, error))? {
             Some(()) => Ok(()),
-            None => Err(self.wrong(
-                &tensor.spec.name,
-                "is damaged: its numbers are not those that were written".to_owned(),
-            )),
+            None => Err(DataError::Damaged {
+                file: self.file.clone(),
+                tensor: tensor.spec.name.clone(),
+            }),
         }
     }
 

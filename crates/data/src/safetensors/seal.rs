@@ -187,7 +187,11 @@ mod tests {
         ];
         let mut writer = SafetensorsWriter::in_memory(r#"{"a":1}"#, &specs).unwrap();
         writer.append("a", &[7u32, 8]).unwrap();
-        for piece in (0..LONG).map(|i| (i % 251) as u8).collect::<Vec<_>>().chunks(1000) {
+        for piece in (0..LONG)
+            .map(|i| (i % 251) as u8)
+            .collect::<Vec<_>>()
+            .chunks(1000)
+        {
             writer.append("z", piece).unwrap();
         }
         writer.into_bytes().unwrap()
@@ -224,7 +228,11 @@ mod tests {
         let whole = open(&bytes).unwrap();
         assert!(whole.is_sealed() && whole.check().is_ok());
         let names: Vec<&str> = whole.tensors().map(|spec| spec.name.as_str()).collect();
-        assert_eq!(names, ["a", "none", "z"], "the seal is no tensor of the user's");
+        assert_eq!(
+            names,
+            ["a", "none", "z"],
+            "the seal is no tensor of the user's"
+        );
         // All of the start, and places all over the rest.
         let places = (0..600).chain((600..bytes.len()).step_by(997));
         for place in places.chain(bytes.len() - 300..bytes.len()) {
@@ -254,7 +262,7 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "`file`, tensor `z`: is damaged: its numbers are not those that were written"
+            "`file` is damaged: the numbers of `z` are not those that were written"
         );
         assert!(reader.read::<u8>("z").is_err() && reader.check().is_err());
     }

@@ -54,9 +54,18 @@ impl GraphFile {
             file: reader.name().to_owned(),
             reason,
         };
-        let neurons = record.extraction.layers.iter().map(|layer| layer.neurons);
-        let layout = PathLayout::new(neurons.collect::<Vec<_>>());
+        let neurons: Vec<usize> = record.extraction.layers.iter().map(|l| l.neurons).collect();
+        let total = neurons
+            .iter()
+            .try_fold(0usize, |sum, n| sum.checked_add(*n));
         let inputs = record.training.end.saturating_sub(record.training.start);
+        // The file is as long as all activations together: from here on, nothing that the record
+        // counts is larger than the file.
+        let shape = reader.tensor("activation").map(|tensor| &tensor.shape[..]);
+        if inputs == 0 || total.is_none_or(|total| total == 0 || shape != Some(&[inputs, total])) {
+            return Err(wrong("its activations have another shape".to_owned()));
+        }
+        let layout = PathLayout::new(neurons);
         let mut classes = Vec::new();
         let mut end = 0usize;
         for class in &record.classes {
@@ -89,12 +98,6 @@ impl GraphFile {
             assignment: reader.read("cluster")?,
             abstract_paths: read_rows(&reader, &layout, "abstract", end)?,
         };
-        let activations = reader
-            .tensor("activation")
-            .map(|tensor| tensor.shape.clone());
-        if activations != Some(vec![inputs, layout.total_neurons()]) {
-            return Err(wrong("its activations have another shape".to_owned()));
-        }
         let graph = PathGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
         if record
             .anpc

@@ -148,7 +148,9 @@ fn record_of<R: DeserializeOwned>(
         )));
     }
     if !reader.is_sealed() {
-        return Err(wrong("it has no checksums: not all of it is there".to_owned()));
+        return Err(wrong(
+            "it has no checksums: not all of it is there".to_owned(),
+        ));
     }
     let metadata: Metadata<R> =
         serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;

@@ -364,7 +364,12 @@ mod tests {
         assert_eq!(read(&again, "paths-0"), Some(vec![7]));
         drop(again);
         let parts = folder.path().join("graph.npcov.parts");
-        let mine = ["notes.txt", "model.safetensors", "a.tmp", "paths-x.safetensors"];
+        let mine = [
+            "notes.txt",
+            "model.safetensors",
+            "a.tmp",
+            "paths-x.safetensors",
+        ];
         for name in mine {
             std::fs::write(parts.join(name), "mine").unwrap();
         }
@@ -379,7 +384,10 @@ mod tests {
         }
         assert!(parts.join("paths-1.safetensors").is_dir());
         std::fs::remove_dir_all(&parts).unwrap();
-        ShardStore::beside(&artefact, "a").unwrap().remove().unwrap();
+        ShardStore::beside(&artefact, "a")
+            .unwrap()
+            .remove()
+            .unwrap();
         assert!(!parts.exists());
     }
 
@@ -389,7 +397,10 @@ mod tests {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let artefact = folder.path().join("graph.npcov");
-        let (parts, mine) = (folder.path().join("graph.npcov.parts"), folder.path().join("mine"));
+        let (parts, mine) = (
+            folder.path().join("graph.npcov.parts"),
+            folder.path().join("mine"),
+        );
         std::fs::create_dir(&mine).unwrap();
         std::fs::write(mine.join("paths-000000.safetensors"), "mine").unwrap();
         symlink(&mine, &parts).unwrap();
@@ -398,7 +409,10 @@ mod tests {
         std::fs::create_dir(&parts).unwrap();
         let link = parts.join("paths-000000.safetensors");
         symlink(mine.join("paths-000000.safetensors"), &link).unwrap();
-        ShardStore::beside(&artefact, "a").unwrap().remove().unwrap();
+        ShardStore::beside(&artefact, "a")
+            .unwrap()
+            .remove()
+            .unwrap();
         assert!(mine.join("paths-000000.safetensors").exists() && link.is_symlink());
     }
 

@@ -292,6 +292,9 @@ impl BuildOptions {
                 return wrong("clusters", count.to_string(), "1 to 1000");
             }
         }
+        if self.restarts > KMeans::MOST_RESTARTS {
+            return wrong("restarts", self.restarts.to_string(), "at most 1000");
+        }
         let named = [&self.alpha.classes, &self.beta.classes].map(|map| map.keys().max());
         for class in named
             .into_iter()

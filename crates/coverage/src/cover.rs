@@ -227,7 +227,11 @@ impl<'a> Sink<'a> for Measuring<'a> {
             0 => Ok(None),
             index => {
                 let before = shard.rows.start.saturating_sub(SHARD)..shard.rows.start;
-                let suite = self.read(index - 1, before)?.into_suites().into_iter().next();
+                let suite = self
+                    .read(index - 1, before)?
+                    .into_suites()
+                    .into_iter()
+                    .next();
                 Ok(suite.map(|suite| suite.states))
             }
         };

@@ -90,14 +90,15 @@ impl Sink<'_> for ShardWriter<'_> {
         let specs = self.form.specs(shard.rows.len());
         let name = ShardForm::name(index);
         let inputs = shard.rows.clone();
-        self.store.write(&name, inputs, &metadata, &specs, |writer| {
-            writer.append("prediction", &shard.predictions)?;
-            writer.append("activation", &shard.activations)?;
-            writer.append("logits", &shard.logits)?;
-            append_rows(writer, &self.form.layout, "path", &shard.paths)?;
-            writer.append("importance", &sums)?;
-            Ok(())
-        })
+        self.store
+            .write(&name, inputs, &metadata, &specs, |writer| {
+                writer.append("prediction", &shard.predictions)?;
+                writer.append("activation", &shard.activations)?;
+                writer.append("logits", &shard.logits)?;
+                append_rows(writer, &self.form.layout, "path", &shard.paths)?;
+                writer.append("importance", &sums)?;
+                Ok(())
+            })
     }
 }
 

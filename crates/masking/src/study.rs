@@ -117,6 +117,13 @@ impl<'a> MaskingStudy<'a> {
         threads: usize,
         progress: &mut dyn Progress,
     ) -> Result<MaskingStudy<'a>, RunError> {
+        if options.restarts > KMeans::MOST_RESTARTS {
+            return Err(RunError::Parameter {
+                name: "restarts",
+                value: options.restarts.to_string(),
+                wanted: "at most 1000",
+            });
+        }
         let choices = &options.choices;
         let name = || data.name().to_owned();
         let by_label =

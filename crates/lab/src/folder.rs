@@ -243,7 +243,9 @@ mod tests {
         drop(work);
         let other = std::fs::read(folder.path().join("path-1.json")).unwrap();
         let cut = whole[..whole.len() / 2].to_vec();
-        let edited = String::from_utf8(whole.clone()).unwrap().replace("0.1", "0.2");
+        let edited = String::from_utf8(whole.clone())
+            .unwrap()
+            .replace("0.1", "0.2");
         for damaged in [cut, edited.into_bytes(), other, b"[0.1]".to_vec()] {
             std::fs::write(&file, damaged).unwrap();
             let work = open(0);

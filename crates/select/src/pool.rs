@@ -509,11 +509,7 @@ enum Store {
 impl PoolLists {
     /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
     /// `in_memory` numbers, otherwise in a file.
-    fn gather(
-        parts: &Parts<'_>,
-        kinds: usize,
-        in_memory: u64,
-    ) -> Result<PoolLists, SelectError> {
+    fn gather(parts: &Parts<'_>, kinds: usize, in_memory: u64) -> Result<PoolLists, SelectError> {
         let inputs = parts.inputs().len();
         let mut starts = vec![vec![0]; kinds];
         for reader in parts.open().filter(|_| kinds > 0) {

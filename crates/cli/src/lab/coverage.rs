@@ -164,6 +164,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5")?;
+    let _lock = results.lock()?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting(
         "measurements",

@@ -6,7 +6,7 @@ mod masking;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use npcov::data::write_whole;
+use npcov::data::{OutputLock, write_whole};
 use npcov_lab::{LabError, WorkFolder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,8 +61,8 @@ impl<'a> Results<'a> {
     ) -> anyhow::Result<WorkFolder> {
         let mut digests = Vec::new();
         for loader in data {
-            let digest = loader.samples().digest().map_err(npcov::Error::from)?;
-            digests.push(digest.to_string());
+            let fingerprint = loader.fingerprint().map_err(npcov::Error::from)?;
+            digests.push(fingerprint.digest().to_string());
         }
         let plan = Plan {
             version: env!("CARGO_PKG_VERSION"),
@@ -79,6 +79,13 @@ impl<'a> Results<'a> {
             ));
         }
         Ok(work)
+    }
+
+    /// The right to write results of an experiment that keeps no parts.
+    fn lock(&self) -> anyhow::Result<OutputLock> {
+        let folder = self.options.output.join(format!("{}.parts", self.name));
+        let lock = OutputLock::by(&folder, &self.file(".json"));
+        Ok(lock.map_err(npcov::Error::from)?)
     }
 
     fn file(&self, extension: &str) -> PathBuf {

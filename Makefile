@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
-.PHONY: help test ci format lint docs unit conformance agreement light package deny venv \
+.PHONY: help test ci format lint docs unit conformance agreement light faults package deny venv \
         venv-fixtures fixtures data demo-data models agreement-full bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
@@ -14,7 +14,7 @@ help: ## Shows this list
 
 test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
 
-ci: test ## Everything CI checks
+ci: test faults ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check
@@ -42,6 +42,9 @@ agreement: venv ## The fixture models against ONNX Runtime
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/light.py --npcov target/release/npcov
+
+faults: ## Many kills, races and damaged files, for what npcov writes (minutes)
+	NPCOV_FAULTS=full cargo test --release --quiet --package npcov-cli --test faults
 
 package: ## Packs every crate as it would be published, and builds it from that
 	cargo package --workspace --allow-dirty

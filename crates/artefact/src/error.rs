@@ -18,14 +18,6 @@ pub enum ArtefactError {
         /// Why not.
         reason: String,
     },
-    /// The folder for parts of an artefact cannot be used.
-    #[error("cannot keep parts in `{folder}`: {source}")]
-    Folder {
-        /// The folder.
-        folder: String,
-        /// Why not.
-        source: std::io::Error,
-    },
     /// Artefacts do not belong together.
     #[error("`{file}` does not fit: {}", .differences.join("; "))]
     Mismatch {

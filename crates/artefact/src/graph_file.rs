@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_data::{DataError, Digest, Element, Source};
+use npcov_data::{DataError, Digester, Element, Source};
 use npcov_paths::{
     BitRows, ClassNode, GraphParts, Landmarks, PathGraph, PathLayout, TrainingActivations,
     TrainingPaths,
@@ -77,9 +77,18 @@ impl GraphFile {
             file: reader.name().to_owned(),
             reason,
         };
-        let neurons = record.extraction.layers.iter().map(|layer| layer.neurons);
-        let layout = PathLayout::new(neurons.collect::<Vec<_>>());
+        let neurons: Vec<usize> = record.extraction.layers.iter().map(|l| l.neurons).collect();
+        let total = neurons
+            .iter()
+            .try_fold(0usize, |sum, n| sum.checked_add(*n));
         let inputs = record.training.end.saturating_sub(record.training.start);
+        // The file is as long as all activations together: from here on, nothing that the record
+        // counts is larger than the file.
+        let shape = reader.tensor("activation").map(|tensor| &tensor.shape[..]);
+        if inputs == 0 || total.is_none_or(|total| total == 0 || shape != Some(&[inputs, total])) {
+            return Err(wrong("its activations have another shape".to_owned()));
+        }
+        let layout = PathLayout::new(neurons);
         let mut classes = Vec::new();
         let mut end = 0usize;
         for class in &record.classes {
@@ -112,12 +121,6 @@ impl GraphFile {
             assignment: reader.read("cluster")?,
             abstract_paths: read_rows(&reader, &layout, "abstract", end)?,
         };
-        let activations = reader
-            .tensor("activation")
-            .map(|tensor| tensor.shape.clone());
-        if activations != Some(vec![inputs, layout.total_neurons()]) {
-            return Err(wrong("its activations have another shape".to_owned()));
-        }
         let graph = PathGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
         if record
             .anpc
@@ -137,6 +140,9 @@ impl GraphFile {
             return Err(wrong("not every cluster has a share".to_owned()));
         }
         let names = names::read(&reader, NAMES, inputs)?;
+        if identify(&record, &graph)? != record.id {
+            return Err(wrong("it is not the graph that its id names".to_owned()));
+        }
         Ok(GraphFile {
             path,
             record,
@@ -231,7 +237,7 @@ impl GraphFile {
             Ok::<(), ArtefactError>(())
         })?;
         let path = store.artefact().map(Path::to_owned);
-        // What is used is what is written: reading a number may round it.
+        // What is used is what is written.
         let record = record_of(&reader, Kind::DecisionGraph)?;
         GraphFile::of(reader, record, path)
     }
@@ -367,23 +373,24 @@ pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Artef
     record.id = String::new();
     record.data = String::new();
     record.extraction.model.file = String::new();
-    let mut bytes = metadata(Kind::DecisionGraph, &record)?.into_bytes();
+    let mut digester = Digester::default();
+    digester.update(metadata(Kind::DecisionGraph, &record)?.as_bytes());
     let parts = graph.parts();
+    let mut bytes = Vec::new();
     for row in parts
         .training
         .paths
         .rows()
         .chain(parts.abstract_paths.rows())
     {
+        bytes.clear();
         bytes.extend(row.iter().flat_map(|word| word.to_le_bytes()));
+        digester.update(&bytes);
     }
-    bytes.extend(
-        parts
-            .assignment
-            .iter()
-            .flat_map(|cluster| cluster.to_le_bytes()),
-    );
-    Ok(Digest::of(&bytes).to_string())
+    for cluster in &parts.assignment {
+        digester.update(&cluster.to_le_bytes());
+    }
+    Ok(digester.finish().to_string())
 }
 
 /// Bit rows as one tensor of words for each layer.

@@ -2,8 +2,9 @@
 //!
 //! All are safetensors files. Their numbers are tensors; what the numbers were made from is a
 //! [record](GraphRecord), JSON with sorted keys in the file's metadata. A file is a function of model,
-//! data and settings: it holds no date and no absolute path. Artefacts can be made and read in memory
-//! as well ([`ShardStore::in_memory`]).
+//! data and settings: it holds no date and no absolute path. It holds checksums of all of itself, and is
+//! refused by name where it is not what was written. Artefacts can be made and read in memory as well
+//! ([`ShardStore::in_memory`]).
 //!
 //! ```
 //! use npcov_artefact::Kind;
@@ -49,7 +50,7 @@ pub use store::ShardStore;
 pub const MOST_CLUSTERS: usize = 1000;
 
 /// Version of the artefacts' format.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// What kind of artefact a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,6 +150,11 @@ fn record_of<R: DeserializeOwned>(
             "its format is {}, and this npcov reads {FORMAT}",
             header.format
         )));
+    }
+    if !reader.is_sealed() {
+        return Err(wrong(
+            "it has no checksums: not all of it is there".to_owned(),
+        ));
     }
     let metadata: Metadata<R> =
         serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;

@@ -207,7 +207,7 @@ impl ExtractionRecord {
 /// Part of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DataRecord {
-    /// Digest of the whole dataset.
+    /// Digest of the whole dataset: see [`Fingerprint`](npcov_data::Fingerprint).
     pub sha256: String,
     /// Its first input.
     pub start: usize,
@@ -219,7 +219,7 @@ impl DataRecord {
     /// A range of a dataset.
     pub fn new(data: &Loader, start: usize, end: usize) -> Result<DataRecord, ArtefactError> {
         Ok(DataRecord {
-            sha256: data.samples().digest()?.to_string(),
+            sha256: data.fingerprint()?.digest().to_string(),
             start,
             end,
         })

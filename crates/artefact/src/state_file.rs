@@ -1,5 +1,6 @@
 //! Coverage states: what suites have covered, in files that can be merged.
 
+use std::ops::Range;
 use std::path::Path;
 
 use npcov_criteria::{CriterionSet, Run, Spec, State};
@@ -336,10 +337,17 @@ impl CoverageState {
         Ok(writer.finish()?)
     }
 
-    /// Writes it as a shard.
-    pub fn write_shard(&self, store: &ShardStore, shard: &str) -> Result<(), ArtefactError> {
+    /// Writes it as a shard of some inputs.
+    pub fn write_shard(
+        &self,
+        store: &ShardStore,
+        shard: &str,
+        inputs: Range<usize>,
+    ) -> Result<(), ArtefactError> {
         let (metadata, tensors) = self.layout()?;
-        store.write(shard, &metadata, &tensors, |writer| self.fill(writer))
+        store.write(shard, inputs, &metadata, &tensors, |writer| {
+            self.fill(writer)
+        })
     }
 
     /// Writes it as the artefact that shards were made for.
@@ -457,6 +465,10 @@ fn read_suite(
     }
     if !classes || !cluster.iter().all(known) {
         return Err(wrong("an input is in a class or cluster that is not there"));
+    }
+    let mut similarities = similarity.iter().chain(&other_similarity);
+    if !similarities.all(|similarity| (0.0..=1.0).contains(similarity)) {
+        return Err(wrong("a similarity is not between 0 and 1"));
     }
     let mut states = Vec::new();
     for member in criteria.members() {

@@ -85,6 +85,7 @@ pub(crate) fn read(
     for (name, part) in names.iter().zip(state.parts_mut()) {
         let name = format!("{prefix}.{name}");
         let wrong = || Ok(Err(format!("`{name}` has another size")));
+        let none = || Ok(Err(format!("`{name}` holds what is no number")));
         match part {
             Part::Set(set) => match BitSet::from_words(set.bound(), reader.read(&name)?) {
                 Some(read) => *set = read,
@@ -114,6 +115,10 @@ pub(crate) fn read(
                 if scores.len() != inputs {
                     return wrong();
                 }
+                // What was never seen is infinitely surprising, and nothing is less than that.
+                if scores.iter().any(|&x| x.is_nan() || x == f64::NEG_INFINITY) {
+                    return none();
+                }
             }
             Part::Lists(lists) => {
                 let lengths: Vec<u32> = reader.read(&format!("{name}.lengths"))?;
@@ -135,11 +140,17 @@ pub(crate) fn read(
                     keys: reader.read(&format!("{name}.keys"))?,
                     numbers: reader.read(&name)?,
                 };
+                if kept.numbers.iter().any(|x| !x.is_finite()) {
+                    return none();
+                }
             }
             Part::Fixed(numbers) => {
                 let read: Vec<f64> = reader.read(&name)?;
                 if read.len() != numbers.len() {
                     return wrong();
+                }
+                if read.iter().any(|x| !x.is_finite()) {
+                    return none();
                 }
                 *numbers = read;
             }

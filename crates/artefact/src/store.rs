@@ -1,11 +1,19 @@
 //! Where a long piece of work keeps what is finished.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_data::{DataError, ReadError, Source, require_place, write_whole};
+use npcov_data::{
+    DataError, Digest, FilePool, OutputLock, ReadError, Source, is_temporary, require_place,
+    write_whole,
+};
+use npcov_run::Found;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::ArtefactError;
 
@@ -14,50 +22,81 @@ use crate::error::ArtefactError;
 /// [Beside a file](ShardStore::beside), each shard is a file in a folder, written whole or not at all;
 /// work that was cut off goes on after the shards that are there. [In memory](ShardStore::in_memory)
 /// nothing touches a disk, and nothing outlives the store.
+///
+/// A shard says which one it is: its name, its inputs, the plan by which it was made, and the version
+/// of npcov. It is opened as that or not at all. As long as there is a store beside a file, no other
+/// process makes one.
 pub struct ShardStore {
     place: Place,
+    /// Digest of what the shards are made with.
+    plan: String,
     resumed: bool,
 }
 
 enum Place {
-    Disk { artefact: PathBuf, folder: PathBuf },
+    Disk {
+        artefact: PathBuf,
+        lock: OutputLock,
+        files: Arc<FilePool>,
+    },
     Memory(Mutex<BTreeMap<String, Source>>),
 }
 
+/// Which shard a file is, in its metadata.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ShardRecord {
+    name: String,
+    /// The first of its inputs, and the one behind the last.
+    inputs: (usize, usize),
+    /// Digest of the plan.
+    plan: String,
+    /// The version of npcov that wrote it.
+    version: String,
+}
+
+/// The metadata of a shard, as far as the store knows it.
+#[derive(Deserialize)]
+struct ShardMetadata {
+    shard: ShardRecord,
+}
+
+/// Where a shard's metadata says which one it is.
+const SHARD: &str = "shard";
+
 /// What the shards are made with.
 const PLAN: &str = "plan.json";
+
+/// What shards are called: one of these words, and numbers.
+const WORDS: [&str; 4] = ["paths", "suite", "inputs", "lists"];
+
+/// What is written here before it is given its name elsewhere.
+const UNFINISHED: &str = "chosen.tmp";
 
 /// What an artefact in memory is called.
 const MEMORY: &str = "memory";
 
 impl ShardStore {
     /// A folder beside the file that the artefact will be. Shards that were made by another plan are
-    /// removed. An artefact that could not be written in the end is an error now.
+    /// removed. An artefact that could not be written in the end, or is being written by another
+    /// process, is an error now.
     pub fn beside(artefact: &Path, plan: &str) -> Result<ShardStore, ArtefactError> {
         require_place(artefact)?;
-        let mut name = artefact.file_name().unwrap_or_default().to_owned();
-        name.push(".parts");
-        let folder = artefact.with_file_name(name);
-        let plan_file = folder.join(PLAN);
+        let lock = OutputLock::beside(artefact)?;
+        let plan_file = lock.folder().join(PLAN);
         let resumed = std::fs::read_to_string(&plan_file).is_ok_and(|found| found == plan);
         if !resumed {
-            let failed = failed(&folder);
             // The plan goes first, so that shards are never taken for those of another one.
-            match std::fs::remove_file(&plan_file) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(failed(error));
-                }
-                _ => {}
-            }
-            clear(&folder)?;
-            std::fs::create_dir_all(&folder).map_err(failed)?;
+            remove_file(lock.folder(), &plan_file)?;
+            clear(lock.folder())?;
             write_whole(&plan_file, plan.as_bytes())?;
         }
         Ok(ShardStore {
             place: Place::Disk {
                 artefact: artefact.to_owned(),
-                folder,
+                lock,
+                files: Arc::default(),
             },
+            plan: Digest::of(plan.as_bytes()).to_string(),
             resumed,
         })
     }
@@ -66,6 +105,7 @@ impl ShardStore {
     pub fn in_memory() -> ShardStore {
         ShardStore {
             place: Place::Memory(Mutex::default()),
+            plan: String::new(),
             resumed: false,
         }
     }
@@ -94,50 +134,96 @@ impl ShardStore {
     /// The folder of shards; `None` in memory.
     pub fn folder(&self) -> Option<&Path> {
         match &self.place {
-            Place::Disk { folder, .. } => Some(folder),
+            Place::Disk { lock, .. } => Some(lock.folder()),
             Place::Memory(_) => None,
         }
     }
 
-    /// What a shard is called in messages.
-    pub fn name(&self, shard: &str) -> String {
-        match &self.place {
-            Place::Disk { folder, .. } => file(folder, shard).display().to_string(),
-            Place::Memory(_) => shard.to_owned(),
+    /// What an earlier run left of a shard: only where all of it is as it was written, and `fits`
+    /// finds in it what it should hold, it is whole.
+    pub fn find(
+        &self,
+        shard: &str,
+        inputs: Range<usize>,
+        fits: impl FnOnce(&SafetensorsReader) -> bool,
+    ) -> Found {
+        let missing = |error: &DataError| {
+            let DataError::Read { source, .. } = error else {
+                return false;
+            };
+            matches!(source, ReadError::Io(error) if error.kind() == ErrorKind::NotFound)
+        };
+        match self.open(shard, inputs) {
+            Ok(reader) if reader.check().is_ok() && fits(&reader) => Found::Whole,
+            Err(error) if missing(&error) => Found::Nothing,
+            _ => Found::Damaged,
         }
     }
 
-    /// Opens a shard.
-    pub fn open(&self, shard: &str) -> Result<SafetensorsReader, DataError> {
-        match &self.place {
-            Place::Disk { folder, .. } => SafetensorsReader::open(file(folder, shard)),
-            Place::Memory(shards) => match lock(shards).get(shard) {
-                Some(bytes) => SafetensorsReader::new(bytes, shard),
-                None => Err(ReadError::Io(std::io::ErrorKind::NotFound.into()).in_file(shard)),
+    /// Opens a shard: the one of this name, with these inputs, that was made by the store's plan.
+    pub fn open(&self, shard: &str, inputs: Range<usize>) -> Result<SafetensorsReader, DataError> {
+        let reader = match &self.place {
+            Place::Disk { lock, files, .. } => {
+                let path = file(lock.folder(), shard);
+                let name = path.display().to_string();
+                match Source::pooled(files, &path) {
+                    Ok(source) => SafetensorsReader::new(&source, name)?,
+                    Err(error) => return Err(ReadError::Io(error).in_file(name)),
+                }
+            }
+            Place::Memory(shards) => match lock_map(shards).get(shard) {
+                Some(bytes) => SafetensorsReader::new(bytes, shard)?,
+                None => return Err(ReadError::Io(ErrorKind::NotFound.into()).in_file(shard)),
             },
+        };
+        let metadata = reader.metadata().unwrap_or_default();
+        let found: Option<ShardMetadata> = serde_json::from_str(metadata).ok();
+        let is_it = found.is_some_and(|found| found.shard == self.record(shard, inputs));
+        match reader.is_sealed() && is_it {
+            true => Ok(reader),
+            false => {
+                let reason = "is damaged, or another part than its name says".to_owned();
+                Err(ReadError::Damaged(reason).in_file(reader.name()))
+            }
         }
     }
 
-    /// Writes a shard, whole or not at all.
+    fn record(&self, shard: &str, inputs: Range<usize>) -> ShardRecord {
+        ShardRecord {
+            name: shard.to_owned(),
+            inputs: (inputs.start, inputs.end),
+            plan: self.plan.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Writes a shard of some inputs, whole or not at all. `metadata` is a JSON object, to which is
+    /// added which shard it is.
     pub fn write<E: From<DataError>>(
         &self,
         shard: &str,
+        inputs: Range<usize>,
         metadata: &str,
         tensors: &[TensorSpec],
         fill: impl FnOnce(&mut SafetensorsWriter) -> Result<(), E>,
     ) -> Result<(), E> {
+        let record = self.record(shard, inputs);
+        let metadata = labelled(metadata, &record).map_err(|error| DataError::Arrays {
+            file: shard.to_owned(),
+            reason: error.to_string(),
+        })?;
         match &self.place {
-            Place::Disk { folder, .. } => {
-                let path = file(folder, shard);
-                let mut writer = SafetensorsWriter::create(path, metadata, tensors)?;
+            Place::Disk { lock, .. } => {
+                let path = file(lock.folder(), shard);
+                let mut writer = SafetensorsWriter::create(path, &metadata, tensors)?;
                 fill(&mut writer)?;
                 Ok(writer.finish()?)
             }
             Place::Memory(shards) => {
-                let mut writer = SafetensorsWriter::in_memory(metadata, tensors)?;
+                let mut writer = SafetensorsWriter::in_memory(&metadata, tensors)?;
                 fill(&mut writer)?;
                 let bytes = Source::from_bytes(writer.into_bytes()?);
-                lock(shards).insert(shard.to_owned(), bytes);
+                lock_map(shards).insert(shard.to_owned(), bytes);
                 Ok(())
             }
         }
@@ -153,7 +239,8 @@ impl ShardStore {
         fill: impl FnOnce(&mut SafetensorsWriter) -> Result<(), E>,
     ) -> Result<SafetensorsReader, E> {
         match &self.place {
-            Place::Disk { artefact, folder } => {
+            Place::Disk { artefact, lock, .. } => {
+                let folder = lock.folder();
                 let mut writer =
                     SafetensorsWriter::create_by_way_of(folder, artefact, metadata, tensors)?;
                 fill(&mut writer)?;
@@ -169,16 +256,31 @@ impl ShardStore {
         }
     }
 
+    /// A file in the folder of shards for an artefact that is no safetensors file, until it is whole;
+    /// beside it where there is no folder.
+    pub fn unfinished(&self, artefact: &Path) -> PathBuf {
+        let folder = self.folder().or(artefact.parent());
+        folder.unwrap_or(Path::new("")).join(UNFINISHED)
+    }
+
     /// Removes all shards.
     pub fn remove(self) -> Result<(), ArtefactError> {
-        match self.place {
-            Place::Disk { folder, .. } => clear(&folder),
+        match &self.place {
+            // What is left of the folder goes with its lock.
+            Place::Disk { lock, .. } => clear(lock.folder()),
             Place::Memory(_) => Ok(()),
         }
     }
 }
 
-fn lock(shards: &Mutex<BTreeMap<String, Source>>) -> MutexGuard<'_, BTreeMap<String, Source>> {
+/// The metadata of a shard with which one it is.
+fn labelled(metadata: &str, record: &ShardRecord) -> Result<String, serde_json::Error> {
+    let mut object: serde_json::Map<String, Value> = serde_json::from_str(metadata)?;
+    object.insert(SHARD.to_owned(), serde_json::to_value(record)?);
+    serde_json::to_string(&object)
+}
+
+fn lock_map(shards: &Mutex<BTreeMap<String, Source>>) -> MutexGuard<'_, BTreeMap<String, Source>> {
     // Shards are inserted whole.
     shards.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -187,32 +289,42 @@ fn file(folder: &Path, shard: &str) -> PathBuf {
     folder.join(format!("{shard}.safetensors"))
 }
 
-/// Removes what a folder of shards holds, and the folder; nothing else that a user may have put there.
-fn clear(folder: &Path) -> Result<(), ArtefactError> {
-    let failed = failed(folder);
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(&failed)?,
-    };
-    let mut rest = false;
-    for entry in entries {
-        let path = entry.map_err(&failed)?.path();
-        let ours = |extension: &str| path.extension().is_some_and(|e| e == extension);
-        match ours("safetensors") || ours("tmp") || path.ends_with(PLAN) {
-            true => std::fs::remove_file(&path).map_err(&failed)?,
-            false => rest = true,
-        }
+/// Whether a file of this name was written by a store, now or in a run that was killed.
+fn is_ours(name: &str) -> bool {
+    if let Some(shard) = name.strip_suffix(".safetensors") {
+        let mut parts = shard.split('-');
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        return parts.next().is_some_and(|word| WORDS.contains(&word)) && parts.all(is_number);
     }
-    match rest {
-        true => Ok(()),
-        false => std::fs::remove_dir(folder).map_err(failed),
-    }
+    name == PLAN || name == UNFINISHED || is_temporary(name)
 }
 
-fn failed(folder: &Path) -> impl Fn(std::io::Error) -> ArtefactError + '_ {
-    |source| ArtefactError::Folder {
+/// Removes the files of a folder that are a store's; nothing that a user may have put there, and
+/// nothing that a link leads to.
+fn clear(folder: &Path) -> Result<(), ArtefactError> {
+    let failed = |source| DataError::Folder {
         folder: folder.display().to_string(),
         source,
+    };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        // Of the entry itself, not of what it links to.
+        let is_file = entry.file_type().map_err(failed)?.is_file();
+        if is_file && entry.file_name().to_str().is_some_and(is_ours) {
+            remove_file(folder, &entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file, if it is there.
+fn remove_file(folder: &Path, file: &Path) -> Result<(), DataError> {
+    match std::fs::remove_file(file) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(DataError::Folder {
+            folder: folder.display().to_string(),
+            source,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -220,17 +332,23 @@ fn failed(folder: &Path) -> impl Fn(std::io::Error) -> ArtefactError + '_ {
 mod tests {
     use super::*;
 
+    const INPUTS: Range<usize> = 0..512;
+
     fn write(store: &ShardStore, shard: &str, number: u32) {
         let spec = [TensorSpec::of::<u32>("number", &[1])];
-        let written = store.write(shard, "{}", &spec, |writer| {
+        let written = store.write(shard, INPUTS, "{}", &spec, |writer| {
             writer.append("number", &[number])
         });
         written.unwrap();
     }
 
     fn read(store: &ShardStore, shard: &str) -> Option<Vec<u32>> {
-        let reader = store.open(shard).ok()?;
+        let reader = store.open(shard, INPUTS).ok()?;
         reader.read("number").ok()
+    }
+
+    fn found(store: &ShardStore, shard: &str) -> Found {
+        store.find(shard, INPUTS, |_| true)
     }
 
     #[test]
@@ -238,17 +356,115 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let artefact = folder.path().join("graph.npcov");
         let store = ShardStore::beside(&artefact, "a").unwrap();
-        write(&store, "0", 7);
+        write(&store, "paths-0", 7);
+        assert!(!store.resumed());
+        drop(store);
         let again = ShardStore::beside(&artefact, "a").unwrap();
-        assert!(!store.resumed() && again.resumed());
-        assert_eq!(read(&again, "0"), Some(vec![7]));
-        let notes = folder.path().join("graph.npcov.parts/notes.txt");
-        std::fs::write(&notes, "mine").unwrap();
+        assert!(again.resumed());
+        assert_eq!(read(&again, "paths-0"), Some(vec![7]));
+        drop(again);
+        let parts = folder.path().join("graph.npcov.parts");
+        let mine = [
+            "notes.txt",
+            "model.safetensors",
+            "a.tmp",
+            "paths-x.safetensors",
+        ];
+        for name in mine {
+            std::fs::write(parts.join(name), "mine").unwrap();
+        }
+        std::fs::create_dir(parts.join("paths-1.safetensors")).unwrap();
+        std::fs::write(parts.join(".npcov-a1B2c3.tmp"), "cut off").unwrap();
         let other = ShardStore::beside(&artefact, "b").unwrap();
-        assert!(read(&other, "0").is_none() && notes.exists());
-        std::fs::remove_file(notes).unwrap();
+        assert_eq!(found(&other, "paths-0"), Found::Nothing);
+        assert!(!parts.join(".npcov-a1B2c3.tmp").exists());
         other.remove().unwrap();
-        assert!(!folder.path().join("graph.npcov.parts").exists());
+        for name in mine {
+            assert_eq!(std::fs::read(parts.join(name)).unwrap(), b"mine");
+        }
+        assert!(parts.join("paths-1.safetensors").is_dir());
+        std::fs::remove_dir_all(&parts).unwrap();
+        ShardStore::beside(&artefact, "a")
+            .unwrap()
+            .remove()
+            .unwrap();
+        assert!(!parts.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_removed_through_a_link() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let artefact = folder.path().join("graph.npcov");
+        let (parts, mine) = (
+            folder.path().join("graph.npcov.parts"),
+            folder.path().join("mine"),
+        );
+        std::fs::create_dir(&mine).unwrap();
+        std::fs::write(mine.join("paths-000000.safetensors"), "mine").unwrap();
+        symlink(&mine, &parts).unwrap();
+        assert!(ShardStore::beside(&artefact, "a").is_err());
+        std::fs::remove_file(&parts).unwrap();
+        std::fs::create_dir(&parts).unwrap();
+        let link = parts.join("paths-000000.safetensors");
+        symlink(mine.join("paths-000000.safetensors"), &link).unwrap();
+        ShardStore::beside(&artefact, "a")
+            .unwrap()
+            .remove()
+            .unwrap();
+        assert!(mine.join("paths-000000.safetensors").exists() && link.is_symlink());
+    }
+
+    #[test]
+    fn there_is_one_store_beside_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let artefact = folder.path().join("graph.npcov");
+        let store = ShardStore::beside(&artefact, "a").unwrap();
+        write(&store, "paths-0", 7);
+        let Err(error) = ShardStore::beside(&artefact, "b") else {
+            panic!("two stores");
+        };
+        let error = error.to_string();
+        assert!(error.contains("graph.npcov` is being written"), "{error}");
+        assert_eq!(read(&store, "paths-0"), Some(vec![7]));
+    }
+
+    #[test]
+    fn what_is_not_the_shard_that_was_written_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let artefact = folder.path().join("graph.npcov");
+        let file = |shard: &str| {
+            let name = format!("graph.npcov.parts/{shard}.safetensors");
+            folder.path().join(name)
+        };
+        let other = ShardStore::beside(&folder.path().join("other.npcov"), "b").unwrap();
+        let store = ShardStore::beside(&artefact, "a").unwrap();
+        write(&store, "paths-0", 7);
+        write(&store, "paths-1", 8);
+        write(&other, "paths-0", 9);
+        let whole = std::fs::read(file("paths-0")).unwrap();
+        assert_eq!(found(&store, "paths-0"), Found::Whole);
+        assert_eq!(found(&store, "paths-2"), Found::Nothing);
+        assert_eq!(store.find("paths-0", INPUTS, |_| false), Found::Damaged);
+        // Of other inputs, of another place, of another plan.
+        assert_eq!(store.find("paths-0", 0..511, |_| true), Found::Damaged);
+        std::fs::copy(file("paths-1"), file("paths-0")).unwrap();
+        assert_eq!(found(&store, "paths-0"), Found::Damaged);
+        let stranger = folder.path().join("other.npcov.parts/paths-0.safetensors");
+        std::fs::copy(stranger, file("paths-0")).unwrap();
+        assert_eq!(found(&store, "paths-0"), Found::Damaged);
+        // Cut off anywhere, or with a bit that flipped.
+        for place in 0..whole.len() {
+            std::fs::write(file("paths-0"), &whole[..place]).unwrap();
+            assert_eq!(found(&store, "paths-0"), Found::Damaged, "cut at {place}");
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1 << (place % 8);
+            std::fs::write(file("paths-0"), damaged).unwrap();
+            assert_eq!(found(&store, "paths-0"), Found::Damaged, "bit at {place}");
+        }
+        std::fs::write(file("paths-0"), whole).unwrap();
+        assert_eq!(found(&store, "paths-0"), Found::Whole);
     }
 
     #[test]
@@ -259,12 +475,12 @@ mod tests {
             ShardStore::beside(&artefact, "plan").unwrap(),
             ShardStore::in_memory(),
         ] {
-            assert!(store.open("0").is_err());
-            write(&store, "0", 1);
-            write(&store, "1", 2);
-            write(&store, "0", 3);
+            assert_eq!(found(&store, "paths-0"), Found::Nothing);
+            write(&store, "paths-0", 1);
+            write(&store, "paths-1", 2);
+            write(&store, "paths-0", 3);
             assert_eq!(
-                (read(&store, "0"), read(&store, "1")),
+                (read(&store, "paths-0"), read(&store, "paths-1")),
                 (Some(vec![3]), Some(vec![2]))
             );
             let spec = [TensorSpec::of::<u32>("number", &[1])];

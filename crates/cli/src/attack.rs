@@ -8,7 +8,7 @@ use npcov::Model;
 use npcov::attack::{
     AttackFile, AttackMethod, AttackOptions, Attacked, CarliniWagner, Diversity, Pgd, attack,
 };
-use npcov::data::Loader;
+use npcov::data::{Loader, OutputLock};
 use npcov::program::Selector;
 use npcov::run::Network;
 
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let settings = settings(args, method, network)?;
     let rows = rows(args, &loader)?;
     let mut file = AttackFile::create(&args.output, &loader).map_err(npcov::Error::from)?;
+    let _lock = OutputLock::beside(&args.output).map_err(npcov::Error::from)?;
     let inputs = Attacked {
         data: &loader,
         rows: &rows,

@@ -116,6 +116,14 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
         Cause::Artefact(ArtefactError::Overlap { .. }) => {
             "measure parts with `--shard 1/4`, `2/4`, ...; without `--append` a state is written anew"
         }
+        Cause::Data(DataError::Locked { .. }) => "wait for it, or name another output",
+        Cause::Data(
+            DataError::Read {
+                source: ReadError::Damaged(_),
+                ..
+            }
+            | DataError::Damaged { .. },
+        ) => "files that were damaged or edited cannot be mended: write it anew",
         Cause::Run(RunError::Batch { .. }) => {
             "leave `--batch` out, or export the model with an open batch axis"
         }

@@ -59,6 +59,9 @@ impl Progress for ProgressBar<'_> {
                 self.printer.note(&note);
                 self.advance(inputs);
             }
+            Event::Damaged(inputs) => self.printer.note(&format!(
+                "what an earlier run left of {inputs} inputs is damaged: they are computed again"
+            )),
             Event::Finished(count) => self.advance(count),
             Event::Clustering => self.bar.set_message("finding clusters"),
             Event::Fitting => self.bar.set_message("fitting criteria"),

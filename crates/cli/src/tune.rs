@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::data::write_whole;
+use npcov::data::{OutputLock, require_place, write_whole};
 use npcov::masking::PathParameters;
 use npcov::{Model, ModelOptions, TuneOptions};
 use toml_edit::{DocumentMut, Item, Table, Value};
@@ -28,6 +28,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     let mut file = match &args.write {
         Some(path) => {
             refuse_overwriting("--write", path, &[&model, Path::new(&data)])?;
+            require_place(path).map_err(npcov::Error::from)?;
             Some(SettingsFile::open(path)?)
         }
         None => None,
@@ -68,11 +69,14 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
 struct SettingsFile {
     path: PathBuf,
     document: DocumentMut,
+    /// Nobody else changes it before it is written.
+    _lock: OutputLock,
 }
 
 impl SettingsFile {
     /// Reads the file, if there is one.
     fn open(path: &Path) -> anyhow::Result<SettingsFile> {
+        let lock = OutputLock::beside(path).map_err(npcov::Error::from)?;
         let text = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
             text => text.with_context(|| format!("cannot read `{}`", path.display()))?,
@@ -89,6 +93,7 @@ impl SettingsFile {
         Ok(SettingsFile {
             path: path.to_owned(),
             document,
+            _lock: lock,
         })
     }
 

@@ -183,7 +183,7 @@ pub fn build(
     extract_shards(
         &Extraction::Paths(Box::new(extractor)),
         inputs,
-        |i, rows| form.is_done(&store, i, rows.len()),
+        |i, rows| form.find(&store, i, rows),
         progress,
         &mut ShardWriter {
             form: &form,
@@ -312,6 +312,9 @@ impl BuildOptions {
             if !(1..=MOST_CLUSTERS).contains(&count) {
                 return wrong("clusters", count.to_string(), "1 to 1000");
             }
+        }
+        if self.restarts > KMeans::MOST_RESTARTS {
+            return wrong("restarts", self.restarts.to_string(), "at most 1000");
         }
         let named = [&self.alpha.classes, &self.beta.classes].map(|map| map.keys().max());
         for class in named

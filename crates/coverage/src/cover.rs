@@ -9,7 +9,8 @@ use npcov_criteria::{Member, State};
 use npcov_data::Loader;
 use npcov_paths::{Input, Observation};
 use npcov_run::{
-    PathRows, Progress, RunError, SampleRange, Sink, Watcher, extract_shards, in_parallel, shards,
+    Found, PathRows, Progress, RunError, SHARD, SampleRange, Sink, Watcher, extract_shards,
+    in_parallel, shards,
 };
 
 use crate::coverage::Coverage;
@@ -85,17 +86,17 @@ pub fn cover(
             watching: &Watching::new(measurement.criteria(), suite.range.start),
             streamed: measurement.criteria().states(),
         };
-        let done = measuring.done();
+        let found = measuring.found();
         extract_shards(
             extraction,
             &inputs,
-            |i, _| done[i],
+            |i, _| found[i],
             progress,
             &mut measuring,
         )?;
         let mut measured: Option<MeasuredSuite> = None;
-        for (i, _) in shards(suite.range.clone()) {
-            for part in measuring.read(i)?.into_suites() {
+        for (i, inputs) in shards(suite.range.clone()) {
+            for part in measuring.read(i, inputs)?.into_suites() {
                 match &mut measured {
                     None => measured = Some(part),
                     Some(suite) => suite.append(part, measurement.criteria())?,
@@ -162,8 +163,8 @@ impl Measuring<'_> {
         format!("suite-{:04}-{index:06}", self.number)
     }
 
-    fn read(&self, index: usize) -> Result<CoverageState, ArtefactError> {
-        CoverageState::from_reader(&self.store.open(&self.name(index))?)
+    fn read(&self, index: usize, inputs: Range<usize>) -> Result<CoverageState, ArtefactError> {
+        CoverageState::from_reader(&self.store.open(&self.name(index), inputs)?)
     }
 
     fn record(&self, rows: &Range<usize>) -> DataRecord {
@@ -174,28 +175,33 @@ impl Measuring<'_> {
         }
     }
 
-    /// By shard, whether an earlier run has finished it.
-    fn done(&self) -> Vec<bool> {
+    /// What an earlier run left of each shard.
+    fn found(&self) -> Vec<Found> {
         let empty = self.measurement.state();
-        let is_whole = |(i, rows): (usize, Range<usize>)| {
-            let shards = |state: CoverageState| -> Option<Vec<DataRecord>> {
-                state
-                    .require(empty.record(), Path::new(&self.name(i)))
-                    .ok()?;
-                Some(state.suites().first()?.shards.clone())
-            };
-            let found = self.read(i).ok().and_then(shards);
-            found == Some(vec![self.record(&rows)])
+        let find = |(i, rows): (usize, Range<usize>)| {
+            let name = self.name(i);
+            self.store.find(&name, rows.clone(), |reader| {
+                let fits = |state: CoverageState| -> Option<bool> {
+                    state.require(empty.record(), Path::new(&name)).ok()?;
+                    Some(state.suites().first()?.shards == [self.record(&rows)])
+                };
+                let state = CoverageState::from_reader(reader);
+                state.ok().and_then(fits).unwrap_or(false)
+            })
         };
-        let mut done: Vec<bool> = shards(self.suite.range.clone()).map(is_whole).collect();
+        let mut found: Vec<Found> = shards(self.suite.range.clone()).map(find).collect();
         // Where the order of inputs matters, a shard goes on from the one before it.
         let criteria = self.measurement.criteria().members();
         if criteria.iter().any(|member| member.criterion.ordered())
-            && let Some(first) = done.iter().position(|done| !done)
+            && let Some(first) = found.iter().position(|&found| found != Found::Whole)
         {
-            done[first..].fill(false);
+            for found in &mut found[first..] {
+                if *found == Found::Whole {
+                    *found = Found::Nothing;
+                }
+            }
         }
-        done
+        found
     }
 }
 
@@ -220,7 +226,12 @@ impl<'a> Sink<'a> for Measuring<'a> {
         let before = || match index {
             0 => Ok(None),
             index => {
-                let suite = self.read(index - 1)?.into_suites().into_iter().next();
+                let before = shard.rows.start.saturating_sub(SHARD)..shard.rows.start;
+                let suite = self
+                    .read(index - 1, before)?
+                    .into_suites()
+                    .into_iter()
+                    .next();
                 Ok(suite.map(|suite| suite.states))
             }
         };
@@ -235,7 +246,7 @@ impl<'a> Sink<'a> for Measuring<'a> {
         let suite = complete(suite, self.measurement, shard, labels, before, self.threads)?;
         let mut part = self.measurement.state();
         part.add(suite)?;
-        Ok(part.write_shard(self.store, &self.name(index))?)
+        Ok(part.write_shard(self.store, &self.name(index), shard.rows.clone())?)
     }
 }
 

@@ -8,7 +8,7 @@ use npcov_artefact::{
 use npcov_criteria::{Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
 use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
-use npcov_run::{PathRows, SHARD, Sink, shards};
+use npcov_run::{Found, PathRows, SHARD, Sink, shards};
 
 use crate::error::CoverageError;
 
@@ -37,14 +37,13 @@ impl ShardForm {
         format!("paths-{index:06}")
     }
 
-    /// Whether a shard is there and whole.
-    pub(crate) fn is_done(&self, store: &ShardStore, i: usize, inputs: usize) -> bool {
-        let Ok(reader) = store.open(&ShardForm::name(i)) else {
-            return false;
-        };
-        self.specs(inputs)
-            .iter()
-            .all(|spec| reader.tensor(&spec.name) == Some(spec))
+    /// What an earlier run left of a shard.
+    pub(crate) fn find(&self, store: &ShardStore, i: usize, inputs: Range<usize>) -> Found {
+        let specs = self.specs(inputs.len());
+        store.find(&ShardForm::name(i), inputs, |reader| {
+            let mut specs = specs.iter();
+            specs.all(|spec| reader.tensor(&spec.name) == Some(spec))
+        })
     }
 
     fn important(&self) -> usize {
@@ -76,8 +75,7 @@ impl Sink<'_> for ShardWriter<'_> {
     type Error = CoverageError;
 
     fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), CoverageError> {
-        let range = [shard.rows.start, shard.rows.end];
-        let metadata = metadata(Kind::TrainingShard, &serde_json::json!({ "range": range }))?;
+        let metadata = metadata(Kind::TrainingShard, &serde_json::json!({}))?;
         let mut sums = vec![0.0; self.form.important()];
         let rows = shard.importance.chunks_exact(sums.len().max(1));
         for ((row, &prediction), importance) in shard.rows.clone().zip(&shard.predictions).zip(rows)
@@ -92,15 +90,17 @@ impl Sink<'_> for ShardWriter<'_> {
         }
         let specs = self.form.specs(shard.rows.len());
         let name = ShardForm::name(index);
-        self.store.write(&name, &metadata, &specs, |writer| {
-            writer.append("prediction", &shard.predictions)?;
-            writer.append("profile", &shard.profiles)?;
-            writer.append("activation", &shard.activations)?;
-            writer.append("logits", &shard.logits)?;
-            append_rows(writer, &self.form.layout, "path", &shard.paths)?;
-            writer.append("importance", &sums)?;
-            Ok(())
-        })
+        let inputs = shard.rows.clone();
+        self.store
+            .write(&name, inputs, &metadata, &specs, |writer| {
+                writer.append("prediction", &shard.predictions)?;
+                writer.append("profile", &shard.profiles)?;
+                writer.append("activation", &shard.activations)?;
+                writer.append("logits", &shard.logits)?;
+                append_rows(writer, &self.form.layout, "path", &shard.paths)?;
+                writer.append("importance", &sums)?;
+                Ok(())
+            })
     }
 }
 
@@ -119,8 +119,8 @@ impl TrainingShards {
             labels,
             importance: vec![0.0; form.important()],
         };
-        for (i, _) in shards(range) {
-            let reader = store.open(&ShardForm::name(i))?;
+        for (i, inputs) in shards(range) {
+            let reader = store.open(&ShardForm::name(i), inputs)?;
             training
                 .predictions
                 .extend(reader.read::<u32>("prediction")?);

@@ -51,6 +51,9 @@ struct Nlc {
 /// The most neurons of a layer: the products of their pairs take 2 GB.
 const MOST_NEURONS: usize = 1 << 14;
 
+/// The most sums of all layers, which take 4 GB.
+const MOST_SUMS: usize = 1 << 28;
+
 impl Nlc {
     /// Of all path layers.
     fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
@@ -59,6 +62,13 @@ impl Nlc {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
+            });
+        }
+        let sums = |layer: &LayerShape| layer.neurons + triangle(layer.neurons);
+        if network.layers.iter().map(sums).sum::<usize>() > MOST_SUMS {
+            return Err(CriterionError::Fit {
+                criterion: "nlc".to_owned(),
+                reason: "its layers have too many pairs of neurons together".to_owned(),
             });
         }
         Ok(Box::new(Nlc {

@@ -12,13 +12,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::criterion::Slot;
 
+/// The most inputs that may have been measured: what is summed over so many takes a second.
+const MOST_INPUTS: u64 = 1 << 27;
+
 /// How often training inputs cover things.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Counted")]
 pub struct TrainingCoverage {
     /// Inputs that were measured.
     pub inputs: u64,
     /// How many things are covered by so many inputs: pairs of inputs and things, ascending.
     pub frequencies: Vec<(u64, u64)>,
+}
+
+/// The same as a file has it, which may say anything.
+#[derive(Deserialize)]
+struct Counted {
+    inputs: u64,
+    frequencies: Vec<(u64, u64)>,
+}
+
+impl TryFrom<Counted> for TrainingCoverage {
+    type Error = &'static str;
+
+    fn try_from(counted: Counted) -> Result<TrainingCoverage, &'static str> {
+        let Counted {
+            inputs,
+            frequencies,
+        } = counted;
+        let mut before = 0;
+        let mut all = 0_u64;
+        for &(count, things) in &frequencies {
+            let sum = all.checked_add(things);
+            let (true, Some(sum)) = (before < count && count <= inputs, sum) else {
+                return Err("a yardstick has frequencies that no inputs have");
+            };
+            (before, all) = (count, sum);
+        }
+        match inputs <= MOST_INPUTS {
+            true => Ok(TrainingCoverage {
+                inputs,
+                frequencies,
+            }),
+            false => Err("a yardstick has more inputs than can be"),
+        }
+    }
 }
 
 impl TrainingCoverage {
@@ -144,6 +182,27 @@ mod tests {
             assert!((coverage.expected(u64::from(size)) - mean).abs() < 1e-12);
         }
         assert_eq!(coverage.expected(9), 4.0);
+    }
+
+    #[test]
+    fn frequencies_that_cannot_be_are_refused() {
+        let read = |inputs: u64, frequencies: &[(u64, u64)]| {
+            TrainingCoverage::try_from(Counted {
+                inputs,
+                frequencies: frequencies.to_vec(),
+            })
+        };
+        assert!(read(4, &[(1, 2), (4, u64::MAX - 2)]).is_ok());
+        for (inputs, frequencies) in [
+            (4, &[(0, 1)][..]),
+            (4, &[(5, 1)]),
+            (4, &[(2, 1), (1, 1)]),
+            (4, &[(1, 1), (1, 1)]),
+            (4, &[(1, 2), (4, u64::MAX)]),
+            (1 << 63, &[(1 << 63, 1)]),
+        ] {
+            assert!(read(inputs, frequencies).is_err(), "{frequencies:?}");
+        }
     }
 
     #[test]

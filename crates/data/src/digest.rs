@@ -3,13 +3,13 @@
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::error::DataError;
-use crate::samples::{SampleInput, Samples};
+use crate::samples::Samples;
 
 /// Bytes of samples that are read at a time, or one sample.
 const STEP: usize = 1 << 20;
@@ -40,6 +40,31 @@ impl Digest {
     /// Its 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+/// Takes a digest of bytes that come piece by piece.
+///
+/// ```
+/// use npcov_data::{Digest, Digester};
+///
+/// let mut digester = Digester::default();
+/// digester.update(b"a");
+/// digester.update(b"bc");
+/// assert_eq!(digester.finish(), Digest::of(b"abc"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Digester(Sha256);
+
+impl Digester {
+    /// Takes in the bytes that follow.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all.
+    pub fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
     }
 }
 
@@ -83,133 +108,161 @@ impl FromStr for Digest {
     }
 }
 
-/// A digest that is computed once, when it is first asked for: that reads a whole dataset.
-#[derive(Debug, Default)]
-pub(crate) struct OnceDigest(Mutex<Option<Digest>>);
+/// Rows whose numbers are digested together.
+const BLOCK_ROWS: usize = 64;
 
-impl OnceDigest {
-    pub(crate) fn get_or_compute(
+/// Which data it is: a digest of all of it, made from digests of blocks of rows, so that some rows can be looked at again
+/// without the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    digest: Digest,
+    blocks: Vec<Digest>,
+}
+
+impl Fingerprint {
+    /// Of samples as they are now. Reads all of them; no more than a few are in memory at a time.
+    pub fn of<S: Samples + ?Sized>(samples: &S) -> Result<Fingerprint, DataError> {
+        let mut blocks = Vec::new();
+        for start in (0..samples.len()).step_by(BLOCK_ROWS) {
+            blocks.push(samples.digest_rows(block(start, samples.len()))?);
+        }
+        let mut contents = Contents::default();
+        let inputs = samples.inputs();
+        // A single input is the model's, whatever its name; several are told apart by theirs.
+        let several = inputs.len() != 1;
+        contents.number(inputs.len());
+        for input in inputs {
+            if several {
+                contents.text(input.name());
+            }
+            contents.text(&input.element().to_string());
+            contents.number(input.shape().len());
+            for &axis in input.shape() {
+                contents.number(axis);
+            }
+        }
+        contents.number(samples.len());
+        for block in &blocks {
+            contents.bytes(block.as_bytes());
+        }
+        match samples.labels() {
+            None => contents.text("no labels"),
+            Some(labels) => {
+                contents.text("labels");
+                for label in labels {
+                    contents.bytes(&label.to_le_bytes());
+                }
+            }
+        }
+        Ok(Fingerprint {
+            digest: contents.finish(),
+            blocks,
+        })
+    }
+
+    /// The digest of the whole.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Fails unless rows are what they were when this was taken. Reads no more than these, and those of their blocks.
+    pub fn check<S: Samples + ?Sized>(
         &self,
-        compute: impl FnOnce() -> Result<Digest, DataError>,
-    ) -> Result<Digest, DataError> {
-        // Threads that come while one computes wait for it. A panic leaves nothing behind.
+        samples: &S,
+        rows: Range<usize>,
+    ) -> Result<(), DataError> {
+        let first = rows.start / BLOCK_ROWS * BLOCK_ROWS;
+        for start in (first..rows.end).step_by(BLOCK_ROWS) {
+            let rows = block(start, samples.len());
+            let now = samples.digest_rows(rows.clone())?;
+            if self.blocks.get(start / BLOCK_ROWS) != Some(&now) {
+                return Err(DataError::Changed {
+                    file: samples.name().to_owned(),
+                    start: rows.start,
+                    end: rows.end,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The block that begins with a row.
+fn block(start: usize, len: usize) -> Range<usize> {
+    start..len.min(start.saturating_add(BLOCK_ROWS))
+}
+
+/// A fingerprint that is taken once, when it is first asked for: that reads a whole dataset.
+#[derive(Debug, Default)]
+pub(crate) struct OnceFingerprint(Mutex<Option<Arc<Fingerprint>>>);
+
+impl OnceFingerprint {
+    pub(crate) fn get_or_take(
+        &self,
+        take: impl FnOnce() -> Result<Arc<Fingerprint>, DataError>,
+    ) -> Result<Arc<Fingerprint>, DataError> {
+        // Threads that come while one reads wait for it. A panic leaves nothing behind.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *known {
-            Some(digest) => Ok(digest),
-            None => Ok(*known.insert(compute()?)),
+        match &*known {
+            Some(fingerprint) => Ok(fingerprint.clone()),
+            None => Ok(known.insert(take()?).clone()),
         }
     }
 }
 
 /// Takes in parts that may each have any length, so that none can pass for the end of the one before it.
-pub(crate) struct Contents(Sha256);
+#[derive(Default)]
+pub(crate) struct Contents(Digester);
 
 impl Contents {
-    fn number(&mut self, number: usize) {
-        self.0.update((number as u64).to_le_bytes());
+    pub(crate) fn number(&mut self, number: usize) {
+        self.0.update(&(number as u64).to_le_bytes());
     }
 
-    fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len());
-        self.0.update(text);
+        self.0.update(text.as_bytes());
     }
 
-    /// The numbers of an array, as they are stored: the bytes of rows are what `read` gives.
-    pub(crate) fn rows(
-        &mut self,
-        input: &SampleInput,
-        len: usize,
-        big_endian: bool,
-        mut read: impl FnMut(Range<usize>, &mut [u8]) -> Result<(), DataError>,
-    ) -> Result<(), DataError> {
-        // The same bytes are other numbers in the other order.
-        self.text(match big_endian {
-            true => "big-endian",
-            false => "little-endian",
-        });
+    /// Bytes whose number is known.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        self.0.finish()
+    }
+}
+
+/// The digest of rows by what the trait gives: numbers in C order and little-endian, or the pixels of images.
+pub(crate) fn of_rows<S: Samples + ?Sized>(
+    samples: &S,
+    rows: Range<usize>,
+) -> Result<Digest, DataError> {
+    let mut contents = Contents::default();
+    let mut bytes = Vec::new();
+    for (index, input) in samples.inputs().iter().enumerate() {
+        if let Some(images) = samples.images(index) {
+            contents.text("pixels");
+            for row in rows.clone() {
+                let image = images.image(row)?;
+                contents.number(image.height());
+                contents.number(image.width());
+                contents.number(image.channels());
+                contents.bytes(image.pixels());
+            }
+            continue;
+        }
         let row_bytes = input.sample_bytes();
         let step = (STEP / row_bytes).max(1);
-        let mut bytes = Vec::new();
-        for start in (0..len).step_by(step) {
-            let end = len.min(start.saturating_add(step));
+        for start in rows.clone().step_by(step) {
+            let end = rows.end.min(start.saturating_add(step));
             bytes.resize((end - start) * row_bytes, 0);
-            read(start..end, &mut bytes)?;
-            self.0.update(&bytes);
-        }
-        Ok(())
-    }
-
-    /// The files of `len` images.
-    pub(crate) fn image_files(
-        &mut self,
-        len: usize,
-        file: impl Fn(usize) -> Result<Vec<u8>, DataError>,
-    ) -> Result<(), DataError> {
-        self.text("images");
-        for row in 0..len {
-            let bytes = file(row)?;
-            self.number(bytes.len());
-            self.0.update(&bytes);
-        }
-        Ok(())
-    }
-}
-
-/// The digest of samples by what their trait gives.
-pub(crate) fn of_samples<S: Samples + ?Sized>(samples: &S) -> Result<Digest, DataError> {
-    of_inputs(samples, |contents, index| {
-        let Some(images) = samples.images(index) else {
-            let input = &samples.inputs()[index];
-            let read = |rows: Range<usize>, out: &mut [u8]| samples.read(index, rows, out);
-            return contents.rows(input, samples.len(), false, read);
-        };
-        contents.text("pixels");
-        for row in 0..samples.len() {
-            let image = images.image(row)?;
-            contents.number(image.height());
-            contents.number(image.width());
-            contents.number(image.channels());
-            contents.0.update(image.pixels());
-        }
-        Ok(())
-    })
-}
-
-/// The digest of samples; `take` takes in the numbers of an input.
-pub(crate) fn of_inputs<S: Samples + ?Sized>(
-    samples: &S,
-    take: impl Fn(&mut Contents, usize) -> Result<(), DataError>,
-) -> Result<Digest, DataError> {
-    let mut contents = Contents(Sha256::new());
-    let inputs = samples.inputs();
-    // A single input is the model's, whatever its name; several are told apart by theirs.
-    let several = inputs.len() != 1;
-    if several {
-        contents.text("inputs");
-        contents.number(inputs.len());
-    }
-    for (index, input) in inputs.iter().enumerate() {
-        if several {
-            contents.text(input.name());
-        }
-        contents.text(&input.element().to_string());
-        contents.number(input.shape().len());
-        for &axis in input.shape() {
-            contents.number(axis);
-        }
-        contents.number(samples.len());
-        take(&mut contents, index)?;
-    }
-    match samples.labels() {
-        None => contents.text("no labels"),
-        Some(labels) => {
-            contents.text("labels");
-            for label in labels {
-                contents.0.update(label.to_le_bytes());
-            }
+            samples.read(index, start..end, &mut bytes)?;
+            contents.bytes(&bytes);
         }
     }
-    Ok(Digest(contents.0.finalize().into()))
+    Ok(contents.finish())
 }
 
 #[cfg(test)]
@@ -291,12 +344,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.npz");
         write::<u8>(&path, &[2], &[1, 2, 3, 4], Some(&[0, -1]));
-        let expected = "f41b70392290e52b7fff9e7984c48e7170497d2e818191edddcc8dbb2eef63b6";
+        let expected = "8c3afdcfe0db1d75a78ed25a2626b16fb504849b2279c52b86164a39ac68a8e3";
         assert_eq!(digest(&path).to_string(), expected);
         let path = folder.path().join("x.npy");
         let data = [0, 1, 0, 2, 0, 3, 0, 4];
         fs::write(&path, npy(">i2", "False", data)).unwrap();
-        let expected = "fb0f026e630d03f34ca1c974877c19d6cb8874ef27b640fe9a707179ab3d1d2a";
+        let expected = "7cf09e6c54b18c3a48818b9e82f99e455591e9ca4b453e12c9eacd63812d0b36";
         assert_eq!(digest(&path).to_string(), expected);
     }
 
@@ -365,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn axis_order_does_not_count_and_byte_order_does() {
+    fn axis_order_does_not_count_and_numbers_do() {
         let folder = tempfile::tempdir().unwrap();
         let npy = |descr: &str, fortran: &str, data: [u8; 8]| {
             let path = folder.path().join("x.npy");
@@ -378,6 +431,49 @@ mod tests {
         assert_ne!(npy("<i2", "False", rows), npy("<i2", "True", rows));
         assert_ne!(npy("<i2", "False", rows), npy(">i2", "False", rows));
         assert_ne!(npy("<i2", "False", rows), npy("<u2", "False", rows));
+    }
+
+    #[test]
+    fn the_same_numbers_in_another_byte_order_are_the_same_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let [little, big] = [
+            ("<i2", [1, 0, 2, 0, 3, 0, 4, 0]),
+            (">i2", [0, 1, 0, 2, 0, 3, 0, 4]),
+        ]
+        .map(|(descr, data)| {
+            let path = folder.path().join("x.npy");
+            fs::write(&path, npy(descr, "False", data)).unwrap();
+            digest(&path)
+        });
+        assert_eq!(little, big);
+    }
+
+    #[test]
+    fn rows_that_change_are_noticed_and_others_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npz");
+        let x: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+        write(&path, &[2], &x, None);
+        let samples = crate::open(path.to_str().unwrap()).unwrap();
+        let fingerprint = samples.fingerprint().unwrap();
+        fingerprint.check(&samples, 0..200).unwrap();
+        // Row 130, in the block of rows 128 to 191.
+        let mut bytes = fs::read(&path).unwrap();
+        let place = bytes.windows(9).rposition(|w| w == &x[258..267]).unwrap() + 2;
+        bytes[place] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        fingerprint.check(&samples, 0..128).unwrap();
+        fingerprint.check(&samples, 192..200).unwrap();
+        for rows in [130..131, 100..129, 191..200] {
+            let error = fingerprint.check(&samples, rows).unwrap_err().to_string();
+            assert!(
+                error.ends_with("changed while it was read: rows 128 to 191"),
+                "{error}"
+            );
+        }
+        // What was taken stays what it is.
+        assert_eq!(*samples.fingerprint().unwrap(), *fingerprint);
+        assert_ne!(Fingerprint::of(&*samples).unwrap(), *fingerprint);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub enum ReadError {
     /// The bytes are valid, but hold something that is not read here.
     #[error("{0}")]
     Unsupported(String),
+    /// The bytes are not those that were written: their checksum says so.
+    #[error("{0}")]
+    Damaged(String),
     /// The operating system could not read them.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -151,6 +154,38 @@ pub enum DataError {
         tensor: String,
         /// What is wrong with the question.
         reason: String,
+    },
+    /// Numbers of a tensor are not those that were written: their checksum says so.
+    #[error("`{file}` is damaged: the numbers of `{tensor}` are not those that were written")]
+    Damaged {
+        /// The safetensors file.
+        file: String,
+        /// The tensor.
+        tensor: String,
+    },
+    /// Samples are not what they were when they were first read.
+    #[error("`{file}` changed while it was read: rows {start} to {}", .end.saturating_sub(1))]
+    Changed {
+        /// The dataset.
+        file: String,
+        /// The first of some rows, at least one of which changed.
+        start: usize,
+        /// The one behind the last.
+        end: usize,
+    },
+    /// The folder for parts of an output cannot be used.
+    #[error("cannot keep parts in `{folder}`: {source}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another process is writing the same output.
+    #[error("`{file}` is being written by another npcov")]
+    Locked {
+        /// The output.
+        file: String,
     },
     /// An output file cannot be written.
     #[error("cannot write `{file}`: {source}")]

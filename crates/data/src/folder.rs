@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::digest::{self, Digest, OnceDigest};
+use crate::digest::{Contents, Digest, Fingerprint, OnceFingerprint};
 use crate::element::Element;
 use crate::error::{DataError, ReadError};
 use crate::formats::{Format, Location};
@@ -48,7 +48,7 @@ struct ImageFolder {
     input: [SampleInput; 1],
     /// Names and labels.
     classes: Option<(Vec<String>, Vec<i64>)>,
-    digest: OnceDigest,
+    fingerprint: OnceFingerprint,
 }
 
 impl ImageFolder {
@@ -91,7 +91,7 @@ impl ImageFolder {
             input: [input],
             images,
             classes: (!unlabelled).then_some((names, labels)),
-            digest: OnceDigest::default(),
+            fingerprint: OnceFingerprint::default(),
         })
     }
 
@@ -186,12 +186,20 @@ impl Samples for ImageFolder {
     }
 
     /// The files count, not the pixels: they are read without being decoded.
-    fn digest(&self) -> Result<Digest, DataError> {
-        self.digest.get_or_compute(|| {
-            digest::of_inputs(self, |contents, _| {
-                contents.image_files(self.len(), |row| self.file(row))
-            })
-        })
+    fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
+        let mut contents = Contents::default();
+        contents.text("images");
+        for row in rows {
+            let bytes = self.file(row)?;
+            contents.number(bytes.len());
+            contents.bytes(&bytes);
+        }
+        Ok(contents.finish())
+    }
+
+    fn fingerprint(&self) -> Result<Arc<Fingerprint>, DataError> {
+        let take = || Ok(Arc::new(Fingerprint::of(self)?));
+        self.fingerprint.get_or_take(take)
     }
 }
 

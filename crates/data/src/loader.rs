@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::digest::{Fingerprint, OnceFingerprint};
 use crate::element::Element;
 use crate::error::DataError;
 use crate::image::Image;
@@ -32,6 +33,7 @@ pub struct Loader<'a> {
     /// Buffers of finished calls, for the next ones: reading in the steady state allocates nothing (images excepted,
     /// whose decoders allocate).
     buffers: Mutex<Vec<Buffers>>,
+    fingerprint: OnceFingerprint,
 }
 
 #[derive(Default)]
@@ -140,6 +142,7 @@ impl<'a> Loader<'a> {
             image,
             warnings,
             buffers: Mutex::new(Vec::new()),
+            fingerprint: OnceFingerprint::default(),
         })
     }
 
@@ -201,6 +204,11 @@ impl<'a> Loader<'a> {
     /// The samples behind it.
     pub fn samples(&self) -> &Arc<dyn Samples + 'a> {
         &self.samples
+    }
+
+    /// Which data it is: that of the samples, taken when it is first asked for.
+    pub fn fingerprint(&self) -> Result<Arc<Fingerprint>, DataError> {
+        (self.fingerprint).get_or_take(|| self.samples.fingerprint())
     }
 
     /// What the samples hold for the input that is read: shape and numbers as they are stored.

@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::digest::{self, Digest};
+use crate::digest::{self, Digest, Fingerprint};
 use crate::element::Element;
 use crate::error::{DataError, ReadError};
 use crate::image::Image;
@@ -111,14 +112,23 @@ pub trait Samples: Send + Sync {
         None
     }
 
-    /// The digest of what there is: element type, shape and numbers of every input, and the labels. Where it lies and
-    /// what it, its classes or its samples are called does not matter, nor, where there is only one, what the input is
-    /// called.
+    /// The digest of the numbers of some rows as they are now, of every input.
+    fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
+        digest::of_rows(self, rows)
+    }
+
+    /// Which data it is: element type, shape and numbers of every input, and the labels. Where it lies and what it, its
+    /// classes or its samples are called does not matter, nor, where there is only one, what the input is called.
     ///
     /// Reads all samples; no more than a few of them are in memory at a time. [`Arrays`](crate::Arrays) and what
     /// [`open`](crate::open) gives do so once, and remember it.
+    fn fingerprint(&self) -> Result<Arc<Fingerprint>, DataError> {
+        Ok(Arc::new(Fingerprint::of(self)?))
+    }
+
+    /// The digest of the whole, from its [fingerprint](Samples::fingerprint).
     fn digest(&self) -> Result<Digest, DataError> {
-        digest::of_samples(self)
+        Ok(self.fingerprint()?.digest())
     }
 }
 
@@ -173,14 +183,18 @@ macro_rules! behind_a_pointer {
                 (**self).sample_name(row)
             }
 
-            fn digest(&self) -> Result<Digest, DataError> {
-                (**self).digest()
+            fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
+                (**self).digest_rows(rows)
+            }
+
+            fn fingerprint(&self) -> Result<Arc<Fingerprint>, DataError> {
+                (**self).fingerprint()
             }
         }
     )*};
 }
 
-behind_a_pointer!(&S, std::sync::Arc<S>);
+behind_a_pointer!(&S, Arc<S>);
 
 /// Images that are decoded when they are asked for, each with its own height and width.
 pub trait Images: Send + Sync {

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::ReadError;
+use crate::file_pool::FilePool;
 
 /// Decoded data up to this size stays in memory, in its own element type; anything larger goes to a temporary file.
 const SPOOL_IN_MEMORY: u64 = 16 << 20;
@@ -28,6 +29,8 @@ pub struct Source {
 #[derive(Clone, Debug)]
 enum Backing {
     File(Arc<File>),
+    /// A file that need not be open between reads.
+    Pooled(Arc<FilePool>, Arc<Path>),
     Memory(Arc<Vec<u8>>),
 }
 
@@ -35,17 +38,20 @@ impl Source {
     /// The bytes of a regular file.
     pub fn open(path: &Path) -> io::Result<Source> {
         let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
         Ok(Source {
-            backing: Backing::File(Arc::new(file)),
             start: 0,
-            len: metadata.len(),
+            len: regular_len(&file)?,
+            backing: Backing::File(Arc::new(file)),
+        })
+    }
+
+    /// The same, but for that the file is open only while it is read, now and then: there may be many such.
+    pub fn pooled(pool: &Arc<FilePool>, path: &Path) -> io::Result<Source> {
+        pool.forget(path);
+        Ok(Source {
+            start: 0,
+            len: regular_len(&*pool.get(path)?)?,
+            backing: Backing::Pooled(pool.clone(), path.into()),
         })
     }
 
@@ -106,6 +112,7 @@ impl Source {
         let position = self.start + offset;
         match &self.backing {
             Backing::File(file) => read_file_at(file, position, out),
+            Backing::Pooled(pool, path) => read_file_at(&*pool.get(path)?, position, out),
             Backing::Memory(bytes) => {
                 let part = usize::try_from(position)
                     .ok()
@@ -146,6 +153,18 @@ impl Source {
             )));
         }
         Ok(())
+    }
+}
+
+/// The length of a file that has one.
+fn regular_len(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok(metadata.len()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        )),
     }
 }
 

@@ -60,10 +60,20 @@ pub(crate) fn refuse_special(path: &Path) -> io::Result<()> {
     }
 }
 
+/// How temporary names begin and end; in between are letters and digits.
+const TEMPORARY: (&str, &str) = (".npcov-", ".tmp");
+
+/// Whether a file of this name may be one that was never given its own: what a killed process leaves.
+pub fn is_temporary(name: &str) -> bool {
+    let inner = name.strip_prefix(TEMPORARY.0);
+    let inner = inner.and_then(|name| name.strip_suffix(TEMPORARY.1));
+    inner.is_some_and(|inner| inner.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
 /// A file to be filled and then given its name; dropped before that, it vanishes.
 pub(crate) fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".npcov-").suffix(".tmp");
+    builder.prefix(TEMPORARY.0).suffix(TEMPORARY.1);
     #[cfg(unix)]
     {
         // Readable like any other output, by the user's umask; temporary files are private by default.
@@ -91,5 +101,16 @@ mod tests {
         assert!(require_place(&path).is_ok() && require_place(folder.path()).is_err());
         assert!(require_place(folder.path().join("no/file")).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn temporary_names_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = temporary_in(folder.path()).unwrap();
+        let name = file.path().file_name().unwrap().to_str().unwrap();
+        assert!(is_temporary(name), "{name}");
+        for other in ["a.tmp", ".npcov-../x.tmp", ".npcov-abc", "npcov-abc.tmp"] {
+            assert!(!is_temporary(other), "{other}");
+        }
     }
 }

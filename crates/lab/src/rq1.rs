@@ -207,7 +207,7 @@ pub fn rq1(
         bands: Some((settings.band_alpha, settings.bands.cut())),
         restarts: 1,
         seed: settings.seed,
-        keep: Some(work.file(EXPLAINED)),
+        keep: Some(work.keep_in(EXPLAINED)),
     };
     let names = |kind: &'static str| (0..alphas.len()).map(move |i| format!("{kind}-{i}"));
     let bands = (0..MaskingStudy::FIFTHS).map(|fifth| format!("band-{fifth}"));

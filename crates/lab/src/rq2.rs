@@ -187,7 +187,7 @@ pub fn rq2(
         bands: None,
         restarts: settings.restarts,
         seed: settings.seed,
-        keep: Some(work.file(EXPLAINED)),
+        keep: Some(work.keep_in(EXPLAINED)),
     };
     let point_name = |clusters: usize, beta: f64| format!("point-{clusters}-{beta}");
     let is_done = |clusters: usize| {

@@ -1,14 +1,20 @@
 //! The sets of a study in a file, so that a study that was cut off need not explain its sample again.
 
-use std::path::Path;
-
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::BitRows;
 
 use super::sets::Sets;
+use super::study::Keep;
 use npcov_run::RunError;
 
 const PREDICTIONS: &str = "prediction";
+
+impl Keep {
+    /// What a file says of itself.
+    fn label(&self) -> String {
+        format!("npcov {}: {}", env!("CARGO_PKG_VERSION"), self.plan)
+    }
+}
 
 impl Sets {
     /// All rows of bits, with names.
@@ -25,13 +31,13 @@ impl Sets {
     }
 
     /// Writes them, whole or not at all.
-    pub(super) fn write(&self, path: &Path) -> Result<(), RunError> {
+    pub(super) fn write(&self, keep: &Keep) -> Result<(), RunError> {
         let inputs = self.predictions.len();
         let mut specs = vec![TensorSpec::of::<u32>(PREDICTIONS, &[inputs])];
         for (name, rows) in self.named() {
             specs.push(TensorSpec::of::<u64>(name, &[rows.len(), rows.width()]));
         }
-        let mut writer = SafetensorsWriter::create(path, "{}", &specs)?;
+        let mut writer = SafetensorsWriter::create(&keep.file, &keep.label(), &specs)?;
         writer.append(PREDICTIONS, &self.predictions)?;
         for (name, rows) in self.named() {
             for row in rows.rows() {
@@ -41,9 +47,13 @@ impl Sets {
         Ok(writer.finish()?)
     }
 
-    /// Fills empty sets with those of a file. `None` where there is none, or of another form.
-    pub(super) fn read(mut self, path: &Path, inputs: usize) -> Option<Sets> {
-        let reader = SafetensorsReader::open(path).ok()?;
+    /// Fills empty sets with those of a file. `None` where there is none, or it is damaged, or of
+    /// another plan or form.
+    pub(super) fn read(mut self, keep: &Keep, inputs: usize) -> Option<Sets> {
+        let reader = SafetensorsReader::open(&keep.file).ok()?;
+        if !reader.is_sealed() || reader.metadata() != Some(&keep.label()) {
+            return None;
+        }
         self.predictions = reader.read(PREDICTIONS).ok()?;
         if self.predictions.len() != inputs {
             return None;
@@ -85,8 +95,11 @@ mod tests {
     #[test]
     fn sets_come_back_and_others_do_not() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("sets.safetensors");
-        assert!(empty(1, 1).read(&path, 3).is_none());
+        let keep = Keep {
+            file: folder.path().join("sets.safetensors"),
+            plan: "a".to_owned(),
+        };
+        assert!(empty(1, 1).read(&keep, 3).is_none());
         let mut sets = empty(2, 1);
         sets.predictions = vec![4, 5, 6];
         for (i, rows) in [0, 1].iter().zip(&mut sets.paths) {
@@ -94,13 +107,23 @@ mod tests {
         }
         sets.activated[1].row_mut(0)[0] = 1;
         sets.bands[0].row_mut(1)[0] = u64::MAX;
-        sets.write(&path).unwrap();
-        let found = empty(2, 1).read(&path, 3).unwrap();
+        sets.write(&keep).unwrap();
+        let found = empty(2, 1).read(&keep, 3).unwrap();
         assert_eq!(found.predictions, sets.predictions);
         assert!(found.named().eq(sets.named()));
-        assert!(empty(2, 2).read(&path, 3).is_none());
-        assert!(empty(2, 1).read(&path, 4).is_none());
-        std::fs::write(&path, "cut off").unwrap();
-        assert!(empty(2, 1).read(&path, 3).is_none());
+        assert!(empty(2, 2).read(&keep, 3).is_none());
+        assert!(empty(2, 1).read(&keep, 4).is_none());
+        let other = Keep {
+            plan: "b".to_owned(),
+            ..keep.clone()
+        };
+        assert!(empty(2, 1).read(&other, 3).is_none());
+        let mut bytes = std::fs::read(&keep.file).unwrap();
+        for place in 0..bytes.len() {
+            bytes[place] ^= 1;
+            std::fs::write(&keep.file, &bytes).unwrap();
+            assert!(empty(2, 1).read(&keep, 3).is_none(), "byte {place}");
+            bytes[place] ^= 1;
+        }
     }
 }

@@ -11,7 +11,7 @@ mod study;
 mod tune;
 
 pub use sets::Cut;
-pub use study::{ClusteredPaths, MaskingOptions, MaskingStudy};
+pub use study::{ClusteredPaths, Keep, MaskingOptions, MaskingStudy};
 pub use tune::{
     AlphaPoint, Basis, Control, PathParameters, Recommendation, TuneOptions, Tuning, tune,
 };

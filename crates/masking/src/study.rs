@@ -32,9 +32,18 @@ pub struct MaskingOptions {
     pub restarts: usize,
     /// Seed of the sample, of the random neurons and of the clustering.
     pub seed: u64,
-    /// A file to keep explained inputs in: a study of the same model, data and options that finds it
-    /// there does not explain them again.
-    pub keep: Option<PathBuf>,
+    /// Where explained inputs are kept.
+    pub keep: Option<Keep>,
+}
+
+/// A file to keep explained inputs in: a study by the same plan that finds it there does not explain
+/// them again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The file.
+    pub file: PathBuf,
+    /// What tells model, data and options from others.
+    pub plan: String,
 }
 
 /// A sample of inputs that were explained, ready to be masked.
@@ -108,6 +117,13 @@ impl<'a> MaskingStudy<'a> {
         threads: usize,
         progress: &mut dyn Progress,
     ) -> Result<MaskingStudy<'a>, RunError> {
+        if options.restarts > KMeans::MOST_RESTARTS {
+            return Err(RunError::Parameter {
+                name: "restarts",
+                value: options.restarts.to_string(),
+                wanted: "at most 1000",
+            });
+        }
         let choices = &options.choices;
         let name = || data.name().to_owned();
         let by_label =
@@ -128,10 +144,13 @@ impl<'a> MaskingStudy<'a> {
         let grid = (&options.alphas[..], choices);
         let bands = options.bands;
         let (width, alphas) = (masked.layout().width(), options.alphas.len());
-        let kept = options.keep.as_ref().and_then(|file| {
+        let kept = options.keep.as_ref().and_then(|keep| {
             let empty = Sets::empty(width, sample.len(), alphas, bands.is_some());
-            empty.read(file, sample.len())
+            empty.read(keep, sample.len())
         });
+        if kept.is_none() && options.keep.as_ref().is_some_and(|keep| keep.file.exists()) {
+            progress.tell(Event::Damaged(sample.len()))?;
+        }
         let sets = match kept {
             Some(sets) => {
                 progress.tell(Event::Finished(sample.len()))?;
@@ -140,8 +159,8 @@ impl<'a> MaskingStudy<'a> {
             None => {
                 let sets =
                     Sets::extract(&extractor, data, &sample, grid, bands, threads, progress)?;
-                if let Some(file) = &options.keep {
-                    sets.write(file)?;
+                if let Some(keep) = &options.keep {
+                    sets.write(keep)?;
                 }
                 sets
             }

@@ -1,11 +1,12 @@
 //! The facade: everything in memory gives what files give, and progress can stop the work.
 
+use std::io::{Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::artefact::{ArtefactError, GraphFile};
-use npcov::data::{Arrays, Preprocessing, Samples, open};
+use npcov::data::{Arrays, DataError, Preprocessing, Samples, open};
 use npcov::run::RunError;
 use npcov::{
     BuildOptions, CoverOptions, Coverage, DecisionGraph, Error, Event, Inputs, Model, Suite,
@@ -211,4 +212,33 @@ fn names_of_samples_travel() {
     for input in &report.suites[0].most {
         assert_eq!(input.sample, Some(format!("boots/{}.png", input.input)));
     }
+}
+
+#[test]
+fn data_that_changes_while_it_is_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = images();
+    let mut pixels = vec![0; 1000 * 784];
+    data.read(0, 0..1000, &mut pixels).unwrap();
+    let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1000, 28, 28), }\n";
+    let len = (header.len() as u16).to_le_bytes();
+    let start = [b"\x93NUMPY\x01\x00", &len[..], header.as_bytes()].concat();
+    let path = folder.path().join("x.npy");
+    std::fs::write(&path, [&start[..], &pixels].concat()).unwrap();
+    let data = open(path.to_str().unwrap()).unwrap();
+    // Row 600 changes when the first inputs are done.
+    let place = start.len() + 600 * 784;
+    let mut progress = |event| {
+        if let Event::Finished(_) = event {
+            let mut file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.seek(SeekFrom::Start(place as u64)).unwrap();
+            file.write_all(&[pixels[600 * 784] ^ 255]).unwrap();
+        }
+        ControlFlow::Continue(())
+    };
+    let built = model().build(&data, &options(), &mut progress);
+    let Err(Error::Run(RunError::Data(DataError::Changed { start, end, .. }))) = built else {
+        panic!("the change went unseen");
+    };
+    assert!((start..end).contains(&600), "{start} to {end}");
 }

@@ -4,7 +4,7 @@ use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{self, Loader, Preprocessing};
 use npcov::graph::op::{Binary, Unary};
 use npcov::graph::{DType, Data, Graph, OnnxModel, Op, Tensor, TensorType};
-use npcov::masking::{MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
+use npcov::masking::{Keep, MaskingOptions, MaskingStudy, Neurons, TuneOptions, Tuning, tune};
 use npcov::run::{
     Event, ExplainOptions, Explainer, MaskedNetwork, Method, ModelOptions, Network, PathExtractor,
     RunError, TracedRows,
@@ -434,7 +434,10 @@ fn the_path_of_another_class_says_that_class() {
         bands: Some((0.7, npcov::paths::band)),
         restarts: 1,
         seed: 0,
-        keep: Some(folder.path().join("explained.safetensors")),
+        keep: Some(Keep {
+            file: folder.path().join("explained.safetensors"),
+            plan: "the same".to_owned(),
+        }),
     };
     let study = MaskingStudy::new(&network, &data, &settings, 2, &mut ()).unwrap();
     let found = study.stranger(0, study.counted(), &mut ()).unwrap();

@@ -58,6 +58,6 @@ pub use parallel::in_parallel;
 pub use paths::{Extras, PathExtractor, PathRows};
 pub use predict::{ClassResult, Predictions, labels, predict};
 pub use progress::{Event, Progress};
-pub use shards::{SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
+pub use shards::{Found, SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
 pub use signature::Signature;
 pub use tracer::{Feed, ShownTap, TracedRows, Tracer, Watch};

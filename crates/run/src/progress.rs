@@ -10,6 +10,8 @@ use crate::error::RunError;
 pub enum Event {
     /// So many inputs were found finished from an earlier run.
     Resumed(usize),
+    /// What an earlier run left of so many inputs is damaged, and they are computed again.
+    Damaged(usize),
     /// So many more pieces of work are finished: inputs, unless the work counts in something else.
     Finished(usize),
     /// The inputs are finished, and clusters are being found.

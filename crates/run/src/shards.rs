@@ -30,6 +30,17 @@ pub trait Watcher: Sync {
     fn watch(&self, shown: ShownTap<'_>);
 }
 
+/// What an earlier run left of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// All of it.
+    Whole,
+    /// Something that is not what was written, or not this shard.
+    Damaged,
+    /// Nothing.
+    Nothing,
+}
+
 /// Takes what is extracted of inputs.
 pub trait Sink<'a> {
     /// Why it cannot take them.
@@ -60,11 +71,11 @@ pub struct SampleRange<'a> {
     pub threads: usize,
 }
 
-/// Extracts what there is of a range and hands on those shards that `is_done` does not know yet.
+/// Extracts what there is of a range and hands on those shards that `find` does not find whole.
 pub fn extract_shards<'a, S: Sink<'a>>(
     extraction: &Extraction,
     inputs: &SampleRange<'_>,
-    is_done: impl Fn(usize, Range<usize>) -> bool,
+    find: impl Fn(usize, Range<usize>) -> Found,
     progress: &mut dyn Progress,
     sink: &mut S,
 ) -> Result<(), S::Error> {
@@ -73,19 +84,28 @@ pub fn extract_shards<'a, S: Sink<'a>>(
         ref range,
         threads,
     } = *inputs;
-    let (done, missing): (Vec<_>, Vec<_>) =
-        shards(range.clone()).partition(|(i, rows)| is_done(*i, rows.clone()));
-    let finished = done.iter().map(|(_, rows)| rows.len()).sum();
-    if finished > 0 {
-        progress.tell(Event::Resumed(finished))?;
-    }
+    let (mut finished, mut damaged) = (0, 0);
     // Neighbouring shards are one run: threads and their memory are set up once.
     let mut runs: Vec<Range<usize>> = Vec::new();
-    for (_, rows) in missing {
+    for (i, rows) in shards(range.clone()) {
+        match find(i, rows.clone()) {
+            Found::Whole => {
+                finished += rows.len();
+                continue;
+            }
+            Found::Damaged => damaged += rows.len(),
+            Found::Nothing => {}
+        }
         match runs.last_mut() {
             Some(run) if run.end == rows.start => run.end = rows.end,
             _ => runs.push(rows),
         }
+    }
+    if finished > 0 {
+        progress.tell(Event::Resumed(finished))?;
+    }
+    if damaged > 0 {
+        progress.tell(Event::Damaged(damaged))?;
     }
     let watcher = sink.watcher();
     let watch = Watch {
@@ -96,6 +116,9 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             }
         },
     };
+    // What was computed from rows that are other ones now belongs to no dataset.
+    let fingerprint = data.fingerprint().map_err(RunError::from)?;
+    let unchanged = |rows: Range<usize>| fingerprint.check(data.samples(), rows);
     for run in runs {
         let mut shard = PathRows::empty(run.start);
         extraction.run::<S::Error>(data, run.clone(), threads, &watch, |batch| {
@@ -103,6 +126,7 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             sink.inputs(batch)?;
             shard.append(batch);
             if shard.rows.len() == SHARD || shard.rows.end == run.end {
+                unchanged(shard.rows.clone()).map_err(RunError::from)?;
                 sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
                 shard = PathRows::empty(shard.rows.end);
             }

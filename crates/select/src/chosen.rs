@@ -64,8 +64,7 @@ pub(crate) fn write(
         None => shape,
     };
     let bytes = stored.input().element() == Element::U8;
-    let folder = pool.store.folder().or(output.parent());
-    let temporary = folder.unwrap_or(Path::new("")).join("chosen.tmp");
+    let temporary = pool.store.unfinished(output);
     let mut writer = NpzWriter::create(&temporary, Compression::Deflated)?;
     let (mut pixels, mut numbers) = (None, None);
     match bytes {

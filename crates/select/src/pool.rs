@@ -90,20 +90,22 @@ impl Pool {
         };
         recording.forget();
         let kinds = recording.kinds();
-        let is_done = |i: usize, rows: Range<usize>| {
-            let Ok(reader) = store.open(&shard_name(i)) else {
-                return false;
-            };
-            let rows = TensorSpec::of::<u32>("prediction", &[rows.len()]);
-            reader.tensor("prediction") == Some(&rows)
+        let find = |i: usize, rows: Range<usize>| {
+            let wanted = TensorSpec::of::<u32>("prediction", &[rows.len()]);
+            store.find(&shard_name(i), rows, |reader| {
+                reader.tensor("prediction") == Some(&wanted)
+            })
         };
         let extraction = measurement.extraction()?;
-        extract_shards(extraction, pool, is_done, progress, &mut recording)?;
+        extract_shards(extraction, pool, find, progress, &mut recording)?;
         let mut predictions = Vec::with_capacity(range.len());
         let mut scores = Vec::new();
-        let names: Vec<String> = shards(range.clone()).map(|(i, _)| shard_name(i)).collect();
-        for name in &names {
-            let reader = store.open(name)?;
+        let parts = Parts {
+            store: &store,
+            shards: shards(range.clone()).collect(),
+        };
+        for reader in parts.open() {
+            let reader = reader?;
             predictions.extend(reader.read::<u32>("prediction")?);
             scores.extend(reader.read::<f64>("score")?);
         }
@@ -112,7 +114,7 @@ impl Pool {
         if is_scored && scores.len() != inputs {
             return Err(damaged(&store, "not every input has a score").into());
         }
-        let lists = PoolLists::gather(&store, &names, kinds, inputs, IN_MEMORY)?;
+        let lists = PoolLists::gather(&parts, kinds, IN_MEMORY)?;
         Ok(Pool {
             predictions,
             scores,
@@ -265,14 +267,12 @@ impl Sink<'_> for Recording<'_> {
                 columns.extend(lists_of(&member.spec, &found.slots)?);
             }
         }
-        let name = shard_name(index);
-        Ok(write_shard(
-            self.store,
-            &name,
-            &shard.predictions,
-            &scores,
-            &columns,
-        )?)
+        let part = ShardOf {
+            predictions: &shard.predictions,
+            scores: &scores,
+            kinds: &columns,
+        };
+        Ok(part.write(self.store, index, shard.rows.clone())?)
     }
 }
 
@@ -380,43 +380,71 @@ fn lists_of(spec: &Spec, slots: &[Vec<Slot>]) -> Result<[Kind; 2], SelectError> 
     ])
 }
 
-fn write_shard(
-    store: &ShardStore,
-    name: &str,
-    predictions: &[u32],
-    scores: &[f64],
-    kinds: &[Kind],
-) -> Result<(), DataError> {
-    let mut specs = vec![
-        TensorSpec::of::<u32>("prediction", &[predictions.len()]),
-        TensorSpec::of::<f64>("score", &[scores.len()]),
-    ];
-    for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
-        specs.extend(lists.specs(&format!("{kind}.things")));
-        specs.extend(patterns.specs(&format!("{kind}.patterns")));
-    }
-    store.write(name, "{}", &specs, |writer| {
-        writer.append("prediction", predictions)?;
-        writer.append("score", scores)?;
-        for (kind, Kind { lists, patterns }) in kinds.iter().enumerate() {
-            lists.write(writer, &format!("{kind}.things"))?;
-            patterns.write(writer, &format!("{kind}.patterns"))?;
+/// What a shard holds.
+struct ShardOf<'a> {
+    predictions: &'a [u32],
+    scores: &'a [f64],
+    kinds: &'a [Kind],
+}
+
+impl ShardOf<'_> {
+    fn write(
+        &self,
+        store: &ShardStore,
+        index: usize,
+        inputs: Range<usize>,
+    ) -> Result<(), DataError> {
+        let mut specs = vec![
+            TensorSpec::of::<u32>("prediction", &[self.predictions.len()]),
+            TensorSpec::of::<f64>("score", &[self.scores.len()]),
+        ];
+        for (kind, Kind { lists, patterns }) in self.kinds.iter().enumerate() {
+            specs.extend(lists.specs(&format!("{kind}.things")));
+            specs.extend(patterns.specs(&format!("{kind}.patterns")));
         }
-        Ok(())
-    })
+        store.write(&shard_name(index), inputs, "{}", &specs, |writer| {
+            writer.append("prediction", self.predictions)?;
+            writer.append("score", self.scores)?;
+            for (kind, Kind { lists, patterns }) in self.kinds.iter().enumerate() {
+                lists.write(writer, &format!("{kind}.things"))?;
+                patterns.write(writer, &format!("{kind}.patterns"))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The shards of all inputs of a pool.
+struct Parts<'a> {
+    store: &'a ShardStore,
+    /// Their numbers and inputs.
+    shards: Vec<(usize, Range<usize>)>,
+}
+
+impl Parts<'_> {
+    /// Opens one after the other.
+    fn open(&self) -> impl Iterator<Item = Result<SafetensorsReader, DataError>> {
+        let shards = self.shards.iter();
+        shards.map(|(i, inputs)| self.store.open(&shard_name(*i), inputs.clone()))
+    }
+
+    /// All inputs.
+    fn inputs(&self) -> Range<usize> {
+        let first = self.shards.first().map_or(0, |(_, inputs)| inputs.start);
+        first..self.shards.last().map_or(first, |(_, inputs)| inputs.end)
+    }
 }
 
 /// Hands on the things of each kind that the inputs of each shard cover, one list after the other.
 /// Equal patterns become equal numbers, in the order in which they are first seen.
 fn each_shard(
-    store: &ShardStore,
-    names: &[String],
+    parts: &Parts<'_>,
     kinds: usize,
     mut take: impl FnMut(usize, &[u32]) -> Result<(), SelectError>,
 ) -> Result<(), SelectError> {
     let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
-    for name in names.iter().filter(|_| kinds > 0) {
-        let reader = store.open(name)?;
+    for reader in parts.open().filter(|_| kinds > 0) {
+        let reader = reader?;
         for (kind, known) in patterns.iter_mut().enumerate() {
             let mut things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
             let rows = Ragged::read(&reader, &format!("{kind}.patterns"))?;
@@ -457,16 +485,11 @@ enum Store {
 impl PoolLists {
     /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
     /// `in_memory` numbers, otherwise in a file.
-    fn gather(
-        shards: &ShardStore,
-        names: &[String],
-        kinds: usize,
-        inputs: usize,
-        in_memory: u64,
-    ) -> Result<PoolLists, SelectError> {
+    fn gather(parts: &Parts<'_>, kinds: usize, in_memory: u64) -> Result<PoolLists, SelectError> {
+        let inputs = parts.inputs().len();
         let mut starts = vec![vec![0]; kinds];
-        for name in names.iter().filter(|_| kinds > 0) {
-            let reader = shards.open(name)?;
+        for reader in parts.open().filter(|_| kinds > 0) {
+            let reader = reader?;
             for (kind, starts) in starts.iter_mut().enumerate() {
                 let mut end = starts.last().copied().unwrap_or(0);
                 for length in reader.read::<u32>(&format!("{kind}.things.lengths"))? {
@@ -477,12 +500,12 @@ impl PoolLists {
         }
         if starts.iter().any(|starts| starts.len() != inputs + 1) {
             let reason = "not every input has a list of what it covers";
-            return Err(damaged(shards, reason).into());
+            return Err(damaged(parts.store, reason).into());
         }
         let totals: Vec<u64> = starts.iter().filter_map(|s| s.last().copied()).collect();
         let store = if totals.iter().sum::<u64>() <= in_memory {
             let mut lists = vec![Vec::new(); kinds];
-            each_shard(shards, names, kinds, |kind, things| {
+            each_shard(parts, kinds, |kind, things| {
                 lists[kind].extend_from_slice(things);
                 Ok(())
             })?;
@@ -492,12 +515,13 @@ impl PoolLists {
                 TensorSpec::of::<u32>(kind.to_string(), &[total as usize])
             };
             let specs: Vec<TensorSpec> = totals.iter().enumerate().map(tensor).collect();
-            shards.write(GATHERED, "{}", &specs, |writer| {
-                each_shard(shards, names, kinds, |kind, things| {
+            let (store, inputs) = (parts.store, parts.inputs());
+            store.write(GATHERED, inputs.clone(), "{}", &specs, |writer| {
+                each_shard(parts, kinds, |kind, things| {
                     Ok(writer.append(&kind.to_string(), things)?)
                 })
             })?;
-            Store::File(shards.open(GATHERED)?)
+            Store::File(store.open(GATHERED, inputs)?)
         };
         Ok(PoolLists {
             inputs,
@@ -571,15 +595,21 @@ mod tests {
         ];
         let spec: Spec = "snpc".parse().unwrap();
         let store = ShardStore::beside(&folder.path().join("pool.npz"), "").unwrap();
-        let mut names = Vec::new();
-        for (i, slots) in shards.iter().enumerate() {
+        let parts = Parts {
+            store: &store,
+            shards: vec![(0, 0..3), (1, 3..5)],
+        };
+        for ((i, inputs), slots) in parts.shards.iter().zip(&shards) {
             // Another criterion has the same numbers, which are other things.
             let other: Vec<Vec<Slot>> = slots.iter().map(|_| vec![number(7)]).collect();
             let mut kinds: Vec<Kind> = lists_of(&spec, slots).unwrap().into();
             kinds.extend(lists_of(&spec, &other).unwrap());
-            let name = i.to_string();
-            write_shard(&store, &name, &vec![0; slots.len()], &[], &kinds).unwrap();
-            names.push(name);
+            let shard = ShardOf {
+                predictions: &vec![0; slots.len()],
+                scores: &[],
+                kinds: &kinds,
+            };
+            shard.write(&store, *i, inputs.clone()).unwrap();
         }
         let kind = |kind: u64, i: u64| kind << 32 | i;
         let expected = [
@@ -590,8 +620,8 @@ mod tests {
             vec![kind(0, 9), kind(2, 7)],
         ];
         for in_memory in [1000, 0] {
-            let lists = PoolLists::gather(&store, &names, 4, 5, in_memory).unwrap();
-            assert_eq!(store.open(GATHERED).is_ok(), in_memory == 0);
+            let lists = PoolLists::gather(&parts, 4, in_memory).unwrap();
+            assert_eq!(store.open(GATHERED, 0..5).is_ok(), in_memory == 0);
             assert_eq!(lists.len(), 5);
             let mut list = Vec::new();
             for (input, expected) in expected.iter().enumerate() {
@@ -600,7 +630,11 @@ mod tests {
                 assert_eq!(lists.count(input), expected.len() as u64);
             }
         }
-        assert!(PoolLists::gather(&store, &names, 4, 6, 0).is_err());
+        let others = Parts {
+            store: &store,
+            shards: vec![(0, 0..3), (1, 3..6)],
+        };
+        assert!(PoolLists::gather(&others, 4, 0).is_err());
     }
 
     #[test]

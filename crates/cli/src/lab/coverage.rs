@@ -70,7 +70,7 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq3")?;
-    let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
     let found = npcov_lab::rq3(
@@ -118,7 +118,7 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq4")?;
-    let work = results.work(identity(&measurement), &[&setup.data], &settings)?;
+    let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("suites", settings.work(), printer);
     let found = npcov_lab::rq4(
@@ -164,6 +164,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5")?;
+    let _lock = results.lock()?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting(
         "measurements",

@@ -89,7 +89,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     };
     let results = Results::new(lab, "rq1")?;
     let told = (&settings, &setup.preprocessing);
-    let work = results.work(setup.digest, &[&setup.data, &test], &told)?;
+    let work = results.work(setup.digest, &[&setup.data, &test], &told, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq1(
@@ -138,7 +138,7 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     };
     let results = Results::new(lab, "rq2")?;
     let told = (&settings, &setup.preprocessing);
-    let work = results.work(setup.digest, &[&setup.data], &told)?;
+    let work = results.work(setup.digest, &[&setup.data], &told, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
     let found = npcov_lab::rq2(

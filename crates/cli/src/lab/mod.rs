@@ -6,7 +6,7 @@ mod masking;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use npcov::data::write_whole;
+use npcov::data::{OutputLock, write_whole};
 use npcov_lab::{LabError, WorkFolder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -57,11 +57,12 @@ impl<'a> Results<'a> {
         model: String,
         data: &[&npcov::data::Loader],
         settings: &impl std::fmt::Debug,
+        printer: &Printer,
     ) -> anyhow::Result<WorkFolder> {
         let mut digests = Vec::new();
         for loader in data {
-            let digest = loader.samples().digest().map_err(npcov::Error::from)?;
-            digests.push(digest.to_string());
+            let fingerprint = loader.fingerprint().map_err(npcov::Error::from)?;
+            digests.push(fingerprint.digest().to_string());
         }
         let plan = Plan {
             version: env!("CARGO_PKG_VERSION"),
@@ -70,7 +71,21 @@ impl<'a> Results<'a> {
             settings: format!("{settings:?}"),
         };
         let folder = self.options.output.join(format!("{}.parts", self.name));
-        WorkFolder::open(&folder, &plan).map_err(plain)
+        let work = WorkFolder::open(&folder, &plan).map_err(plain)?;
+        if !work.damaged().is_empty() {
+            printer.note(&format!(
+                "what an earlier run left of {} is damaged: it is computed again",
+                work.damaged().join(", ")
+            ));
+        }
+        Ok(work)
+    }
+
+    /// The right to write results of an experiment that keeps no parts.
+    fn lock(&self) -> anyhow::Result<OutputLock> {
+        let folder = self.options.output.join(format!("{}.parts", self.name));
+        let lock = OutputLock::by(&folder, &self.file(".json"));
+        Ok(lock.map_err(npcov::Error::from)?)
     }
 
     fn file(&self, extension: &str) -> PathBuf {

@@ -125,18 +125,28 @@ fn finished_parts_are_taken_over_and_others_are_not() {
     let command = format!("lab rq1 {STUDY}");
     let first = succeed(&project, &command).stdout;
     let file = "lab/rq1.parts/path-1.json";
+    let written = || {
+        let file = std::fs::metadata(project.path(file)).unwrap();
+        file.modified().unwrap()
+    };
+    let before = written();
     assert_eq!(succeed(&project, &command).stdout, first);
-    // What a part says is taken for true.
-    project.write(file, r#"{"inc_c":0.125,"inc_nc":0.25}"#);
-    let changed = succeed(&project, &command).stdout;
-    assert!(changed.contains("12.5%") && changed != first, "{changed}");
-    // One that is missing is made again, the same.
+    assert_eq!(written(), before, "a finished part is not made again");
+    // One that was edited is, the same, and that is said.
+    let whole = bytes(&project, file);
+    let edited = String::from_utf8(whole.clone()).unwrap();
+    project.write(file, edited.replacen("\"inc_c\":", "\"inc_c\":1", 1));
+    let again = succeed(&project, &command);
+    assert_eq!(again.stdout, first);
+    let note = "what an earlier run left of path-1 is damaged: it is computed again";
+    assert!(again.stderr.contains(note), "{}", again.stderr);
+    assert!(bytes(&project, file) == whole);
+    // One that is missing is made again as well.
     std::fs::remove_file(project.path(file)).unwrap();
     assert_eq!(succeed(&project, &command).stdout, first);
     // Another seed has other parts.
-    project.write(file, r#"{"inc_c":0.125,"inc_nc":0.25}"#);
-    let other = succeed(&project, &format!("{command} --seed 1")).stdout;
-    assert!(!other.contains("12.5%  "), "{other}");
+    succeed(&project, &format!("{command} --seed 1"));
+    assert!(bytes(&project, file) != whole);
 }
 
 #[test]

@@ -238,14 +238,50 @@ fn a_damaged_part_is_made_again() {
     let mut child = start(&project, &format!("{command} -o g.npcov"));
     wait_for_parts(&project, "g.npcov", 2 * SHARD, &mut child);
     kill(child);
-    let part = "g.npcov.parts/paths-000000.safetensors";
-    if project.path(part).exists() {
-        // Half a part: of a disk that was full, or a file that was copied.
-        let whole = bytes(&project, part);
-        project.write(part, &whole[..whole.len() / 2]);
+    let part = |i: usize| format!("g.npcov.parts/paths-{i:06}.safetensors");
+    if project.path(&part(0)).exists() {
+        // A bit of a number, and half a part: of a disk that was full, or a file that was copied.
+        let mut whole = bytes(&project, &part(0));
+        let middle = whole.len() / 2;
+        whole[middle] ^= 16;
+        project.write(&part(0), &whole);
+        project.write(&part(1), &whole[..middle]);
     }
-    succeed(&project, &format!("{command} -o g.npcov"));
+    let outcome = succeed(&project, &format!("{command} -o g.npcov"));
+    let note = "what an earlier run left of 1024 inputs is damaged: they are computed again";
+    assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
     assert!(bytes(&project, "g.npcov") == bytes(&project, "whole.npcov"));
+}
+
+#[test]
+fn an_edited_artefact_is_refused_by_name() {
+    let project = with_data();
+    let data = "--data fashion-1000.npz --divide 255 --clusters 2 --limit 100";
+    succeed(
+        &project,
+        &format!("build mlp-matlab.onnx {data} -o g.npcov"),
+    );
+    let cover = "cover g.npcov --data fashion-1000.npz --limit 20 -o s.npcov";
+    succeed(&project, cover);
+    for (file, command) in [
+        ("g.npcov", cover),
+        ("s.npcov", "report s.npcov"),
+        ("s.npcov", "merge s.npcov -o m.npcov"),
+        ("s.npcov", "check s.npcov --fail-under snpc=0"),
+    ] {
+        let whole = bytes(&project, file);
+        // Its record, and its numbers.
+        let header = 8 + u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        for place in [header / 2, header + (whole.len() - header) / 2] {
+            let mut edited = whole.clone();
+            edited[place] ^= 1;
+            project.write(file, &edited);
+            let outcome = project.run(command);
+            assert_eq!(outcome.code, Some(2), "{command}: {}", outcome.stderr);
+            assert!(outcome.stderr.contains(file), "{}", outcome.stderr);
+        }
+        project.write(file, whole);
+    }
 }
 
 #[test]

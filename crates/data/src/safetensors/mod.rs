@@ -3,7 +3,8 @@
 //! A file is the length of the header (8 bytes, little-endian), the header, and the numbers of all tensors. The header
 //! gives element type, shape and byte range of each tensor; the ranges cover the rest of the file without gaps. Tensors
 //! here may be larger than memory: [`SafetensorsWriter`] takes them piece by piece, [`SafetensorsReader`] reads the rows
-//! that are asked for, from as many threads as ask.
+//! that are asked for, from as many threads as ask. What is written here is sealed: it holds checksums, and what was
+//! damaged or edited is an error when it is read. Files of other programs have no seal, and are read as they are.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,6 +32,7 @@
 
 mod header;
 mod reader;
+mod seal;
 mod writer;
 
 pub use crate::scalar::Scalar;

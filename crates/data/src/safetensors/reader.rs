@@ -1,11 +1,12 @@
 //! Reading tensors row by row, by position.
 
 use std::collections::TryReserveError;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
 use super::header::{Header, LONGEST_HEADER, PREFIX, Placed, TensorSpec};
+use super::seal::{self, SEAL, Seal};
 use crate::error::{DataError, ReadError};
 use crate::scalar::Scalar;
 use crate::source::Source;
@@ -25,6 +26,8 @@ pub struct SafetensorsReader {
     tensors: Vec<Placed>,
     /// What follows the header.
     data: Source,
+    /// Where the file has one.
+    seal: Option<Seal>,
 }
 
 impl SafetensorsReader {
@@ -39,15 +42,40 @@ impl SafetensorsReader {
     /// Reads the header of what is already open; `name` stands for it in errors.
     pub fn new(source: &Source, name: impl Into<String>) -> Result<SafetensorsReader, DataError> {
         let file = name.into();
-        let (header, data) = read_header(source).map_err(|error| error.in_file(&file))?;
-        let mut tensors = header.tensors;
-        tensors.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        let open = || {
+            let (header, start, data) = read_header(source)?;
+            let mut tensors = header.tensors;
+            tensors.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+            let seal = match tensors.iter().position(|tensor| tensor.spec.name == SEAL) {
+                Some(place) => {
+                    let placed = tensors.remove(place);
+                    Some(Seal::open(placed, &tensors, &start, &data)?)
+                }
+                None => None,
+            };
+            Ok((header.metadata, tensors, data, seal))
+        };
+        let (metadata, tensors, data, seal) =
+            open().map_err(|error: ReadError| error.in_file(&file))?;
         Ok(SafetensorsReader {
             file,
-            metadata: header.metadata,
+            metadata,
             tensors,
             data,
+            seal,
         })
+    }
+
+    /// Whether the file has checksums: everything that a [`SafetensorsWriter`](super::SafetensorsWriter) wrote has. What
+    /// they do not fit is an error when it is read.
+    pub fn is_sealed(&self) -> bool {
+        self.seal.is_some()
+    }
+
+    /// Reads all tensors, and fails where one is not what was written.
+    pub fn check(&self) -> Result<(), DataError> {
+        let mut tensors = self.tensors.iter().enumerate();
+        tensors.try_for_each(|(i, tensor)| self.check_bytes(i, 0..tensor.len))
     }
 
     /// The string that the file holds for npcov, where it was written by [`SafetensorsWriter`](super::SafetensorsWriter).
@@ -67,18 +95,18 @@ impl SafetensorsReader {
 
     /// The tensor `name`, or nothing where the file has none of that name.
     pub fn tensor(&self, name: &str) -> Option<&TensorSpec> {
-        self.find(name).map(|tensor| &tensor.spec)
+        self.find(name).map(|(_, tensor)| &tensor.spec)
     }
 
     /// Reads a whole tensor, in C order.
     pub fn read<T: Scalar>(&self, name: &str) -> Result<Vec<T>, DataError> {
-        let tensor = self.typed::<T>(name)?;
+        let (index, tensor) = self.typed::<T>(name)?;
         let mut out = Vec::new();
         // No file is smaller than its tensors, but memory may be.
         out.try_reserve_exact(tensor.count())
             .map_err(|error| self.failed(tensor, out_of_memory(error)))?;
         out.resize(tensor.count(), T::default());
-        self.fill(tensor, 0, &mut out)?;
+        self.fill(index, tensor, 0, &mut out)?;
         Ok(out)
     }
 
@@ -89,7 +117,7 @@ impl SafetensorsReader {
         range: Range<usize>,
         out: &mut [T],
     ) -> Result<(), DataError> {
-        let tensor = self.typed::<T>(name)?;
+        let (index, tensor) = self.typed::<T>(name)?;
         let (rows, row_len) = tensor.rows();
         let Range { start, end } = range;
         let asked = end
@@ -105,7 +133,7 @@ impl SafetensorsReader {
                 ),
             ));
         }
-        self.fill(tensor, start * row_len, out)
+        self.fill(index, tensor, start * row_len, out)
     }
 
     /// Reads one row into `out`, which holds exactly that.
@@ -126,7 +154,7 @@ impl SafetensorsReader {
         part: Range<usize>,
         out: &mut [T],
     ) -> Result<(), DataError> {
-        let tensor = self.typed::<T>(name)?;
+        let (index, tensor) = self.typed::<T>(name)?;
         let (rows, row_len) = tensor.rows();
         let Range { start, end } = part;
         if row >= rows || end > row_len || end.checked_sub(start) != Some(out.len()) {
@@ -137,7 +165,7 @@ impl SafetensorsReader {
                 ),
             ));
         }
-        self.fill(tensor, row * row_len + start, out)
+        self.fill(index, tensor, row * row_len + start, out)
     }
 
     /// Writes a file with the same tensors and other metadata, whole or not at all. The tensors lie as a
@@ -148,46 +176,83 @@ impl SafetensorsReader {
             file: path.display().to_string(),
             reason,
         };
-        let specs: Vec<TensorSpec> = self.tensors().cloned().collect();
+        let Some(seal) = &self.seal else {
+            return Err(wrong(format!("`{}` has no checksums", self.file)));
+        };
+        self.check()?;
+        let mut specs: Vec<TensorSpec> = self.tensors().cloned().collect();
+        specs.push(seal::spec(self.tensors.iter().map(|tensor| tensor.len)));
         let header = Header::place(metadata, &specs).map_err(wrong)?;
-        let moved = |tensor: &Placed| self.find(&tensor.spec.name) != Some(tensor);
+        let moved = |placed: &Placed| match self.find(&placed.spec.name) {
+            Some((_, tensor)) => tensor != placed,
+            None => seal.placed != *placed,
+        };
         if header.tensors.iter().any(moved) {
             return Err(wrong("its tensors lie in another order".to_owned()));
         }
         let start = header.to_bytes().map_err(wrong)?;
-        copy_whole(path, &mut start.as_slice().chain(self.data.reader()))
+        let root = seal.root_for(&start);
+        let before = self.data.reader().take(seal.root_place());
+        let mut after = self.data.reader();
+        let behind = seal.root_place() + root.as_bytes().len() as u64;
+        if let Err(source) = after.seek(SeekFrom::Start(behind)) {
+            let file = path.display().to_string();
+            return Err(DataError::Write { file, source });
+        }
+        let numbers = before.chain(&root.as_bytes()[..]).chain(after);
+        copy_whole(path, &mut start.as_slice().chain(numbers))
     }
 
-    fn find(&self, name: &str) -> Option<&Placed> {
+    /// A tensor, and its position in the order of names.
+    fn find(&self, name: &str) -> Option<(usize, &Placed)> {
         let index = self
             .tensors
             .binary_search_by(|tensor| tensor.spec.name.as_str().cmp(name));
-        index.ok().and_then(|index| self.tensors.get(index))
+        let index = index.ok()?;
+        Some((index, self.tensors.get(index)?))
     }
 
-    /// The tensor, if its numbers are of type `T`.
-    fn typed<T: Scalar>(&self, name: &str) -> Result<&Placed, DataError> {
-        let tensor = self
+    /// The position of a tensor whose numbers are of type `T`, and the tensor.
+    fn typed<T: Scalar>(&self, name: &str) -> Result<(usize, &Placed), DataError> {
+        let (index, tensor) = self
             .find(name)
             .ok_or_else(|| self.wrong(name, "the file does not hold it".to_owned()))?;
         if tensor.spec.element != T::ELEMENT {
             let reason = format!("holds {} and not {}", tensor.spec.element, T::ELEMENT);
             return Err(self.wrong(name, reason));
         }
-        Ok(tensor)
+        Ok((index, tensor))
+    }
+
+    /// Fails where bytes of a tensor are not what was written.
+    fn check_bytes(&self, index: usize, bytes: Range<u64>) -> Result<(), DataError> {
+        let (Some(seal), Some(tensor)) = (&self.seal, self.tensors.get(index)) else {
+            return Ok(());
+        };
+        let checked = seal.check(index, tensor, bytes, &self.data);
+        match checked.map_err(|error| self.failed(tensor, error))? {
+            Some(()) => Ok(()),
+            None => Err(DataError::Damaged {
+                file: self.file.clone(),
+                tensor: tensor.spec.name.clone(),
+            }),
+        }
     }
 
     /// Reads the numbers from number `first` of the tensor on.
     fn fill<T: Scalar>(
         &self,
+        index: usize,
         tensor: &Placed,
         first: usize,
         out: &mut [T],
     ) -> Result<(), DataError> {
         let size = T::ELEMENT.size();
         let mut buffer = [0; STEP];
-        // No overflow: both are positions in the file.
-        let mut position = tensor.start + (first * size) as u64;
+        // No overflow: all are positions in the file.
+        let start = (first * size) as u64;
+        self.check_bytes(index, start..start + (out.len() * size) as u64)?;
+        let mut position = tensor.start + start;
         for block in out.chunks_mut(STEP / size) {
             let bytes = &mut buffer[..block.len() * size];
             self.data
@@ -212,8 +277,8 @@ impl SafetensorsReader {
     }
 }
 
-/// The header, and what follows it.
-fn read_header(source: &Source) -> Result<(Header, Source), ReadError> {
+/// The header, its bytes with their length in front, and what follows it.
+fn read_header(source: &Source) -> Result<(Header, Vec<u8>, Source), ReadError> {
     let mut prefix = [0; PREFIX];
     if source.len() < PREFIX as u64 {
         return Err(ReadError::malformed(
@@ -235,10 +300,10 @@ fn read_header(source: &Source) -> Result<(Header, Source), ReadError> {
             "has a safetensors header of {len} bytes, more than {LONGEST_HEADER}"
         )));
     };
-    let mut json = vec![0; size];
-    source.read_at(PREFIX as u64, &mut json)?;
-    let header = Header::parse(&json, data.len())?;
-    Ok((header, data))
+    let mut start = vec![0; PREFIX + size];
+    source.read_at(0, &mut start)?;
+    let header = Header::parse(&start[PREFIX..], data.len())?;
+    Ok((header, start, data))
 }
 
 fn out_of_memory(error: TryReserveError) -> io::Error {
@@ -248,7 +313,7 @@ fn out_of_memory(error: TryReserveError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
-    use std::io::{Seek, SeekFrom, Write};
+    use std::io::Write;
 
     use ::safetensors::Dtype;
     use ::safetensors::tensor::TensorView;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::header::{Header, Placed, TensorSpec};
+use super::seal::{self, BlockDigests, SEAL};
 use crate::error::DataError;
 use crate::scalar::Scalar;
 use crate::whole_file::{folder_of, refuse_special, temporary_in};
@@ -19,15 +20,19 @@ const GATHERED: usize = 1 << 15;
 /// Writes a safetensors file; see the [module](crate::safetensors) for an example.
 ///
 /// The widest numbers come first in the file, and tensors of equally wide numbers are in the order of their names: the
-/// bytes of the file depend on what it holds, not on the order in which it was named or appended.
+/// bytes of the file depend on what it holds, not on the order in which it was named or appended. One more tensor,
+/// `npcov.sha256`, holds the checksums of all.
 ///
 /// Dropped without [`finish`](SafetensorsWriter::finish), it leaves nothing behind.
 #[derive(Debug)]
 pub struct SafetensorsWriter {
     target: Target,
-    /// Where the numbers start.
-    data: u64,
+    /// The header with its length in front: what the numbers follow.
+    start: Vec<u8>,
+    /// In the order of their names.
     tensors: Vec<Growing>,
+    /// Where the checksums go.
+    seal: u64,
 }
 
 /// Where the bytes go.
@@ -69,6 +74,7 @@ struct Growing {
     written: u64,
     /// Bytes that follow them.
     pending: Vec<u8>,
+    digests: BlockDigests,
 }
 
 impl SafetensorsWriter {
@@ -123,26 +129,33 @@ impl SafetensorsWriter {
             file: target.name(),
             reason,
         };
-        let header = Header::place(metadata, tensors).map_err(wrong)?;
+        // Placed without a seal first, which also refuses what is too long to be counted.
+        let bare = Header::place(metadata, tensors).map_err(wrong)?;
+        let mut tensors = tensors.to_vec();
+        tensors.push(seal::spec(bare.tensors.iter().map(|tensor| tensor.len)));
+        let header = Header::place(metadata, &tensors).map_err(wrong)?;
         let start = header.to_bytes().map_err(wrong)?;
         if let Err(source) = target.write_at(0, &start) {
             let file = target.name();
             return Err(DataError::Write { file, source });
         }
-        let mut tensors: Vec<Growing> = header
-            .tensors
+        let (seal, tensors): (Vec<Placed>, Vec<Placed>) =
+            (header.tensors.into_iter()).partition(|placed| placed.spec.name == SEAL);
+        let mut tensors: Vec<Growing> = tensors
             .into_iter()
             .map(|placed| Growing {
                 placed,
                 written: 0,
                 pending: Vec::new(),
+                digests: BlockDigests::default(),
             })
             .collect();
         tensors.sort_by(|a, b| a.placed.spec.name.cmp(&b.placed.spec.name));
         Ok(SafetensorsWriter {
             target,
-            data: start.len() as u64,
+            start,
             tensors,
+            seal: seal.iter().map(|placed| placed.start).sum(),
         })
     }
 
@@ -169,7 +182,7 @@ impl SafetensorsWriter {
         for chunk in values.chunks(GATHERED / stored.size()) {
             T::encode(chunk, &mut tensor.pending);
             if tensor.pending.len() >= GATHERED
-                && let Err(error) = tensor.flush(self.data, &mut self.target)
+                && let Err(error) = tensor.flush(self.start.len() as u64, &mut self.target)
             {
                 return Err(self.failed(error));
             }
@@ -203,7 +216,7 @@ impl SafetensorsWriter {
         }
     }
 
-    /// Checks that every tensor is full, and writes what is left.
+    /// Checks that every tensor is full, and writes what is left, and the checksums.
     fn complete(&mut self) -> Result<(), DataError> {
         for tensor in &self.tensors {
             let (count, all) = (tensor.count(), tensor.placed.count());
@@ -213,12 +226,18 @@ impl SafetensorsWriter {
                 return Err(self.wrong(reason));
             }
         }
+        let data = self.start.len() as u64;
+        let mut seal = Vec::new();
         for tensor in &mut self.tensors {
-            if let Err(error) = tensor.flush(self.data, &mut self.target) {
+            if let Err(error) = tensor.flush(data, &mut self.target) {
                 return Err(self.failed(error));
             }
+            seal.extend_from_slice(tensor.digests.finish());
         }
-        Ok(())
+        let root = seal::root(&self.start, &seal);
+        seal.extend_from_slice(root.as_bytes());
+        let written = self.target.write_at(data + self.seal, &seal);
+        written.map_err(|error| self.failed(error))
     }
 
     fn failed(&self, source: io::Error) -> DataError {
@@ -248,6 +267,7 @@ impl Growing {
         if !self.pending.is_empty() {
             let position = data + self.placed.start + self.written;
             target.write_at(position, &self.pending)?;
+            self.digests.update(&self.pending);
             self.written += self.pending.len() as u64;
             self.pending.clear();
         }
@@ -322,7 +342,8 @@ mod tests {
         let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
         let strings = header.metadata().as_ref().unwrap();
         assert_eq!(strings["npcov"], r#"{"a":"b"}"#);
-        assert_eq!(theirs.len(), 9);
+        // One more holds the checksums.
+        assert_eq!(theirs.len(), 10);
         let mean = theirs.tensor("layer.0/mean").unwrap();
         assert_eq!((mean.dtype(), mean.shape()), (Dtype::F32, &[2, 2][..]));
         let floats = [1f32, 2.0, 3.0, -4.0].map(f32::to_le_bytes).concat();

@@ -96,6 +96,9 @@ pub struct Clustering {
 }
 
 impl KMeans {
+    /// The most restarts that anyone is given: more than these find nothing better, and take days.
+    pub const MOST_RESTARTS: usize = 1000;
+
     /// Clusters the rows. There are as many clusters as asked for, or as there are distinct rows
     /// if these are fewer; without rows there is none.
     ///

@@ -1,0 +1,575 @@
+//! Damaged and forged graphs, states and shards.
+//!
+//! What is damaged is refused or, of a shard, computed again: nobody gets other bytes than those of an
+//! honest run. What is forged, with checksums that fit, may say anything, but not bring the program
+//! down. All of it happens in a process that may use little memory, and five seconds for each file.
+
+use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use npcov::data::{Arrays, Preprocessing, Samples, open};
+use npcov::select::{SelectOptions, Strategy};
+use npcov::{BuildOptions, CoverOptions, Coverage, DecisionGraph, Event, Inputs, Model, Suite};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::reseal::{Parts, parts, range, sealed};
+use crate::support::fixtures;
+use crate::{Random, tries};
+
+/// Memory that a process may ask for, in KiB: what the work itself takes, and a gigabyte.
+const MEMORY: usize = 1_500_000;
+
+/// What one file may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(unix)]
+#[test]
+fn no_mutant_gets_through() {
+    let limits = format!("ulimit -v {MEMORY} && exec \"$0\" \"$@\"");
+    let outcome = Command::new("sh")
+        .args(["-c", &limits])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "mutants::all_mutants",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&outcome.stderr);
+    assert!(
+        outcome.status.success(),
+        "{}\n{text}\n{errors}",
+        outcome.status
+    );
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+/// What is being tried, and since when.
+static TRIED: Mutex<Option<(Instant, String)>> = Mutex::new(None);
+
+/// Panics of all threads.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+#[test]
+#[ignore = "run by `no_mutant_gets_through`, with little memory"]
+fn all_mutants() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        PANICS.fetch_add(1, Ordering::SeqCst);
+        report(info);
+    }));
+    std::thread::spawn(watch);
+    let honest = Honest::new();
+    let count = tries(150, 2000);
+    let mut random = Random(11);
+    for _ in 0..count {
+        honest.try_graph(&mut random);
+        honest.try_state(&mut random);
+    }
+    let runs = [Run::Build, Run::Cover, Run::Select].map(|run| ShardRun::new(run, &honest));
+    for i in 0..count {
+        runs[i % 3].try_shard(&mut random);
+    }
+}
+
+/// Ends the process when something takes too long.
+fn watch() {
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, name)) = tried.filter(|(since, _)| since.elapsed() > PATIENCE) {
+            panic::set_hook(Box::new(|_| {}));
+            println!("takes too long: {name}");
+            std::process::abort();
+        }
+    }
+}
+
+/// Does something with a file that may be anything; nothing in it panics or takes long.
+fn survive<T>(name: &str, work: impl FnOnce() -> T) -> T {
+    let set = |tried| *TRIED.lock().unwrap_or_else(PoisonError::into_inner) = tried;
+    set(Some((Instant::now(), name.to_owned())));
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    set(None);
+    let panics = PANICS.load(Ordering::SeqCst);
+    match result {
+        Ok(result) if panics == 0 => result,
+        _ => panic!("a panic: {name}"),
+    }
+}
+
+/// Damages bytes somewhere, and says how. The result is never what it was.
+fn damaged(bytes: &[u8], random: &mut Random) -> (String, Vec<u8>) {
+    let mut found = bytes.to_vec();
+    let place = random.below(bytes.len());
+    // The header is where most can go wrong, and short.
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header = header.saturating_add(8).min(bytes.len());
+    let early = random.below(header);
+    let how = match random.below(8) {
+        0 => {
+            found.truncate(place);
+            format!("cut at {place}")
+        }
+        1 => {
+            found.extend_from_slice(&bytes[place..]);
+            format!("lengthened from {place}")
+        }
+        2 => {
+            found.drain(place..(place + 1 + random.below(64)).min(bytes.len()));
+            format!("without bytes at {place}")
+        }
+        3 => {
+            // Two places change their contents.
+            let len = 1 + random.below(32.min(bytes.len()));
+            let other = random.below(bytes.len() - len + 1);
+            let place = place.min(bytes.len() - len);
+            for i in 0..len {
+                found[place + i] = bytes[other + i];
+            }
+            format!("{len} bytes of {other} at {place}")
+        }
+        4 => {
+            let digits: Vec<usize> = (8..header).filter(|&i| bytes[i].is_ascii_digit()).collect();
+            let place = digits[random.below(digits.len())];
+            found[place] = b'0' + random.below(10) as u8;
+            format!("another digit at {place}")
+        }
+        5 => {
+            found[early] ^= 1 << random.below(8);
+            format!("a bit of the header at {early}")
+        }
+        _ => {
+            found[place] ^= 1 << random.below(8);
+            format!("a bit at {place}")
+        }
+    };
+    match found == bytes {
+        true => damaged(bytes, random),
+        false => (how, found),
+    }
+}
+
+/// Changes what a file says, and seals it anew.
+fn forged(bytes: &[u8], random: &mut Random) -> (String, Vec<u8>) {
+    let mut file = parts(bytes);
+    let mut how = String::new();
+    for _ in 0..1 + random.below(2) {
+        how += &match random.below(3) {
+            0 => forge_numbers(&mut file, random),
+            1 => forge_record(&mut file, random),
+            _ => forge_header(&mut file, random),
+        };
+        how += "; ";
+    }
+    (how, sealed(&file))
+}
+
+/// Numbers that files rarely hold.
+fn strange(random: &mut Random) -> u64 {
+    let near = [
+        0,
+        1,
+        2,
+        63,
+        64,
+        65,
+        1 << 16,
+        1 << 27,
+        1 << 31,
+        1 << 32,
+        1 << 53,
+        1 << 59,
+        1 << 63,
+    ];
+    near[random.below(near.len())]
+        .wrapping_add(random.below(3) as u64)
+        .wrapping_sub(1)
+}
+
+fn forge_numbers(file: &mut Parts, random: &mut Random) -> String {
+    if file.data.is_empty() {
+        return "no numbers".to_owned();
+    }
+    let place = random.below(file.data.len());
+    let bytes = match random.below(4) {
+        0 => f64::NAN.to_le_bytes().to_vec(),
+        1 => f32::INFINITY.to_le_bytes().to_vec(),
+        2 => strange(random).to_le_bytes().to_vec(),
+        _ => vec![random.next() as u8],
+    };
+    let place = place / bytes.len() * bytes.len();
+    for (to, from) in file.data[place..].iter_mut().zip(&bytes) {
+        *to = *from;
+    }
+    format!("{bytes:?} among the numbers at {place}")
+}
+
+/// Changes a value somewhere in a JSON tree.
+fn change(value: &mut Value, random: &mut Random, place: &mut String) {
+    match value {
+        Value::Object(map) if !map.is_empty() && random.below(8) > 0 => {
+            let index = random.below(map.len());
+            let Some((key, inner)) = map.iter_mut().nth(index) else {
+                return;
+            };
+            *place += &format!(".{key}");
+            change(inner, random, place);
+        }
+        Value::Array(list) if !list.is_empty() && random.below(8) > 0 => {
+            let index = random.below(list.len());
+            *place += &format!("[{index}]");
+            match random.below(6) {
+                0 => {
+                    list.remove(index);
+                }
+                1 => list.push(list[index].clone()),
+                _ => change(&mut list[index], random, place),
+            }
+        }
+        value => {
+            *value = match random.below(5) {
+                0 => Value::Null,
+                1 => Value::from(strange(random)),
+                2 => Value::from(-(random.share() * 10.0)),
+                3 => Value::from("\u{1b}[31m../../x"),
+                _ => match value.as_u64() {
+                    Some(number) => Value::from(number ^ 1 << random.below(64)),
+                    None => Value::from(strange(random) as f64),
+                },
+            };
+            *place += &format!(" = {value}");
+        }
+    }
+}
+
+fn forge_record(file: &mut Parts, random: &mut Random) -> String {
+    let mut place = "record".to_owned();
+    let Some(text) = file
+        .header
+        .get("__metadata__")
+        .and_then(|m| m["npcov"].as_str())
+    else {
+        return "no record".to_owned();
+    };
+    let Ok(mut record) = serde_json::from_str::<Value>(text) else {
+        return "no JSON".to_owned();
+    };
+    change(&mut record, random, &mut place);
+    file.header["__metadata__"]["npcov"] = Value::from(record.to_string());
+    place
+}
+
+/// Changes a tensor's type, shape or name, or removes it.
+fn forge_header(file: &mut Parts, random: &mut Random) -> String {
+    let names: Vec<String> = file
+        .header
+        .keys()
+        .filter(|name| *name != "__metadata__")
+        .cloned()
+        .collect();
+    let Some(name) = (!names.is_empty()).then(|| names[random.below(names.len())].clone()) else {
+        return "no tensors".to_owned();
+    };
+    match random.below(4) {
+        0 => {
+            // Shapes of the same size, or of none.
+            let Some((start, end)) = range(&file.header[&name]) else {
+                return "no range".to_owned();
+            };
+            let shape = match start == end {
+                true => vec![0, strange(random)],
+                false => vec![1, (end - start) as u64],
+            };
+            file.header[&name]["dtype"] = Value::from("U8");
+            file.header[&name]["shape"] = Value::from(shape.clone());
+            format!("`{name}` of shape {shape:?}")
+        }
+        1 => {
+            let other = names[random.below(names.len())].clone();
+            let (a, b) = (file.header[&name].clone(), file.header[&other].clone());
+            file.header[&name] = b;
+            file.header[&other] = a;
+            format!("`{name}` and `{other}` swapped")
+        }
+        2 => {
+            let entry = file.header.remove(&name).unwrap_or_default();
+            file.header.insert(format!("{name}x"), entry);
+            format!("`{name}` renamed")
+        }
+        _ => {
+            let mut place = format!("`{name}`");
+            change(&mut file.header[&name], random, &mut place);
+            place
+        }
+    }
+}
+
+/// What an honest run writes.
+struct Honest {
+    folder: TempDir,
+    data: Arc<dyn Samples>,
+    /// Enough inputs for three shards.
+    many: Arrays<'static>,
+    model: Vec<u8>,
+    graph: Vec<u8>,
+    state: Vec<u8>,
+}
+
+fn model() -> Model {
+    let scale = Preprocessing {
+        divide: Some(255.0),
+        ..Preprocessing::default()
+    };
+    let model = Model::open(fixtures().join("mlp-matlab.onnx")).unwrap();
+    model.with_preprocessing(scale).with_threads(1)
+}
+
+fn build_options() -> BuildOptions {
+    let criteria = [
+        "snpc",
+        "anpc",
+        "nc",
+        "kmnc",
+        "lsc",
+        "nlc",
+        "cc",
+        "idc:neurons=4",
+        "deepgini",
+    ];
+    BuildOptions {
+        criteria: Some(criteria.map(|name| name.parse().unwrap()).into()),
+        restarts: 1,
+        ..BuildOptions::default()
+    }
+}
+
+/// So many images: those there are, again and again.
+fn repeated(data: &dyn Samples, inputs: usize) -> Arrays<'static> {
+    let mut pixels = vec![0; data.len() * 784];
+    data.read(0, 0..data.len(), &mut pixels).unwrap();
+    let pixels: Vec<u8> = pixels.into_iter().cycle().take(inputs * 784).collect();
+    Arrays::new("x", &[inputs, 28, 28], pixels).unwrap()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+impl Honest {
+    fn new() -> Honest {
+        let folder = TempDir::new().unwrap();
+        let data = open(fixtures().join("fashion-1000.npz").to_str().unwrap()).unwrap();
+        let graph = folder.path().join("g.npcov");
+        let training = Inputs::from(&data).rows(0..200);
+        model()
+            .build_file(training, &build_options(), &graph, &mut ())
+            .unwrap();
+        let mut honest = Honest {
+            model: read(&fixtures().join("mlp-matlab.onnx")),
+            graph: read(&graph),
+            state: Vec::new(),
+            folder,
+            many: repeated(&*data, 1040),
+            data,
+        };
+        honest.state = honest.covered(honest.graph.clone()).unwrap();
+        honest
+    }
+
+    fn open_graph(&self, bytes: Vec<u8>) -> Result<DecisionGraph, npcov::Error> {
+        let graph = DecisionGraph::from_bytes(bytes, self.model.clone())?;
+        Ok(graph.with_threads(1))
+    }
+
+    /// The state of a few inputs, measured with a graph.
+    fn covered(&self, graph: Vec<u8>) -> Result<Vec<u8>, npcov::Error> {
+        let graph = self.open_graph(graph)?;
+        graph.inspect();
+        let coverage = graph.cover("test", Inputs::from(&self.data).rows(300..304), &mut ())?;
+        coverage.report()?;
+        let path = self.folder.path().join("s.npcov");
+        coverage.save(&path)?;
+        Ok(read(&path))
+    }
+
+    fn try_graph(&self, random: &mut Random) {
+        let (how, bytes) = damaged(&self.graph, random);
+        let found = survive(&format!("graph, {how}"), || self.covered(bytes).ok());
+        assert!(
+            found.is_none_or(|found| found == self.state),
+            "graph, {how}: other bytes"
+        );
+        let (how, bytes) = forged(&self.graph, random);
+        survive(&format!("forged graph, {how}"), || {
+            self.covered(bytes).is_ok()
+        });
+    }
+
+    fn try_state(&self, random: &mut Random) {
+        let path = self.folder.path().join("mutant.npcov");
+        let (how, bytes) = damaged(&self.state, random);
+        std::fs::write(&path, bytes).unwrap();
+        let taken = survive(&format!("state, {how}"), || Coverage::open(&path).is_ok());
+        assert!(!taken, "state, {how}: taken");
+        let (how, bytes) = forged(&self.state, random);
+        std::fs::write(&path, bytes).unwrap();
+        survive(&format!("forged state, {how}"), || {
+            let coverage = Coverage::open(&path)?;
+            coverage.report()?;
+            coverage.difference(&coverage)?;
+            coverage.save(self.folder.path().join("again.npcov"))
+        })
+        .ok();
+    }
+}
+
+/// A run that keeps shards.
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    Build,
+    Cover,
+    Select,
+}
+
+/// A run that was cut off when all its shards were there.
+struct ShardRun<'a> {
+    run: Run,
+    honest: &'a Honest,
+    folder: TempDir,
+    /// The files in the folder of parts.
+    files: Vec<(PathBuf, Vec<u8>)>,
+    /// What it writes in the end.
+    expected: Vec<u8>,
+}
+
+impl<'a> ShardRun<'a> {
+    fn new(run: Run, honest: &'a Honest) -> ShardRun<'a> {
+        let mut shards = ShardRun {
+            run,
+            honest,
+            folder: TempDir::new().unwrap(),
+            files: Vec::new(),
+            expected: Vec::new(),
+        };
+        shards.go(&mut ()).unwrap();
+        shards.expected = read(&shards.output());
+        std::fs::remove_file(shards.output()).unwrap();
+        let parts = shards.folder.path().join("out.parts");
+        for entry in shards.stopped(&parts) {
+            let bytes = read(&entry);
+            shards.files.push((entry, bytes));
+        }
+        shards.files.sort();
+        shards
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    /// Goes on until two shards are there, and gives the files.
+    fn stopped(&self, parts: &Path) -> Vec<PathBuf> {
+        let mut seen = 0;
+        let mut stop = |event| {
+            if let Event::Finished(more) = event {
+                seen += more;
+            }
+            // The shard before is written when inputs of the next one are told.
+            match seen > 1024 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        assert!(self.go(&mut stop).is_err());
+        let entries = std::fs::read_dir(parts).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let files: Vec<PathBuf> = paths.collect();
+        assert_eq!(files.len(), 3, "a plan and two shards: {files:?}");
+        files
+    }
+
+    fn go(&self, progress: &mut dyn npcov::Progress) -> Result<(), npcov::Error> {
+        let inputs = Inputs::from(&self.honest.many);
+        let output = self.output();
+        match self.run {
+            Run::Build => {
+                let options = BuildOptions {
+                    criteria: Some(vec!["snpc".parse().unwrap()]),
+                    restarts: 1,
+                    ..BuildOptions::default()
+                };
+                model().build_file(inputs, &options, &output, progress)?;
+            }
+            Run::Cover => {
+                let graph = self.honest.open_graph(self.honest.graph.clone())?;
+                let options = CoverOptions {
+                    criteria: Some(vec!["snpc".parse().unwrap(), "nc".parse().unwrap()]),
+                    ..CoverOptions::default()
+                };
+                let suites = [Suite::new("test", inputs)];
+                graph.cover_file(&suites, &options, None, &output, progress)?;
+            }
+            Run::Select => {
+                let graph = self.honest.open_graph(self.honest.graph.clone())?;
+                let by = Strategy::Total("nc".parse().unwrap());
+                let options = SelectOptions {
+                    count: Some(10),
+                    ..SelectOptions::from(by)
+                };
+                graph.select_file(inputs, &options, &output, progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the folder of parts back, with one file damaged, and goes on.
+    fn try_shard(&self, random: &mut Random) {
+        let parts = self.folder.path().join("out.parts");
+        std::fs::create_dir_all(&parts).unwrap();
+        for (path, bytes) in &self.files {
+            std::fs::write(path, bytes).unwrap();
+        }
+        let (path, bytes) = &self.files[random.below(self.files.len())];
+        let is_shard = path.extension().is_some_and(|e| e == "safetensors");
+        let (how, is_forged) = match random.below(6) {
+            0 => {
+                let (other, _) = &self.files[random.below(self.files.len())];
+                let (a, b) = (read(path), read(other));
+                std::fs::write(path, b).unwrap();
+                std::fs::write(other, a).unwrap();
+                (format!("in the place of {other:?}"), false)
+            }
+            1 if is_shard => {
+                let (how, bytes) = forged(bytes, random);
+                std::fs::write(path, bytes).unwrap();
+                (how, true)
+            }
+            _ => {
+                let (how, bytes) = damaged(bytes, random);
+                std::fs::write(path, bytes).unwrap();
+                (how, false)
+            }
+        };
+        let name = format!("{:?} {path:?}, {how}", self.run);
+        let outcome = survive(&name, || self.go(&mut ()));
+        match outcome {
+            Ok(()) if !is_forged => {
+                assert!(read(&self.output()) == self.expected, "{name}: other bytes");
+            }
+            Err(error) if !is_forged => panic!("{name}: {error}"),
+            _ => {}
+        }
+        let _ = std::fs::remove_file(self.output());
+        let _ = std::fs::remove_dir_all(&parts);
+    }
+}

@@ -74,6 +74,7 @@
 
 mod arrays;
 mod cifar;
+mod classes;
 mod digest;
 mod element;
 mod error;
@@ -94,9 +95,12 @@ pub mod safetensors;
 mod samples;
 mod scalar;
 mod source;
+mod texts;
+mod value_range;
 mod whole_file;
 
 pub use arrays::Arrays;
+pub use classes::{match_classes, read_class_names};
 pub use digest::{Digest, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
@@ -108,4 +112,5 @@ pub use preprocess::Preprocessing;
 pub use samples::{Images, SampleInput, Samples};
 pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
+pub use value_range::ValueRange;
 pub use whole_file::{require_place, write_whole};

@@ -287,6 +287,7 @@ pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Artef
     let mut record = record.clone();
     record.id = String::new();
     record.data = String::new();
+    record.values = None;
     record.extraction.model.file = String::new();
     let mut bytes = metadata(Kind::DecisionGraph, &record)?.into_bytes();
     let parts = graph.parts();

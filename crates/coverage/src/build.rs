@@ -226,6 +226,7 @@ pub fn build(
         extraction,
         data: data.name().to_owned(),
         training,
+        values: data.value_range(range.clone())?,
         classes: graph.classes().iter().enumerate().map(class).collect(),
         restarts: options.restarts,
         seed: options.seed,

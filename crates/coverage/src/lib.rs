@@ -36,6 +36,7 @@ mod build;
 mod cover;
 mod coverage;
 mod difference;
+mod doubts;
 mod error;
 mod fitting;
 mod gate;

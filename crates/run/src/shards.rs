@@ -104,6 +104,7 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             shard.append(batch);
             if shard.rows.len() == SHARD || shard.rows.end == run.end {
                 sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
+                progress.tell(Event::Kept(shard.rows.len()))?;
                 shard = PathRows::empty(shard.rows.end);
             }
             Ok(())

@@ -18,8 +18,16 @@ pub enum ArtefactError {
         /// Why not.
         reason: String,
     },
+    /// A model is where an artefact should be.
+    #[error("`{file}` is an ONNX model, not {wanted}")]
+    IsModel {
+        /// The file.
+        file: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
     /// Artefacts do not belong together.
-    #[error("`{file}` does not fit: {}", .differences.join("; "))]
+    #[error("`{file}` does not fit:{}", listed(.differences))]
     Mismatch {
         /// The file.
         file: String,
@@ -53,4 +61,19 @@ pub enum ArtefactError {
     /// A record cannot be written as JSON.
     #[error("cannot write a record: {0}")]
     Json(serde_json::Error),
+}
+
+/// Differences that are listed.
+const LISTED: usize = 12;
+
+/// Differences, one a line.
+fn listed(differences: &[String]) -> String {
+    let shown = differences.iter().take(LISTED);
+    let mut text: String = shown
+        .map(|difference| format!("\n  {difference}"))
+        .collect();
+    if let more @ 1.. = differences.len().saturating_sub(LISTED) {
+        text += &format!("\n  and {more} more");
+    }
+    text
 }

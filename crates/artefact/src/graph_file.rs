@@ -372,6 +372,7 @@ pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Artef
     let mut record = record.clone();
     record.id = String::new();
     record.data = String::new();
+    record.values = None;
     record.extraction.model.file = String::new();
     let mut digester = Digester::default();
     digester.update(metadata(Kind::DecisionGraph, &record)?.as_bytes());

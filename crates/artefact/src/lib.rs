@@ -30,6 +30,7 @@ use std::path::Path;
 
 use npcov_data::safetensors::SafetensorsReader;
 use npcov_data::{DataError, ReadError};
+use npcov_graph::OnnxModel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,13 @@ fn open<R: DeserializeOwned>(
     kind: Kind,
 ) -> Result<(SafetensorsReader, R), ArtefactError> {
     let reader = SafetensorsReader::open(path).map_err(|error| match error {
+        DataError::Read {
+            source: ReadError::Malformed(_),
+            ..
+        } if OnnxModel::read(path).is_ok() => ArtefactError::IsModel {
+            file: path.display().to_string(),
+            wanted: kind.words(),
+        },
         DataError::Read {
             source: ReadError::Malformed(reason),
             ..

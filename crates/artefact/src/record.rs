@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverage};
-use npcov_data::{Loader, Preprocessing};
+use npcov_data::{Loader, Preprocessing, ValueRange};
 use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
@@ -252,6 +252,9 @@ pub struct GraphRecord {
     pub data: String,
     /// The training data.
     pub training: DataRecord,
+    /// Where its numbers lie when they enter the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<ValueRange>,
     /// The classes.
     pub classes: Vec<ClassRecord>,
     /// How the paths of a class were clustered.

@@ -466,10 +466,6 @@ fn read_suite(
     if !classes || !cluster.iter().all(known) {
         return Err(wrong("an input is in a class or cluster that is not there"));
     }
-    let mut similarities = similarity.iter().chain(&other_similarity);
-    if !similarities.all(|similarity| (0.0..=1.0).contains(similarity)) {
-        return Err(wrong("a similarity is not between 0 and 1"));
-    }
     let mut states = Vec::new();
     for member in criteria.members() {
         let prefix = format!("{index}.{}", member.spec);

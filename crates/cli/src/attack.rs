@@ -25,10 +25,10 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let data = config.data(&args.data)?;
     refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
     let method = method(args.method, &args.choices)?;
-    let model = Model::open_with(model, &config.network(&args.model))?
-        .with_preprocessing(config.preprocessing(&args.data.preprocessing));
+    let model = Model::open_with(model, &config.network(&args.model))?;
+    let model = config.prepare(model, &args.data)?;
     let samples = samples::open(&data)?;
-    samples::warn(&model, &samples, printer)?;
+    samples::warn(&model.warnings(&samples)?, printer);
     let loader = model.loader(samples)?;
     let network = model.network();
     let settings = settings(args, method, network)?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
         threads: config.threads(args.run.threads),
     };
     let work = settings.work(rows.len());
-    let mut progress = ProgressBar::counting("steps of inputs", work, printer);
+    let mut progress = ProgressBar::new(rows.len(), printer).of_work(work);
     let report = attack::<npcov::Error>(network, inputs, &settings, &mut progress, |found| {
         Ok(file.append(found)?)
     })?;

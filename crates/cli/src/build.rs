@@ -22,19 +22,16 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     };
     let mut options = config.paths.build(args)?;
     options.method = config.method(&args.method)?;
-    let model = Model::open_with(&model, &model_options)?
-        .with_preprocessing(config.preprocessing(&args.data.preprocessing))
-        .with_threads(config.threads(args.run.threads));
-    let data = samples::open(&data)?;
-    samples::warn(&model, &data, printer)?;
-    let inputs = samples::first(&data, args.limit);
-    let mut progress = ProgressBar::new(inputs.len(), printer);
+    let model =
+        Model::open_with(&model, &model_options)?.with_threads(config.threads(args.run.threads));
+    let model = config.prepare(model, &args.data)?;
+    let inputs = samples::first(&samples::open(&data)?, args.limit);
+    samples::warn(&model.warnings(inputs.clone())?, printer);
+    let mut progress = ProgressBar::new(inputs.len(), printer).keeping(&args.output);
     let graph = model.build_file(inputs, &options, &args.output, &mut progress);
     drop(progress);
     let inspection = graph?.inspect();
-    for warning in &inspection.warnings {
-        printer.warning(warning);
-    }
+    samples::warn(&inspection.warnings, printer);
     printer.data(&match args.run.format {
         Format::Text => npcov_report::decision_graph(&inspection),
         Format::Json => npcov_report::json(&inspection),

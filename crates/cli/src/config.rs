@@ -4,13 +4,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use npcov::Model;
 use npcov::coverage::Gate;
-use npcov::data::{Layout, Preprocessing};
+use npcov::data::{Layout, Preprocessing, read_class_names};
 use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
 
-use crate::args::{CheckArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs};
+use crate::args::{
+    CheckArgs, ClassNamesArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs,
+};
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
@@ -34,6 +37,7 @@ pub(crate) struct Config {
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
     data: Option<String>,
+    class_names: Option<PathBuf>,
     threads: Option<Threads>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
@@ -170,6 +174,25 @@ impl Config {
         let path = self.folder.join(data);
         let text = path.to_str().map(str::to_owned);
         text.ok_or_else(|| anyhow!("`{}` is no UTF-8", path.display()))
+    }
+
+    /// The names of the model's classes, where a file has them.
+    pub(crate) fn class_names(
+        &self,
+        args: &ClassNamesArgs,
+    ) -> Result<Option<Vec<String>>, npcov::Error> {
+        let here = || Some(self.folder.join(self.class_names.as_ref()?));
+        let file = args.class_names.clone().or_else(here);
+        Ok(file.map(read_class_names).transpose()?)
+    }
+
+    /// A model as its data is to be prepared for it.
+    pub(crate) fn prepare(&self, model: Model, args: &DataArgs) -> Result<Model, npcov::Error> {
+        let model = model.with_preprocessing(self.preprocessing(&args.preprocessing));
+        match self.class_names(&args.classes)? {
+            Some(names) => model.with_class_names(names),
+            None => Ok(model),
+        }
     }
 
     /// What happens to the data before it enters the model.

@@ -16,7 +16,9 @@ use crate::{graph, samples};
 pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let mut read = vec![args.graph.as_path()];
     read.extend(args.data.iter().map(Path::new));
-    refuse_overwriting("--output", &args.output, &read)?;
+    if let Some(output) = &args.output {
+        refuse_overwriting("--output", output, &read)?;
+    }
     if args.name.len() > args.data.len() {
         bail!("{} names for {} suites", args.name.len(), args.data.len());
     }
@@ -28,18 +30,28 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
         let name = args.name.get(i).cloned();
         let samples = samples::open(data)?;
         let range = args.range(samples.len());
+        let inputs = Inputs::new(samples).rows(range);
+        samples::warn(&graph.warnings(inputs.clone())?, printer);
         suites.push(Suite {
             name: name.unwrap_or_else(|| suite_name(data)),
-            inputs: Inputs::new(samples).rows(range),
+            inputs,
         });
     }
-    let earlier = match args.append && args.output.exists() {
-        true => Some(Coverage::open(&args.output).map_err(npcov::Error::from)?),
-        false => None,
+    let earlier = match &args.output {
+        Some(output) if args.append && output.exists() => {
+            Some(Coverage::open(output).map_err(npcov::Error::from)?)
+        }
+        _ => None,
     };
     let inputs = suites.iter().map(|suite| suite.inputs.len()).sum();
     let mut progress = ProgressBar::new(inputs, printer);
-    let coverage = graph.cover_file(&suites, &options, earlier, &args.output, &mut progress);
+    let coverage = match &args.output {
+        Some(output) => {
+            progress = progress.keeping(output);
+            graph.cover_file(&suites, &options, earlier, output, &mut progress)
+        }
+        None => graph.cover_suites(&suites, &options, &mut progress),
+    };
     drop(progress);
     let coverage = coverage?;
     if let Some(path) = &args.inputs {

@@ -47,8 +47,10 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
-    let opened = Model::open_with(&model, &options)?.with_preprocessing(preprocessing);
-    let loader = opened.loader(samples::open(&data)?)?;
+    let opened = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
+    let samples = samples::open(&data)?;
+    samples::warn(&opened.warnings(&samples)?, printer);
+    let loader = opened.loader(samples)?;
     let network = opened.network();
     let explainer = Explainer::new(network, &settings).map_err(npcov::Error::from)?;
     let paths = match args.alpha {
@@ -90,14 +92,19 @@ fn by_graph(
             graph.display()
         );
     }
-    let graph = DecisionGraph::open(graph)?;
+    let mut graph = DecisionGraph::open(graph)?;
+    if let Some(names) = config.class_names(&args.data.classes)? {
+        graph = graph.with_class_names(names)?;
+    }
     let learnt = graph.learnt();
     if *preprocessing != Preprocessing::default() {
         learnt
             .require_preprocessing(preprocessing)
             .map_err(npcov::Error::from)?;
     }
-    let loader = graph.loader(samples::open(data)?)?;
+    let samples = samples::open(data)?;
+    samples::warn(&graph.warnings(&samples)?, printer);
+    let loader = graph.loader(samples)?;
     let settings = ExplainOptions {
         method: learnt.method().clone(),
         activations: true,
@@ -139,9 +146,6 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, explainer: Explainer, paths: Option<Paths>) -> anyhow::Result<()> {
-        for warning in self.loader.warnings() {
-            self.printer.warning(warning);
-        }
         // Paths are taken from the same explanations.
         let extractor = PathExtractor::explaining(
             explainer,
@@ -235,7 +239,7 @@ impl Job<'_> {
             self.threads,
             args.top,
             |batch, classes| {
-                progress.advance(classes.len());
+                progress.finished(classes.len())?;
                 let Some(file) = file.as_mut() else {
                     return Ok(());
                 };

@@ -11,6 +11,8 @@ use npcov::graph::{GraphError, NodeError};
 use npcov::program::ProgramError;
 use npcov::run::RunError;
 
+use crate::interrupt;
+
 /// The error and its causes, one a line.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -22,6 +24,11 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// Whether the work was stopped on demand.
+pub(crate) fn is_stop(error: &anyhow::Error) -> bool {
+    interrupt::is_requested() && error.to_string() == RunError::Stopped.to_string()
 }
 
 /// What the user can do about an error, where that is not obvious from its message.
@@ -124,6 +131,10 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             }
             | DataError::Damaged { .. },
         ) => "files that were damaged or edited cannot be mended: write it anew",
+        Cause::Artefact(ArtefactError::IsModel { .. }) => {
+            "`npcov build MODEL --data TRAIN -o GRAPH` learns a decision graph from a model and its \
+             training data, `npcov cover GRAPH --data SUITE -o STATE` writes a coverage state"
+        }
         Cause::Run(RunError::Batch { .. }) => {
             "leave `--batch` out, or export the model with an open batch axis"
         }
@@ -160,6 +171,9 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
                 source: ReadError::Io(source),
                 ..
             } if source.kind() == ErrorKind::NotFound => PATHS,
+            DataError::UnknownClasses { .. } => {
+                "`--class-names FILE` names the model's classes, one a line, as the data calls them"
+            }
             DataError::Shape { reason, .. } if reason.contains("--layout") => {
                 "`chw` is one plane of pixels per channel (PyTorch), `hwc` the channels side by \
                  side in each pixel (TensorFlow, most image libraries)"

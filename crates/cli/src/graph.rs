@@ -5,7 +5,7 @@ use std::path::Path;
 use npcov::data::Preprocessing;
 use npcov::{CoverOptions, DecisionGraph};
 
-use crate::args::{MeasureChoices, MeasuringArgs, PreprocessingArgs};
+use crate::args::{ClassNamesArgs, MeasureChoices, MeasuringArgs, PreprocessingArgs};
 use crate::config::Config;
 use crate::value::Criteria;
 
@@ -13,10 +13,13 @@ use crate::value::Criteria;
 pub(crate) fn open(
     graph: &Path,
     model: Option<&Path>,
-    preprocessing: &PreprocessingArgs,
+    (classes, preprocessing): (&ClassNamesArgs, &PreprocessingArgs),
     config: &Config,
 ) -> Result<DecisionGraph, npcov::Error> {
-    let graph = DecisionGraph::open_with(graph, model)?;
+    let mut graph = DecisionGraph::open_with(graph, model)?;
+    if let Some(names) = config.class_names(classes)? {
+        graph = graph.with_class_names(names)?;
+    }
     // What is said here must be what the graph was learnt with.
     let given = config.preprocessing(preprocessing);
     if given != Preprocessing::default() {
@@ -34,7 +37,7 @@ pub(crate) fn open_measuring(
     let graph = open(
         graph,
         args.model.model.as_deref(),
-        &args.preprocessing,
+        (&args.classes, &args.preprocessing),
         config,
     )?;
     Ok(graph.with_threads(config.threads(args.run.threads)))

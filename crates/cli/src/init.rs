@@ -38,7 +38,11 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
         return Err(npcov::Error::from(problem).into());
     }
     let first_output = inspection.outputs.first().map(|output| output.name.clone());
-    let opened = Model::open_with(&model, &options)?;
+    let class_names = config.class_names(&args.data.classes)?;
+    let mut opened = Model::open_with(&model, &options)?;
+    if let Some(names) = class_names {
+        opened = opened.with_class_names(names)?;
+    }
     let network = opened.network();
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
     let dataset = open(&data).map_err(npcov::Error::from)?;
@@ -54,8 +58,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
              for a model that was trained on 0..1",
         );
     }
-    let loader =
-        Loader::new(dataset, network.sample_shape(), &preprocessing).map_err(npcov::Error::from)?;
+    let loader = (opened.clone().with_preprocessing(preprocessing.clone())).loader(dataset)?;
     let folder = match output.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -63,6 +66,10 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let found = Found {
         model: relative_to(folder, &model)?,
         data: relative_data(folder, &data)?,
+        class_names: match &args.data.classes.class_names {
+            Some(file) => Some(relative_to(folder, file)?),
+            None => None,
+        },
         output: options.output.clone().or(first_output).unwrap_or_default(),
         network,
         options: &options,
@@ -82,6 +89,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
 struct Found<'a> {
     model: String,
     data: String,
+    class_names: Option<String>,
     /// The output that holds the classification.
     output: String,
     network: &'a Network,
@@ -188,6 +196,12 @@ impl Found<'_> {
             "data",
             &quoted(&self.data),
             "what `tune` and `build` learn from",
+        );
+        file.key(
+            self.class_names.is_some(),
+            "class-names",
+            &quoted(self.class_names.as_deref().unwrap_or("classes.txt")),
+            "a file with the names of the model's classes, one a line",
         );
         file.table(
             "preprocessing",

@@ -3,7 +3,7 @@
 //! What is computed is computed by the crate `npcov`, and written down by `npcov-report`; a command
 //! here collects its settings, calls one verb and prints the result. Results go to standard output,
 //! everything else to standard error. The exit code is 0, 1 when `check` finds coverage that misses a
-//! threshold, or 2 after an error.
+//! threshold, 2 after an error, or 130 after Ctrl-C.
 
 mod args;
 mod attack;
@@ -11,6 +11,7 @@ mod build;
 mod check;
 mod check_table;
 mod compile;
+mod completions;
 mod config;
 mod cover;
 mod demo;
@@ -19,7 +20,9 @@ mod failure;
 mod graph;
 mod init;
 mod inspect;
+mod interrupt;
 mod lab;
+mod man;
 mod merge;
 mod minimize;
 mod output;
@@ -42,9 +45,13 @@ use crate::config::Config;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
-    let printer = Printer::new();
-    let result = match Cli::try_parse() {
-        Ok(cli) => run(&cli, &printer),
+    let cli = Cli::try_parse();
+    let printer = Printer::new(cli.as_ref().is_ok_and(|cli| cli.quiet));
+    let result = match cli {
+        Ok(cli) => {
+            interrupt::listen(printer);
+            run(&cli, &printer)
+        }
         // Help and version arrive here too.
         Err(usage) if usage.use_stderr() => {
             printer.talk(&usage.to_string());
@@ -54,6 +61,8 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        // Whoever stopped the work knows why; progress has said what is kept.
+        Err(error) if failure::is_stop(&error) => ExitCode::from(interrupt::EXIT_CODE),
         Err(error) => {
             printer.error(&failure::message(&error));
             if let Some(hint) = failure::hint(&error) {
@@ -83,6 +92,8 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Attack(args) => attack::run(args, &config, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
         Command::Lab(args) => lab::run(args, &config, printer),
+        Command::Completions(args) => completions::run(args, printer),
+        Command::Man(args) => man::run(args),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use npcov::MinimizeOptions;
 use npcov::select::counting_criteria;
+use npcov::{Coverage, MinimizeOptions};
 
 use crate::args::{Format, MinimizeArgs};
 use crate::config::Config;
@@ -19,16 +19,22 @@ pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> an
         &args.output,
         &[&args.graph, Path::new(&args.data)],
     )?;
+    let given = match &args.given {
+        Some(state) => Some(Coverage::open(state).map_err(npcov::Error::from)?),
+        None => None,
+    };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
     let mut options = MinimizeOptions {
         choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
+        given,
         ..MinimizeOptions::default()
     };
     if let Some(criteria) = &args.criteria {
         options.criteria = criteria.specs(&counting_criteria(graph.learnt()));
     }
     let suite = samples::first(&samples::open(&args.data)?, args.limit);
-    let mut progress = ProgressBar::new(suite.len(), printer);
+    samples::warn(&graph.warnings(suite.clone())?, printer);
+    let mut progress = ProgressBar::new(suite.len(), printer).keeping(&args.output);
     let minimization = graph.minimize_file(suite, &options, &args.output, &mut progress);
     drop(progress);
     let minimization = minimization?;

@@ -18,10 +18,11 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     if let Some(output) = &args.output {
         refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
     }
-    let model = Model::open_with(model, &config.network(&args.model))?
-        .with_preprocessing(config.preprocessing(&args.data.preprocessing));
+    let model = Model::open_with(model, &config.network(&args.model))?;
+    let model = config.prepare(model, &args.data)?;
     let samples = samples::open(&data)?;
-    samples::warn(&model, &samples, printer)?;
+    let inputs = samples::first(&samples, args.limit);
+    samples::warn(&model.warnings(inputs.clone())?, printer);
     let loader = model.loader(samples)?;
     let network = model.network();
     // Activations that nobody sees are not computed.
@@ -35,16 +36,15 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     };
     // The program has what it needs of the weights.
     drop(model);
-    let inputs = args.limit.map_or(loader.len(), |n| n.min(loader.len()));
     let threads = config.threads(args.run.threads);
-    let mut progress = ProgressBar::new(inputs, printer);
+    let mut progress = ProgressBar::new(inputs.len(), printer);
     let predictions = npcov::run::predict::<npcov::Error>(
         &tracer,
         &loader,
-        0..inputs,
+        inputs.range(),
         threads,
         |batch, classes| {
-            progress.advance(classes.len());
+            progress.finished(classes.len())?;
             file.as_mut()
                 .map_or(Ok(()), |file| file.append(batch, classes))
         },
@@ -53,6 +53,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     if let Some(file) = file {
         file.finish()?;
     }
+    samples::warn(&predictions.warnings(), printer);
     printer.data(&match args.run.format {
         Format::Text => npcov_report::predictions(&predictions),
         Format::Json => npcov_report::json(&predictions),

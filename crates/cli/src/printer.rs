@@ -8,8 +8,11 @@ use anyhow::Context;
 ///
 /// Colour is for terminals, and only where the user has not set `NO_COLOR`; every message says
 /// without colour what it is.
+#[derive(Clone, Copy)]
 pub(crate) struct Printer {
     colour: bool,
+    terminal: bool,
+    quiet: bool,
 }
 
 const RED: &str = "1;31";
@@ -17,11 +20,25 @@ const YELLOW: &str = "1;33";
 const CYAN: &str = "1;36";
 
 impl Printer {
-    pub(crate) fn new() -> Printer {
+    /// A quiet one prints results and errors only.
+    pub(crate) fn new(quiet: bool) -> Printer {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let terminal = io::stderr().is_terminal();
         Printer {
-            colour: !refused && io::stderr().is_terminal(),
+            colour: !refused && terminal,
+            terminal,
+            quiet,
         }
+    }
+
+    /// Whether only results and errors are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether standard error is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// Writes a result to standard output. A reader that has seen enough (`npcov ... | head`) is
@@ -42,12 +59,16 @@ impl Printer {
     }
 
     pub(crate) fn warning(&self, message: &str) {
-        self.message("warning", YELLOW, message);
+        if !self.quiet {
+            self.message("warning", YELLOW, message);
+        }
     }
 
     /// Something good to know.
     pub(crate) fn note(&self, message: &str) {
-        self.message("note", CYAN, message);
+        if !self.quiet {
+            self.message("note", CYAN, message);
+        }
     }
 
     pub(crate) fn error(&self, message: &str) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use npcov::Inputs;
 use npcov::data::Samples;
-use npcov::{Inputs, Model};
 
 use crate::printer::Printer;
 
@@ -18,14 +18,9 @@ pub(crate) fn first(samples: &Arc<dyn Samples>, limit: Option<usize>) -> Inputs<
     Inputs::new(samples.clone()).rows(0..count)
 }
 
-/// Says what is probably not meant about data for a model.
-pub(crate) fn warn(
-    model: &Model,
-    samples: &Arc<dyn Samples>,
-    printer: &Printer,
-) -> Result<(), npcov::Error> {
-    for warning in model.loader(samples.clone())?.warnings() {
+/// Says what is probably not meant.
+pub(crate) fn warn(warnings: &[String], printer: &Printer) {
+    for warning in warnings {
         printer.warning(warning);
     }
-    Ok(())
 }

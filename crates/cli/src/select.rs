@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov::SelectOptions;
+use npcov::{Coverage, SelectOptions};
 
 use crate::args::{Format, SelectArgs};
 use crate::config::Config;
@@ -18,15 +18,21 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         &args.output,
         &[&args.graph, Path::new(&args.data)],
     )?;
+    let given = match &args.given {
+        Some(state) => Some(Coverage::open(state).map_err(npcov::Error::from)?),
+        None => None,
+    };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
     let options = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,
         seed: args.seed,
         choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
+        given,
     };
     let pool = samples::first(&samples::open(&args.data)?, args.limit);
-    let mut progress = ProgressBar::new(pool.len(), printer);
+    samples::warn(&graph.warnings(pool.clone())?, printer);
+    let mut progress = ProgressBar::new(pool.len(), printer).keeping(&args.output);
     let selection = graph.select_file(pool, &options, &args.output, &mut progress);
     drop(progress);
     let selection = selection?;

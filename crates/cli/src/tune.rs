@@ -47,12 +47,12 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
     };
-    let model = Model::open_with(&model, &options)?
-        .with_preprocessing(config.preprocessing(&args.data.preprocessing))
-        .with_threads(config.threads(args.run.threads));
+    let model = Model::open_with(&model, &options)?.with_threads(config.threads(args.run.threads));
+    let model = config.prepare(model, &args.data)?;
     let data = samples::open(&data)?;
-    samples::warn(&model, &data, printer)?;
-    let mut progress = ProgressBar::new(settings.work(data.len()), printer);
+    samples::warn(&model.warnings(&data)?, printer);
+    let inputs = settings.inputs(data.len());
+    let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(data.len()));
     let tuning = model.tune(&data, &settings, &mut progress);
     drop(progress);
     let tuning = tuning?;

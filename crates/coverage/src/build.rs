@@ -239,6 +239,7 @@ pub fn build(
         extraction,
         data: data.name().to_owned(),
         training,
+        values: data.value_range(range.clone())?,
         classes: graph.classes().iter().enumerate().map(class).collect(),
         clustering: options.clustering.clone(),
         shares,

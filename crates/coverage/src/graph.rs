@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
-use npcov_data::{Digest, Loader, Preprocessing, Samples};
+use npcov_data::{Digest, Loader, Preprocessing, Samples, match_classes};
 use npcov_graph::OnnxModel;
 use npcov_run::{Method, Network, PathExtractor};
 
@@ -126,8 +126,18 @@ impl LearntGraph {
         }
     }
 
-    /// Samples, preprocessed as the graph's own were.
+    /// The names of the classes, where each has one.
+    pub fn class_names(&self) -> Option<Vec<String>> {
+        let classes = self.file.record().classes.iter();
+        classes.map(|class| class.name.clone()).collect()
+    }
+
+    /// Samples, preprocessed as the graph's own were, with classes matched by name.
     pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, CoverageError> {
+        let samples = match self.class_names() {
+            Some(names) => match_classes(samples, &names)?,
+            None => samples,
+        };
         let shape = self.network.sample_shape();
         Ok(Loader::new(samples, shape, self.preprocessing())?)
     }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use npcov_artefact::{AnpcRecord, ClassRecord, ExtractionRecord, GraphFile};
 
+use crate::doubts::all_in_one_class;
+
 /// The clusters of every class, and their abstract paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphInspection {
@@ -139,13 +141,15 @@ impl GraphInspection {
 fn warnings(file: &GraphFile) -> Vec<String> {
     let graph = file.graph();
     let mut warnings = Vec::new();
-    for (class, node) in graph.classes().iter().enumerate() {
+    let classes = graph.classes().iter().enumerate();
+    let absent = classes.clone().filter(|(_, node)| node.clusters.is_empty());
+    let absent: Vec<usize> = absent.map(|(class, _)| class).collect();
+    if !absent.is_empty() {
+        warnings.push(never_predicted(&absent));
+    }
+    for (class, node) in classes {
         let (found, planned) = (node.clusters.len(), node.planned);
-        if found == 0 {
-            warnings.push(format!(
-                "class {class} has no training input: nothing of it can be covered"
-            ));
-        } else if found < planned {
+        if (1..planned).contains(&found) {
             warnings.push(format!(
                 "class {class} has {found} different paths for {planned} clusters: the missing ones \
                  count as uncovered"
@@ -167,5 +171,25 @@ fn warnings(file: &GraphFile) -> Vec<String> {
             empty.len()
         ));
     }
+    let predictions = graph.parts().training.predictions.iter().copied();
+    warnings.extend(all_in_one_class(
+        "training inputs",
+        predictions.map(|class| (class, None)),
+    ));
     warnings
+}
+
+/// Classes that are listed.
+const LISTED: usize = 10;
+
+fn never_predicted(classes: &[usize]) -> String {
+    let listed: Vec<String> = classes.iter().take(LISTED).map(usize::to_string).collect();
+    let listed = listed.join(", ");
+    match classes.len() {
+        1 => format!("class {listed} has no training input: nothing of it can be covered"),
+        count if count > LISTED => format!(
+            "{count} classes have no training input ({listed}, ...): nothing of them can be covered"
+        ),
+        _ => format!("classes {listed} have no training input: nothing of them can be covered"),
+    }
 }

@@ -37,6 +37,7 @@ mod clustering;
 mod cover;
 mod coverage;
 mod difference;
+mod doubts;
 mod error;
 mod fitting;
 mod gate;

@@ -15,6 +15,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::coverage::Coverage;
+use crate::doubts;
 use crate::error::CoverageError;
 
 /// The coverage of suites.
@@ -239,6 +240,7 @@ impl Coverage {
         let mut warnings = Vec::new();
         let mut suites = Vec::new();
         for suite in self.state().suites() {
+            warnings.extend(doubts::of_inputs(&suite.name, &suite.inputs));
             suites.push(self.suite_report(&criteria, suite, &mut warnings)?);
         }
         let together = match self.state().suites().len() {
@@ -509,7 +511,8 @@ impl Coverage {
         record.classes.iter().map(class).collect()
     }
 
-    /// Writes what was found for every input as arrays of an npz file: `suite`, `prediction`,
+    /// Writes what was found for every input as arrays of an npz file: `name` (of its sample, or its row
+    /// where that has none), `suite`, `prediction`,
     /// `label` (-1 without one), `cluster` (of the graph, -1 for none), the scores `unfamiliar` and
     /// `contested` with the share of usual inputs that have at least such a score (`unfamiliar.p`,
     /// `contested.p`; NaN for none), and the scores of criteria that give inputs scores, by their
@@ -557,6 +560,8 @@ impl Coverage {
                 writer.append(column, values)?;
             }
         }
+        let names: Vec<String> = self.state().suites().iter().flat_map(input_names).collect();
+        writer.texts("name", &names)?;
         Ok(writer.finish()?)
     }
 
@@ -641,4 +646,13 @@ fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {
 
 fn is_thin(inputs: usize, expected: f64) -> bool {
     expected >= 1.0 && (inputs as f64) < THIN * expected
+}
+
+/// What the inputs of a suite are called: their samples' names, or rows where those have none.
+fn input_names(suite: &MeasuredSuite) -> impl Iterator<Item = String> {
+    let rows = suite.shards.iter().flat_map(|shard| shard.start..shard.end);
+    rows.enumerate().map(|(i, row)| match suite.names.get(i) {
+        Some(name) if !name.is_empty() => name.clone(),
+        _ => row.to_string(),
+    })
 }

@@ -6,11 +6,11 @@ use crate::training::TrainingError;
 #[derive(Debug, thiserror::Error)]
 pub enum CriterionError {
     /// There is none of that name.
-    #[error("there is no criterion `{name}`; there are {known}")]
+    #[error("there is no criterion `{name}`; {known}")]
     Unknown {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The one that was probably meant, and the names there are.
         known: String,
     },
     /// A criterion has no such option.

@@ -84,7 +84,10 @@ pub fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>,
         Some(entry) => (entry.create)(spec, network),
         None => Err(CriterionError::Unknown {
             name: spec.name.clone(),
-            known: names().join(", "),
+            known: match meant(&spec.name) {
+                Some(name) => format!("did you mean `{name}`? There are {}", names().join(", ")),
+                None => format!("there are {}", names().join(", ")),
+            },
         }),
     }
 }
@@ -93,6 +96,17 @@ pub fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>,
 pub fn find(value: &str) -> Option<&'static Entry> {
     let name = value.split([':', '@']).next().unwrap_or(value);
     CRITERIA.iter().find(|entry| entry.name == name)
+}
+
+/// The criterion whose name is most like one that there is not; `None` where none is like it.
+fn meant(name: &str) -> Option<&'static str> {
+    const ALIKE: f64 = 0.7;
+    let name = name.to_lowercase();
+    let alike = |known: &str| strsim::jaro(&name, known);
+    let closest = names()
+        .into_iter()
+        .max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
+    (alike(closest) > ALIKE).then_some(closest)
 }
 
 /// The names of all criteria.
@@ -109,6 +123,20 @@ pub fn default_criteria() -> Vec<Spec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_almost_right_find_the_right_one() {
+        for (name, expected) in [
+            ("sncp", Some("snpc")),
+            ("SNPC", Some("snpc")),
+            ("kmn", Some("kmnc")),
+            ("deep-gini", Some("deepgini")),
+            ("accuracy", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn values_are_found_by_the_first_part_of_their_names() {

@@ -99,6 +99,18 @@ pub enum DataError {
         /// What is wrong with them.
         reason: String,
     },
+    /// Classes have names that the model's do not have.
+    #[error("`{file}` has the classes {found}; the model has no {unknown}, but {known}")]
+    UnknownClasses {
+        /// The dataset.
+        file: String,
+        /// Its classes, ready to print.
+        found: String,
+        /// Those of them that the model does not have, ready to print.
+        unknown: String,
+        /// The model's, ready to print.
+        known: String,
+    },
     /// The inputs of a dataset do not fit together, or not what was asked for.
     #[error("`{file}`: {reason}")]
     Inputs {

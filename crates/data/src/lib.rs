@@ -74,6 +74,7 @@
 
 mod arrays;
 mod cifar;
+mod classes;
 mod digest;
 mod element;
 mod error;
@@ -96,9 +97,12 @@ pub mod safetensors;
 mod samples;
 mod scalar;
 mod source;
+mod texts;
+mod value_range;
 mod whole_file;
 
 pub use arrays::Arrays;
+pub use classes::{match_classes, read_class_names};
 pub use digest::{Digest, Digester, Fingerprint, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
@@ -112,4 +116,5 @@ pub use preprocess::Preprocessing;
 pub use samples::{Images, SampleInput, Samples};
 pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
+pub use value_range::ValueRange;
 pub use whole_file::{is_temporary, require_place, write_whole};

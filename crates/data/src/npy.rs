@@ -84,80 +84,36 @@ impl Header {
         &self.format.shape
     }
 
-    /// The header as numpy writes it: version 1.0, padded to a multiple of 64 bytes. (Version 1.0 counts the header in
-    /// 16 bits; numpy has at most 64 axes, so that is enough.)
+    /// The header as numpy writes it.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let order = match (self.format.element.size(), self.format.big_endian) {
+        let NumberFormat {
+            element,
+            big_endian,
+            fortran_order,
+            ref shape,
+        } = self.format;
+        let order = match (element.size(), big_endian) {
             (1, _) => '|',
             (_, true) => '>',
             (_, false) => '<',
         };
-        let axes: Vec<String> = self.format.shape.iter().map(usize::to_string).collect();
-        let shape = match axes.as_slice() {
-            [single] => format!("({single},)"),
-            _ => format!("({})", axes.join(", ")),
-        };
-        let fortran = if self.format.fortran_order {
-            "True"
-        } else {
-            "False"
-        };
-        let mut literal = format!(
-            "{{'descr': '{order}{}', 'fortran_order': {fortran}, 'shape': {shape}, }}",
-            type_code(self.format.element)
-        );
-        let unpadded = MAGIC.len() + 4 + literal.len() + 1;
-        literal.extend(std::iter::repeat_n(
-            ' ',
-            unpadded.next_multiple_of(64) - unpadded,
-        ));
-        literal.push('\n');
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend([1, 0]);
-        bytes.extend((literal.len() as u16).to_le_bytes());
-        bytes.extend(literal.into_bytes());
-        bytes
+        let descr = format!("{order}{}", type_code(element));
+        header_bytes(&descr, fortran_order, shape)
     }
 
     /// Takes exactly the header from `reader`.
     pub(crate) fn read(reader: &mut impl Read) -> Result<Header, ReadError> {
-        let mut start = [0; 8];
-        read_exact(reader, &mut start)?;
-        if !start.starts_with(MAGIC) {
-            return Err(ReadError::malformed(
-                "does not start with the npy magic bytes",
-            ));
-        }
-        let (length, prefix) = match start[6] {
-            1 => {
-                let mut length = [0; 2];
-                read_exact(reader, &mut length)?;
-                (usize::from(u16::from_le_bytes(length)), 10)
-            }
-            2 | 3 => {
-                let mut length = [0; 4];
-                read_exact(reader, &mut length)?;
-                let length = u32::from_le_bytes(length);
-                (usize::try_from(length).unwrap_or(usize::MAX), 12)
-            }
-            other => {
-                return Err(ReadError::unsupported(format!(
-                    "has npy format version {other}"
-                )));
-            }
-        };
-        if length > LONGEST_HEADER {
-            return Err(ReadError::malformed(format!(
-                "claims an npy header of {length} bytes"
-            )));
-        }
-        let mut literal = vec![0; length];
-        read_exact(reader, &mut literal)?;
-        let literal = std::str::from_utf8(&literal)
-            .map_err(|_| ReadError::malformed("its npy header is not text"))?;
+        let (literal, data_offset) = read_literal(reader)?;
+        let ((element, big_endian), fortran_order, shape) =
+            Literal { rest: &literal }.entries(Literal::descr)?;
         Ok(Header {
-            format: Literal { rest: literal }.header()?,
-            data_offset: prefix + length,
+            format: NumberFormat {
+                element,
+                big_endian,
+                fortran_order,
+                shape,
+            },
+            data_offset,
         })
     }
 
@@ -184,6 +140,96 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
         .and_then(|len| source.part(offset, len))
         .ok_or_else(truncated)?;
     Rows::new(header.into_format(), data)
+}
+
+/// Takes exactly a header from `reader`: its literal, and the bytes up to the first element.
+fn read_literal(reader: &mut impl Read) -> Result<(String, usize), ReadError> {
+    let mut start = [0; 8];
+    read_exact(reader, &mut start)?;
+    if !start.starts_with(MAGIC) {
+        return Err(ReadError::malformed(
+            "does not start with the npy magic bytes",
+        ));
+    }
+    let (length, prefix) = match start[6] {
+        1 => {
+            let mut length = [0; 2];
+            read_exact(reader, &mut length)?;
+            (usize::from(u16::from_le_bytes(length)), 10)
+        }
+        2 | 3 => {
+            let mut length = [0; 4];
+            read_exact(reader, &mut length)?;
+            let length = u32::from_le_bytes(length);
+            (usize::try_from(length).unwrap_or(usize::MAX), 12)
+        }
+        other => {
+            return Err(ReadError::unsupported(format!(
+                "has npy format version {other}"
+            )));
+        }
+    };
+    if length > LONGEST_HEADER {
+        return Err(ReadError::malformed(format!(
+            "claims an npy header of {length} bytes"
+        )));
+    }
+    let mut literal = vec![0; length];
+    read_exact(reader, &mut literal)?;
+    let literal = String::from_utf8(literal)
+        .map_err(|_| ReadError::malformed("its npy header is not text"))?;
+    Ok((literal, prefix + length))
+}
+
+/// The header of an array of elements with this type code, in C order, as numpy writes it: version 1.0, padded to a
+/// multiple of 64 bytes. (Version 1.0 counts the header in 16 bits; numpy has at most 64 axes, so that is enough.)
+pub(crate) fn header_bytes(descr: &str, fortran_order: bool, shape: &[usize]) -> Vec<u8> {
+    let axes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let shape = match axes.as_slice() {
+        [single] => format!("({single},)"),
+        _ => format!("({})", axes.join(", ")),
+    };
+    let fortran = if fortran_order { "True" } else { "False" };
+    let mut literal =
+        format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
+    let unpadded = MAGIC.len() + 4 + literal.len() + 1;
+    literal.extend(std::iter::repeat_n(
+        ' ',
+        unpadded.next_multiple_of(64) - unpadded,
+    ));
+    literal.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([1, 0]);
+    bytes.extend((literal.len() as u16).to_le_bytes());
+    bytes.extend(literal.into_bytes());
+    bytes
+}
+
+/// What an array of texts is made of.
+pub(crate) struct TextFormat {
+    /// `U` for characters of four bytes, `S` for bytes.
+    pub(crate) kind: char,
+    /// Whether the most significant byte of a character comes first.
+    pub(crate) big_endian: bool,
+    /// Characters or bytes in each.
+    pub(crate) width: usize,
+    /// The shape, all axes.
+    pub(crate) shape: Vec<usize>,
+}
+
+impl TextFormat {
+    /// Takes exactly the header from `reader`.
+    pub(crate) fn read(reader: &mut impl Read) -> Result<TextFormat, ReadError> {
+        let (literal, _) = read_literal(reader)?;
+        let ((order, kind, width), _, shape) =
+            Literal { rest: &literal }.entries(Literal::text_descr)?;
+        Ok(TextFormat {
+            kind,
+            big_endian: order == '>',
+            width,
+            shape,
+        })
+    }
 }
 
 fn truncated() -> ReadError {
@@ -220,7 +266,11 @@ struct Literal<'a> {
 }
 
 impl<'a> Literal<'a> {
-    fn header(mut self) -> Result<NumberFormat, ReadError> {
+    /// The entries: what `read_descr` makes of the type, whether axes are in Fortran's order, and the shape.
+    fn entries<D>(
+        mut self,
+        read_descr: fn(&mut Literal<'a>) -> Result<D, ReadError>,
+    ) -> Result<(D, bool, Vec<usize>), ReadError> {
         let mut descr = None;
         let mut fortran_order = None;
         let mut shape = None;
@@ -229,7 +279,7 @@ impl<'a> Literal<'a> {
             let key = self.string()?;
             self.expect(':')?;
             let repeated = match key {
-                "descr" => descr.replace(self.descr()?).is_some(),
+                "descr" => descr.replace(read_descr(&mut self)?).is_some(),
                 "fortran_order" => fortran_order.replace(self.boolean()?).is_some(),
                 "shape" => shape.replace(self.shape()?).is_some(),
                 _ => return Err(self.nonsense(&format!("an unknown key `{}`", shorten(key)))),
@@ -246,12 +296,7 @@ impl<'a> Literal<'a> {
             return Err(self.nonsense("text behind the `}`"));
         }
         match (descr, fortran_order, shape) {
-            (Some((element, big_endian)), Some(fortran_order), Some(shape)) => Ok(NumberFormat {
-                element,
-                big_endian,
-                fortran_order,
-                shape,
-            }),
+            (Some(descr), Some(fortran_order), Some(shape)) => Ok((descr, fortran_order, shape)),
             _ => Err(self.nonsense("not all of `descr`, `fortran_order` and `shape`")),
         }
     }
@@ -284,6 +329,22 @@ impl<'a> Literal<'a> {
             ">" => Ok((element, true)),
             "|" if element.size() == 1 => Ok((element, false)),
             _ => Err(unknown()),
+        }
+    }
+
+    /// The type of texts: byte order, kind and width.
+    fn text_descr(&mut self) -> Result<(char, char, usize), ReadError> {
+        let text = self.string()?;
+        let mut rest = text.chars();
+        let (order, kind) = (rest.next(), rest.next());
+        match (order, kind, rest.as_str().parse()) {
+            (Some(order), Some(kind @ ('U' | 'S')), Ok(width)) if "<>|".contains(order) => {
+                Ok((order, kind, width))
+            }
+            _ => Err(ReadError::unsupported(format!(
+                "holds elements of the type `{}`, not texts",
+                shorten(text)
+            ))),
         }
     }
 

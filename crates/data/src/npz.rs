@@ -37,7 +37,7 @@ use crate::formats::{Format, Location};
 use crate::rows::Rows;
 use crate::samples::Samples;
 use crate::source::{Source, decode_error};
-use crate::{labels, npy};
+use crate::{labels, npy, texts};
 
 pub use crate::npz_writer::{ArrayHandle, Compression, NpzWriter};
 pub use crate::scalar::Scalar;
@@ -57,8 +57,15 @@ pub(crate) const DEFLATED: u16 = 8;
 /// The longest directory that is read. An entry takes about 60 bytes, so this is far beyond any dataset.
 const LONGEST_DIRECTORY: u64 = 16 << 20;
 
-/// A file with several arrays: one with the samples, and perhaps one with their labels.
+/// A file with several arrays: one with the samples, perhaps one with their labels, and names of classes
+/// and of samples.
 pub(crate) struct Npz;
+
+/// The array with the names of classes, the first one that of label 0.
+const CLASS_NAMES: &str = "class_names";
+
+/// The array with a name for each sample, where it has one for each.
+const SAMPLE_NAMES: &str = "name";
 
 impl Format for Npz {
     fn name(&self) -> &str {
@@ -110,7 +117,20 @@ impl Format for Npz {
                 });
             }
         };
-        Ok(Arc::new(samples))
+        let samples = match archive.texts(CLASS_NAMES) {
+            Ok(None) => samples,
+            Ok(Some(names)) => samples.with_class_names(names)?,
+            Err(error) => return Err(error.in_file(format!("{file}:{CLASS_NAMES}"))),
+        };
+        // Of `x`; what other arrays hold may be called otherwise.
+        let sample_names = match location.part() {
+            None => archive.texts(SAMPLE_NAMES).ok().flatten(),
+            Some(_) => None,
+        };
+        Ok(Arc::new(match sample_names {
+            Some(names) if names.len() == samples.len() => samples.with_sample_names(names)?,
+            _ => samples,
+        }))
     }
 }
 
@@ -176,6 +196,29 @@ impl Archive {
         // A file with two members of one name is read as Python's zipfile does: the last one counts.
         let member = self.members.iter().rfind(|member| member.name == name);
         member.map(|member| self.rows(member)).transpose()
+    }
+
+    /// The texts of the array `name`, or nothing where the file has none of that name.
+    pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, ReadError> {
+        let Some(member) = self.members.iter().rfind(|member| member.name == name) else {
+            return Ok(None);
+        };
+        if member.encrypted {
+            return Err(ReadError::unsupported("is encrypted"));
+        }
+        let packed = self.packed(member)?;
+        let reader = io::BufReader::new(packed.reader());
+        let texts = match member.method {
+            STORED => texts::read(&mut { reader }),
+            DEFLATED => {
+                packed.check_deflate_claim(member.unpacked)?;
+                texts::read(&mut DeflateDecoder::new(reader))
+            }
+            other => Err(ReadError::unsupported(format!(
+                "is compressed with zip method {other}"
+            ))),
+        };
+        texts.map(Some)
     }
 
     fn rows(&self, member: &Member) -> Result<Rows, ReadError> {

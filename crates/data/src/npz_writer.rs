@@ -20,6 +20,7 @@ use crate::npz::{
     STORED, ZIP64_FIELD,
 };
 use crate::scalar::Scalar;
+use crate::texts;
 use crate::whole_file::{folder_of, refuse_special, temporary_in};
 
 /// Zip version 4.5: the first one with 64-bit sizes.
@@ -52,6 +53,8 @@ pub struct NpzWriter {
     folder: PathBuf,
     compression: Compression,
     arrays: Vec<Spool>,
+    /// Arrays of texts, whole: names, and npy files.
+    texts: Vec<(String, Vec<u8>)>,
     bytes: Vec<u8>,
 }
 
@@ -75,6 +78,7 @@ impl NpzWriter {
             folder,
             compression,
             arrays: Vec::new(),
+            texts: Vec::new(),
             bytes: Vec::new(),
         };
         refuse_special(&writer.path).map_err(|error| writer.failed(error))?;
@@ -89,12 +93,7 @@ impl NpzWriter {
         name: &str,
         row: &[usize],
     ) -> Result<ArrayHandle<T>, DataError> {
-        if name.is_empty() || name.len() > 1000 || name.contains(['/', '\\', '\0']) {
-            return Err(self.wrong(format!("`{name}` cannot be the name of an array")));
-        }
-        if self.arrays.iter().any(|array| array.name == name) {
-            return Err(self.wrong(format!("there are two arrays `{name}`")));
-        }
+        self.check_name(name)?;
         let row_len = row
             .iter()
             .try_fold(1usize, |product, &axis| product.checked_mul(axis));
@@ -114,6 +113,25 @@ impl NpzWriter {
             index: self.arrays.len() - 1,
             value: PhantomData,
         })
+    }
+
+    /// Adds an array of texts, as numpy stores `str`.
+    pub fn texts(&mut self, name: &str, texts: &[String]) -> Result<(), DataError> {
+        self.check_name(name)?;
+        self.texts.push((name.to_owned(), texts::to_npy(texts)));
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), DataError> {
+        if name.is_empty() || name.len() > 1000 || name.contains(['/', '\\', '\0']) {
+            return Err(self.wrong(format!("`{name}` cannot be the name of an array")));
+        }
+        let mut names = (self.arrays.iter().map(|array| &array.name))
+            .chain(self.texts.iter().map(|(name, _)| name));
+        match names.any(|known| known == name) {
+            true => Err(self.wrong(format!("there are two arrays `{name}`"))),
+            false => Ok(()),
+        }
     }
 
     /// Appends numbers to an array: any count, as long as whole rows have been appended in the end.
@@ -157,8 +175,12 @@ impl NpzWriter {
             let member = array.write_member(self.compression, &mut zip)?;
             directory.extend(member);
         }
+        for (name, npy) in &self.texts {
+            let member = write_member(name, self.compression, npy, &mut io::empty(), &mut zip)?;
+            directory.extend(member);
+        }
         let offset = zip.stream_position()?;
-        let entries = self.arrays.len() as u64;
+        let entries = (self.arrays.len() + self.texts.len()) as u64;
         zip.write_all(&directory)?;
         zip.write_all(&end_records(entries, directory.len() as u64, offset))?;
         zip.flush()?;
@@ -184,7 +206,6 @@ impl NpzWriter {
 }
 
 impl Spool {
-    /// Writes the member, then goes back to fill in its checksum and sizes. Returns its directory entry.
     fn write_member(
         &mut self,
         compression: Compression,
@@ -196,31 +217,41 @@ impl Spool {
         self.file.flush()?;
         let file = self.file.get_mut();
         file.seek(SeekFrom::Start(0))?;
-
-        let name = format!("{}.npy", self.name);
-        let method = match compression {
-            Compression::Stored => STORED,
-            Compression::Deflated => DEFLATED,
-        };
-        let start = zip.stream_position()?;
-        zip.write_all(&local_header(&name, method, 0, 0, 0))?;
-        let data = zip.stream_position()?;
-        let (crc, unpacked) = match compression {
-            Compression::Stored => copy(&header, file, zip)?,
-            Compression::Deflated => {
-                let mut encoder = DeflateEncoder::new(&mut *zip, flate2::Compression::default());
-                let sums = copy(&header, file, &mut encoder)?;
-                encoder.finish()?;
-                sums
-            }
-        };
-        let end = zip.stream_position()?;
-        let packed = end - data;
-        zip.seek(SeekFrom::Start(start))?;
-        zip.write_all(&local_header(&name, method, crc, packed, unpacked))?;
-        zip.seek(SeekFrom::Start(end))?;
-        Ok(directory_entry(&name, method, crc, packed, unpacked, start))
+        write_member(&self.name, compression, &header, file, zip)
     }
+}
+
+/// Writes a member, then goes back to fill in its checksum and sizes. Returns its directory entry.
+fn write_member(
+    name: &str,
+    compression: Compression,
+    header: &[u8],
+    data: &mut impl Read,
+    zip: &mut (impl Write + Seek),
+) -> io::Result<Vec<u8>> {
+    let name = format!("{name}.npy");
+    let method = match compression {
+        Compression::Stored => STORED,
+        Compression::Deflated => DEFLATED,
+    };
+    let start = zip.stream_position()?;
+    zip.write_all(&local_header(&name, method, 0, 0, 0))?;
+    let begin = zip.stream_position()?;
+    let (crc, unpacked) = match compression {
+        Compression::Stored => copy(header, data, zip)?,
+        Compression::Deflated => {
+            let mut encoder = DeflateEncoder::new(&mut *zip, flate2::Compression::default());
+            let sums = copy(header, data, &mut encoder)?;
+            encoder.finish()?;
+            sums
+        }
+    };
+    let end = zip.stream_position()?;
+    let packed = end - begin;
+    zip.seek(SeekFrom::Start(start))?;
+    zip.write_all(&local_header(&name, method, crc, packed, unpacked))?;
+    zip.seek(SeekFrom::Start(end))?;
+    Ok(directory_entry(&name, method, crc, packed, unpacked, start))
 }
 
 /// Copies header and data, and returns their checksum and length.

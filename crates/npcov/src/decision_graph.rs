@@ -74,10 +74,20 @@ impl DecisionGraph {
     }
 
     pub(crate) fn of(graph: LearntGraph, threads: usize) -> DecisionGraph {
-        let model = Model::of(graph.network().clone())
+        let mut model = Model::of(graph.network().clone())
             .with_threads(threads)
             .with_preprocessing(graph.preprocessing().clone());
+        if let Some(names) = graph.class_names() {
+            model = model.named(names);
+        }
         DecisionGraph { graph, model }
+    }
+
+    /// The same with other names of its classes, as [`Model::with_class_names`] has them; those of its
+    /// training data by default.
+    pub fn with_class_names(mut self, names: Vec<String>) -> Result<DecisionGraph, Error> {
+        self.model = self.model.with_class_names(names)?;
+        Ok(self)
     }
 
     /// The same on so many threads; on all cores by default. No result depends on it.
@@ -136,6 +146,16 @@ impl DecisionGraph {
         })
     }
 
+    /// Measures several suites, in memory.
+    pub fn cover_suites(
+        &self,
+        suites: &[Suite<'_>],
+        options: &CoverOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<Coverage, Error> {
+        self.cover_into(suites, options, CoverTarget::default(), progress)
+    }
+
     /// Measures suites and writes their coverage to a file; with `earlier`, added to that. Finished
     /// shards are kept in a folder beside it until the file is whole: a run that is cut off goes on
     /// where it was, and gives the same bytes.
@@ -145,6 +165,21 @@ impl DecisionGraph {
         options: &CoverOptions,
         earlier: Option<Coverage>,
         path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<Coverage, Error> {
+        let target = CoverTarget {
+            output: Some(path.as_ref()),
+            earlier,
+            ..CoverTarget::default()
+        };
+        self.cover_into(suites, options, target, progress)
+    }
+
+    fn cover_into(
+        &self,
+        suites: &[Suite<'_>],
+        options: &CoverOptions,
+        target: CoverTarget<'_>,
         progress: &mut dyn Progress,
     ) -> Result<Coverage, Error> {
         let mut loaders = Vec::new();
@@ -160,9 +195,8 @@ impl DecisionGraph {
             })
             .collect();
         let target = CoverTarget {
-            output: Some(path.as_ref()),
-            earlier,
             threads: self.model.threads(),
+            ..target
         };
         let measurement = self.graph.measurement(options)?;
         let coverage = npcov_coverage::cover(&measurement, &sources, target, progress)?;

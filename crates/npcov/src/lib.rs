@@ -103,6 +103,7 @@
 
 mod compile;
 mod decision_graph;
+mod doubts;
 mod error;
 mod explain;
 mod inputs;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
 use npcov_coverage::BuildOptions;
-use npcov_data::{Loader, Preprocessing, Samples};
+use npcov_data::{Loader, Preprocessing, Samples, match_classes};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
 use npcov_run::{
-    Event, ExplainOptions, Explainer, ModelOptions, Network, Predictions, Progress, SampleRange,
+    Event, ExplainOptions, Explainer, ModelOptions, Network, Predictions, Progress, RunError,
+    SampleRange,
 };
 
 use crate::compile::{Compilation, ProgramKind, compile};
@@ -28,6 +29,8 @@ use crate::inputs::Inputs;
 pub struct Model {
     network: Arc<Network>,
     preprocessing: Preprocessing,
+    /// Of its classes, where they are known.
+    class_names: Option<Arc<[String]>>,
     threads: usize,
 }
 
@@ -61,6 +64,7 @@ impl Model {
         Model {
             network,
             preprocessing: Preprocessing::default(),
+            class_names: None,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
         }
     }
@@ -68,6 +72,27 @@ impl Model {
     /// The same with samples that are preprocessed; as they are by default.
     pub fn with_preprocessing(mut self, preprocessing: Preprocessing) -> Model {
         self.preprocessing = preprocessing;
+        self
+    }
+
+    /// The same with names of its classes, the first one that of class 0; one for each, or it is an
+    /// error. Data whose classes have names is matched with these: its labels become those of the same
+    /// names, and a name that is not among these is an error.
+    pub fn with_class_names(self, names: Vec<String>) -> Result<Model, Error> {
+        let classes = self.network.classes();
+        if names.len() != classes {
+            return Err(Error::Run(RunError::Parameter {
+                name: "the list of class names",
+                value: format!("{} names for {classes} classes", names.len()),
+                wanted: "one for each class of the model",
+            }));
+        }
+        Ok(self.named(names))
+    }
+
+    /// The same with a name for each class.
+    pub(crate) fn named(mut self, names: Vec<String>) -> Model {
+        self.class_names = Some(names.into());
         self
     }
 
@@ -87,6 +112,11 @@ impl Model {
         &self.preprocessing
     }
 
+    /// The names of its classes, where they are known.
+    pub fn class_names(&self) -> Option<&[String]> {
+        self.class_names.as_deref()
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.threads
@@ -94,6 +124,10 @@ impl Model {
 
     /// Samples as the model wants them. What does not fit is an error.
     pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, Error> {
+        let samples = match &self.class_names {
+            Some(names) => match_classes(samples, names)?,
+            None => samples,
+        };
         let shape = self.network.sample_shape();
         Ok(Loader::new(samples, shape, &self.preprocessing)?)
     }

@@ -379,3 +379,86 @@ fn criteria_without_things_and_unknown_scores_are_refused() {
     }
     assert!(!case.path("out.npz").exists() && !case.path("out.npz.parts").exists());
 }
+
+/// Selection from what is given, held against its definition: coverage of the given suite and the selected inputs
+/// together is what the given suite covers and what is said to be added.
+#[test]
+fn selection_starts_from_what_is_given() {
+    let case = Case::new();
+    let graph = case.graph();
+    let pool = graph.loader(open(&data()).unwrap()).unwrap();
+    for (criterion, inputs) in [
+        ("snpc", 200),
+        ("tknp", 500),
+        ("kmnc:sections=10", 50),
+        ("lsc", 300),
+    ] {
+        let spec: npcov::criteria::Spec = criterion.parse().unwrap();
+        let options = CoverOptions {
+            criteria: Some(vec![spec.clone()]),
+            ..CoverOptions::default()
+        };
+        let measurement = graph.measurement(&options).unwrap();
+        let cover = |data: &Loader<'_>, inputs: usize| {
+            let part = part(data, 0..inputs, 2);
+            measurement.cover("suite", &part, &mut ()).unwrap()
+        };
+        let slots = |coverage: &Coverage| -> BTreeSet<npcov::criteria::Slot> {
+            let member = &measurement.criteria().members()[0];
+            let state = &coverage.state().suites()[0].states[0];
+            member.criterion.slots(state).unwrap().into_iter().collect()
+        };
+        let given = cover(&pool, inputs);
+        let (before, all) = (slots(&given), slots(&cover(&pool, pool.len())));
+        // Those that add something to what is given, by definition.
+        let adds: BTreeSet<usize> = (0..pool.len())
+            .filter(|&input| {
+                let one = measurement.cover("one", &part(&pool, input..input + 1, 1), &mut ());
+                !slots(&one.unwrap()).is_subset(&before)
+            })
+            .collect();
+        for name in ["additional", "total"] {
+            let strategy: npcov::select::Strategy = format!("{name}:{criterion}").parse().unwrap();
+            let options = SelectOptions {
+                given: Some(given.clone()),
+                ..SelectOptions::from(strategy)
+            };
+            let output = case.path("given.npz");
+            let inputs = part(&pool, 0..pool.len(), 2);
+            let found = npcov::select::select(&graph, &inputs, &options, Some(&output), &mut ());
+            let found = found.unwrap();
+            let told = found.coverage.unwrap();
+            assert_eq!(told.given, Some(before.len() as u64));
+            assert_eq!(
+                told.pool as usize,
+                all.difference(&before).count(),
+                "{criterion}"
+            );
+            assert_eq!(told.covered, told.pool, "all that add something are there");
+            let chosen: BTreeSet<usize> = found.chosen.iter().map(|chosen| chosen.input).collect();
+            assert_eq!(
+                (&chosen, chosen.len()),
+                (&adds, found.chosen.len()),
+                "{criterion}"
+            );
+        }
+        let options = MinimizeOptions {
+            criteria: vec![spec],
+            given: Some(given),
+            ..MinimizeOptions::default()
+        };
+        let output = case.path("small.npz");
+        let suite = part(&pool, 0..pool.len(), 2);
+        let small = npcov::select::minimize(&graph, &suite, &options, Some(&output), &mut ());
+        let small = small.unwrap();
+        let kept = small.chosen.len();
+        let mut together = before.clone();
+        if kept > 0 {
+            let kept_data = graph
+                .loader(open(output.to_str().unwrap()).unwrap())
+                .unwrap();
+            together.extend(slots(&cover(&kept_data, kept)));
+        }
+        assert_eq!(together, all, "{criterion}");
+    }
+}

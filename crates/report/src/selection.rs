@@ -42,7 +42,7 @@ pub fn selection(selection: &Selection) -> String {
         "{}\n{}\n{}",
         selection.data,
         table.lines(),
-        first(&selection.chosen, reason)
+        first(&selection.chosen, reason, selection.class_names.as_deref())
     )
 }
 
@@ -59,7 +59,9 @@ pub fn minimization(minimization: &Minimization) -> String {
     table.row(["kept", &words]);
     table.row(["written to", &minimization.file]);
     let mut criteria = Table::new([Align::Left, Align::Right, Align::Right, Align::Right]);
-    criteria.row(["criterion", "covered", "before", "after"]);
+    let is_given = minimization.criteria.iter().any(|c| c.given.is_some());
+    let what = if is_given { "added" } else { "covered" };
+    criteria.row(["criterion", what, "before", "after"]);
     for criterion in &minimization.criteria {
         let share = |things: u64| match criterion.total {
             Some(total) => part(things as usize, total as usize),
@@ -77,7 +79,11 @@ pub fn minimization(minimization: &Minimization) -> String {
         minimization.data,
         table.lines(),
         criteria.lines(),
-        first(&minimization.chosen, "adds")
+        first(
+            &minimization.chosen,
+            "adds",
+            minimization.class_names.as_deref()
+        )
     )
 }
 
@@ -85,10 +91,22 @@ fn covered(coverage: &SelectionCoverage) -> String {
     let things = count(coverage.covered as usize);
     let share = part(coverage.covered as usize, coverage.pool as usize);
     let pool = count(coverage.pool as usize);
-    let mut words = format!("{things} covered: {share} of the {pool} that the pool covers");
+    let mut words = match coverage.given {
+        None => format!("{things} covered: {share} of the {pool} that the pool covers"),
+        Some(given) => format!(
+            "{things} added to the {} of the state: {share} of the {pool} that the pool adds",
+            count(given as usize)
+        ),
+    };
     if let Some(total) = coverage.total {
-        let share = part(coverage.covered as usize, total as usize);
-        words += &format!(", {share} of all {}", count(total as usize));
+        let all = coverage.covered + coverage.given.unwrap_or(0);
+        let share = part(all as usize, total as usize);
+        let together = if coverage.given.is_some() {
+            "together "
+        } else {
+            ""
+        };
+        words += &format!(", {together}{share} of all {}", count(total as usize));
     }
     words
 }
@@ -107,10 +125,30 @@ fn faults(apfd: &Apfd) -> String {
 }
 
 /// The first inputs, one a line.
-fn first(chosen: &[Chosen], reason: &str) -> String {
+fn first(chosen: &[Chosen], reason: &str, class_names: Option<&[String]>) -> String {
     let labelled = chosen.iter().any(|input| input.label.is_some());
-    let mut table = Table::new([Align::Right; 5]);
-    let mut heads = vec!["rank", "input", "class"];
+    let named = chosen.iter().any(|input| input.sample.is_some());
+    let class = |class: i64| {
+        let name = usize::try_from(class)
+            .ok()
+            .and_then(|i| class_names?.get(i));
+        name.map_or(class.to_string(), |name| format!("{class} {name}"))
+    };
+    let mut align = vec![Align::Right, Align::Right];
+    align.extend(named.then_some(Align::Left));
+    // Names begin where the one above begins, numbers end where it ends.
+    let of_class = if class_names.is_some() {
+        Align::Left
+    } else {
+        Align::Right
+    };
+    align.push(of_class);
+    align.extend(labelled.then_some(of_class));
+    align.push(Align::Right);
+    let mut table = Table::new(align);
+    let mut heads = vec!["rank", "input"];
+    heads.extend(named.then_some("sample"));
+    heads.push("class");
     heads.extend(labelled.then_some("label"));
     heads.extend((!reason.is_empty()).then_some(reason));
     table.row(heads);
@@ -120,13 +158,10 @@ fn first(chosen: &[Chosen], reason: &str) -> String {
             Some(score) if reason == "score" => four_digits(score),
             Some(score) => worth(score),
         };
-        let mut cells = vec![
-            (i + 1).to_string(),
-            input.input.to_string(),
-            input.prediction.to_string(),
-        ];
-        let label = |label: i64| label.to_string();
-        cells.extend(labelled.then(|| input.label.map_or(String::new(), label)));
+        let mut cells = vec![(i + 1).to_string(), input.input.to_string()];
+        cells.extend(named.then(|| input.sample.clone().unwrap_or_default()));
+        cells.push(class(input.prediction as i64));
+        cells.extend(labelled.then(|| input.label.map_or(String::new(), class)));
         cells.extend((!reason.is_empty()).then_some(score));
         table.row(cells);
     }
@@ -155,6 +190,7 @@ mod tests {
         let mut found = Selection {
             data: "pool.npz".to_owned(),
             inputs: 12345,
+            class_names: None,
             strategy: "score:lsa".to_owned(),
             file: "out.npz".to_owned(),
             coverage: None,
@@ -188,13 +224,30 @@ mod tests {
     }
 
     #[test]
+    fn samples_and_classes_have_names() {
+        let names = ["bag", "boot", "coat", "dress"].map(str::to_owned);
+        let input = Chosen {
+            sample: Some("boot/7.png".to_owned()),
+            ..chosen(12, Some(5.0), Some(1))
+        };
+        let text = first(&[input], "adds", Some(&names));
+        assert_eq!(
+            text,
+            "the inputs\n  rank  input  sample      class    label   adds\n     1     12  boot/7.png  3 dress  \
+             1 boot     5\n"
+        );
+    }
+
+    #[test]
     fn coverage_without_a_limit_is_a_count() {
         let found = Minimization {
             data: "suite.npz".to_owned(),
             inputs: 0,
+            class_names: None,
             file: "out.npz".to_owned(),
             criteria: vec![npcov::select::MinimizedCriterion {
                 criterion: "tknp".to_owned(),
+                given: None,
                 before: 1200,
                 after: 1200,
                 total: None,

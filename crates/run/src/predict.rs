@@ -116,6 +116,24 @@ impl Predictions {
         }
     }
 
+    /// What is probably not meant, though it was found.
+    pub fn warnings(&self) -> Vec<String> {
+        const ENOUGH: usize = 10;
+        let all = |class: &&ClassResult| {
+            class.predicted == self.inputs && class.correct != Some(self.inputs)
+        };
+        let class = self.per_class.iter().find(all);
+        let class = class.filter(|_| self.inputs >= ENOUGH && self.per_class.len() > 1);
+        let warning = class.map(|class| {
+            format!(
+                "all {} inputs are predicted as class {}: is their scale or layout what the model was \
+                 trained on?",
+                self.inputs, class.class
+            )
+        });
+        warning.into_iter().collect()
+    }
+
     fn count(&mut self, class: usize, label: Option<usize>) {
         self.per_class[class].predicted += 1;
         let Some(label) = label else { return };

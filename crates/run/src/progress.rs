@@ -14,6 +14,8 @@ pub enum Event {
     Damaged(usize),
     /// So many more pieces of work are finished: inputs, unless the work counts in something else.
     Finished(usize),
+    /// So many more inputs are kept in files, where there are files: a later run finds them finished.
+    Kept(usize),
     /// The inputs are finished, and clusters are being found.
     Clustering,
     /// Clusters are found, and criteria are being fitted to the training data.

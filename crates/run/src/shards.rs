@@ -128,6 +128,7 @@ pub fn extract_shards<'a, S: Sink<'a>>(
             if shard.rows.len() == SHARD || shard.rows.end == run.end {
                 unchanged(shard.rows.clone()).map_err(RunError::from)?;
                 sink.shard((shard.rows.start - range.start) / SHARD, &shard)?;
+                progress.tell(Event::Kept(shard.rows.len()))?;
                 shard = PathRows::empty(shard.rows.end);
             }
             Ok(())

@@ -23,6 +23,22 @@ pub enum SelectError {
         /// Criteria that do.
         known: Vec<String>,
     },
+    /// A state that is given was not measured by a criterion.
+    #[error("the state that is given has no `{criterion}`; it has {}", .has.join(", "))]
+    NotGiven {
+        /// The criterion.
+        criterion: String,
+        /// The criteria that it was measured by.
+        has: Vec<String>,
+    },
+    /// A state is given to a strategy that does not count what inputs cover.
+    #[error(
+        "`{strategy}` does not count what inputs cover, so it cannot start from a state; `additional` and `total` can"
+    )]
+    NothingToStartFrom {
+        /// The strategy.
+        strategy: String,
+    },
     /// No criterion gives inputs that score.
     #[error("there is no score `{name}`; there are {}", .known.join(", "))]
     NoSuchScore {

@@ -20,6 +20,7 @@
 mod apfd;
 mod chosen;
 mod error;
+mod given;
 mod minimize;
 mod pool;
 mod ranking;
@@ -27,7 +28,7 @@ mod strategy;
 
 use std::path::Path;
 
-use npcov_coverage::LearntGraph;
+use npcov_coverage::{Coverage, LearntGraph};
 use npcov_criteria::Member;
 use npcov_paths::Choices;
 use npcov_run::{Progress, SampleRange};
@@ -39,6 +40,7 @@ pub use error::SelectError;
 pub use minimize::{Minimization, MinimizeOptions, MinimizedCriterion, minimize};
 pub use strategy::{Strategy, counting_criteria};
 
+use given::Given;
 use pool::{Pool, Wanted};
 use ranking::{Covered, Ranked, SlotLists};
 
@@ -57,6 +59,9 @@ pub struct SelectOptions {
     pub seed: u64,
     /// How paths are compared; as the graph says by default.
     pub choices: Option<Choices>,
+    /// What is covered already: inputs are chosen by what they cover beyond it, and those that cover nothing
+    /// beyond it are left out. Nothing by default; only for strategies that count what inputs cover.
+    pub given: Option<Coverage>,
 }
 
 impl From<Strategy> for SelectOptions {
@@ -66,6 +71,7 @@ impl From<Strategy> for SelectOptions {
             count: None,
             seed: 0,
             choices: None,
+            given: None,
         }
     }
 }
@@ -77,6 +83,9 @@ pub struct Selection {
     pub data: String,
     /// Inputs in it.
     pub inputs: usize,
+    /// The names of the classes, where they have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_names: Option<Vec<String>>,
     /// The [strategy](Strategy), as it is written.
     pub strategy: String,
     /// The file with the selected inputs; empty without one.
@@ -95,6 +104,9 @@ pub struct Selection {
 pub struct SelectionCoverage {
     /// The criterion.
     pub criterion: String,
+    /// Things that were covered already, where a state was given; the other numbers are things beyond those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<u64>,
     /// Things that the selected inputs cover.
     pub covered: u64,
     /// Things that the whole pool covers.
@@ -123,10 +135,16 @@ pub fn select(
         strategy::prepare(graph, &options.strategy, options.choices.as_ref())?;
     let (data, range) = (pool.data, pool.range.clone());
     let labels = data.labels();
-    let measured = Pool::measure(&measurement, &wanted, pool, output, progress)?;
+    if options.given.is_some() && wanted != Wanted::Slots {
+        return Err(SelectError::NothingToStartFrom {
+            strategy: options.strategy.to_string(),
+        });
+    }
+    let given = Given::of(options.given.as_ref(), &measurement)?;
+    let measured = Pool::measure(&measurement, &wanted, &given, pool, output, progress)?;
     let inputs = range.len();
     let count = options.count.map_or(inputs, |count| count.min(inputs));
-    let order = match &options.strategy {
+    let mut order = match &options.strategy {
         Strategy::Additional(_) => {
             let to_the_end = labels.is_some() && inputs <= RANKED_ANYWAY;
             let most = if to_the_end { inputs } else { count };
@@ -136,8 +154,15 @@ pub fn select(
         Strategy::Score(_) => ranking::by_score(&measured.scores),
         Strategy::Random => ranking::random(inputs, options.seed),
     };
+    if options.given.is_some() {
+        order.retain(|ranked| measured.lists.count(ranked.input) > 0);
+    }
+    let count = count.min(order.len());
     let coverage = match (&wanted, measurement.criteria().members()) {
-        (Wanted::Slots, [member]) => Some(coverage(member, &measured.lists, &order, count)?),
+        (Wanted::Slots, [member]) => Some(SelectionCoverage {
+            given: given.count(0),
+            ..coverage(member, &measured.lists, &order, count)?
+        }),
         _ => None,
     };
     let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, data);
@@ -158,6 +183,7 @@ pub fn select(
     let selection = Selection {
         data: data.name().to_owned(),
         inputs,
+        class_names: data.class_names().map(<[String]>::to_vec),
         strategy: options.strategy.to_string(),
         file: output.map_or(String::new(), |file| file.display().to_string()),
         coverage,
@@ -192,6 +218,7 @@ fn coverage<L: SlotLists<Error = SelectError>>(
     }
     Ok(SelectionCoverage {
         criterion: member.spec.to_string(),
+        given: None,
         covered: by_first,
         pool,
         total: member.criterion.things().map_err(|e| member.failed(e))?,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use npcov_coverage::LearntGraph;
+use npcov_coverage::{Coverage, LearntGraph};
 use npcov_criteria::Spec;
 use npcov_paths::Choices;
 use npcov_run::{Progress, SampleRange};
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chosen::{self, Chosen};
 use crate::error::SelectError;
+use crate::given::Given;
 use crate::pool::{Pool, Wanted};
 use crate::ranking::{self, Covered, Ranked, SlotLists};
 use crate::strategy;
@@ -21,6 +22,8 @@ pub struct MinimizeOptions {
     pub criteria: Vec<Spec>,
     /// How paths are compared; as the graph says by default.
     pub choices: Option<Choices>,
+    /// What is covered already, and need not be covered again; nothing by default.
+    pub given: Option<Coverage>,
 }
 
 impl Default for MinimizeOptions {
@@ -28,6 +31,7 @@ impl Default for MinimizeOptions {
         MinimizeOptions {
             criteria: ["snpc", "anpc"].map(Spec::named).into(),
             choices: None,
+            given: None,
         }
     }
 }
@@ -39,6 +43,9 @@ pub struct Minimization {
     pub data: String,
     /// Inputs in it.
     pub inputs: usize,
+    /// The names of the classes, where they have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_names: Option<Vec<String>>,
     /// The file with the inputs that are kept; empty without one.
     pub file: String,
     /// What is covered before and after.
@@ -52,6 +59,9 @@ pub struct Minimization {
 pub struct MinimizedCriterion {
     /// The criterion.
     pub criterion: String,
+    /// Things that were covered already, where a state was given; the other numbers are things beyond those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<u64>,
     /// Things that the suite covers.
     pub before: u64,
     /// Things that the smaller suite covers.
@@ -60,8 +70,8 @@ pub struct MinimizedCriterion {
     pub total: Option<u64>,
 }
 
-/// Finds a small part of a suite that covers all that the suite covers, by each of some criteria,
-/// and in which no input can be left out; writes it to a file, where one is wanted, as
+/// Finds a small part of a suite that covers all that the suite covers beyond what is given, by each of
+/// some criteria, and in which no input can be left out; writes it to a file, where one is wanted, as
 /// [`select`](crate::select) does.
 ///
 /// The smallest such part is hard to find; this one is greedy.
@@ -75,7 +85,15 @@ pub fn minimize(
     let choices = options.choices.as_ref();
     let measurement = strategy::counting_things(graph, &options.criteria, choices)?;
     let (data, start) = (suite.data, suite.range.start);
-    let pool = Pool::measure(&measurement, &Wanted::Slots, suite, output, progress)?;
+    let given = Given::of(options.given.as_ref(), &measurement)?;
+    let pool = Pool::measure(
+        &measurement,
+        &Wanted::Slots,
+        &given,
+        suite,
+        output,
+        progress,
+    )?;
     let kept = ranking::minimal(&pool.lists)?;
     let before = ranking::covered(&pool.lists, 0..pool.lists.len())?;
     let after = ranking::covered(&pool.lists, kept.iter().map(|ranked| ranked.input))?;
@@ -85,6 +103,7 @@ pub fn minimize(
         let things = |covered: &Covered| covered.count_of(2 * i) + covered.count_of(2 * i + 1);
         let criterion = MinimizedCriterion {
             criterion: member.spec.to_string(),
+            given: given.count(i),
             before: things(&before),
             after: things(&after),
             total: member.criterion.things().map_err(|e| member.failed(e))?,
@@ -105,6 +124,7 @@ pub fn minimize(
     let minimization = Minimization {
         data: data.name().to_owned(),
         inputs: pool.lists.len(),
+        class_names: data.class_names().map(<[String]>::to_vec),
         file: output.map_or(String::new(), |file| file.display().to_string()),
         criteria: found,
         chosen: kept.iter().map(chosen).collect(),

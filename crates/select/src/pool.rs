@@ -19,6 +19,7 @@ use npcov_run::{
 };
 
 use crate::error::SelectError;
+use crate::given::Given;
 use crate::ranking::SlotLists;
 
 /// Numbers of things that are kept in memory: 128 MiB of them.
@@ -65,6 +66,7 @@ impl Pool {
     pub(crate) fn measure(
         measurement: &Measurement<'_>,
         wanted: &Wanted,
+        given: &Given,
         pool: &SampleRange<'_>,
         output: Option<&Path>,
         progress: &mut dyn Progress,
@@ -79,11 +81,13 @@ impl Pool {
             "measured": measurement.state().record(),
             "data": DataRecord::new(data, range.start, range.end)?,
             "wanted": wanted.name(),
+            "given": given.identity(),
         });
         let store = ShardStore::of(output, &plan.to_string())?;
         let mut recording = Recording {
             measurement,
             wanted,
+            given,
             threads: pool.threads,
             store: &store,
             streamed: Vec::new(),
@@ -142,6 +146,7 @@ fn damaged(store: &ShardStore, reason: &str) -> ArtefactError {
 struct Recording<'a> {
     measurement: &'a Measurement<'a>,
     wanted: &'a Wanted,
+    given: &'a Given,
     threads: usize,
     store: &'a ShardStore,
     /// By criterion, what was seen of the shard's inputs as soon as they were there.
@@ -261,9 +266,10 @@ impl Sink<'_> for Recording<'_> {
             }
         }
         let mut columns = Vec::new();
-        for (member, found) in criteria.members().iter().zip(&all) {
+        for (i, (member, found)) in criteria.members().iter().zip(&mut all).enumerate() {
             scores.extend_from_slice(&found.scores);
             if *self.wanted == Wanted::Slots {
+                self.given.leave_out(i, &mut found.slots);
                 columns.extend(lists_of(&member.spec, &found.slots)?);
             }
         }

@@ -89,10 +89,12 @@ pub(crate) struct BuildArgs {
 /// ANPC how many distances of activations; `docs/criteria.md` explains the others. The state keeps
 /// what was covered, to be merged with others.
 ///
-/// Work that was interrupted goes on where it was when the same command is given again.
+/// Work that was interrupted goes on where it was when the same command is given again, if there is a
+/// state to write.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
+  npcov cover graph.npcov --data test.npz
   npcov cover graph.npcov --data test.npz -o state.npcov
   npcov cover graph.npcov --data unit.npz --data field.npz -o state.npcov --format json
   npcov cover graph.npcov --data test.npz --shard 2/4 -o state-2.npcov
@@ -112,17 +114,17 @@ pub(crate) struct CoverArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
 
-    /// The coverage state to write
+    /// The coverage state to write; by default none
     #[arg(long, short, value_name = "STATE")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
 
     /// Add to the state instead of writing over it
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     pub(crate) append: bool,
 
     /// Write what was found for every input to this npz file
     ///
-    /// Arrays: `suite`, `prediction`, `nearest` (the most similar cluster of the predicted class),
+    /// Arrays: `name` (that of the sample, or its row), `suite`, `prediction`, `nearest` (the most similar cluster of the predicted class),
     /// `similarity`, `unknown` (1 - similarity), `other` (the most similar cluster of another class),
     /// `incorrect` (its similarity minus that of `nearest`), `label` (-1 for none), and the scores of
     /// criteria that give inputs scores: `lsa`, `dsa`, `deepgini`, ...

@@ -41,13 +41,17 @@ use crate::value::{
 /// `report` sets the numbers beside yardsticks and earlier ones, `check` fails where they are too low.
 ///
 /// Results go to standard output, messages and progress to standard error. The exit code is 0, 1
-/// when `check` finds that a rule does not hold, or 2 after an error.
+/// when `check` finds that a rule does not hold, 2 after an error, or 130 after Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "npcov", version, max_term_width = 100, after_long_help = CONFIG_HELP)]
 pub(crate) struct Cli {
     /// Read settings from this file instead of `npcov.toml`
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
+
+    /// Print results and errors only: no warnings, notes and progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -58,6 +62,7 @@ Settings can stand in `npcov.toml`, in the current folder; flags override it:
 
   model = \"model.onnx\"
   data = \"test.npz\"
+  class-names = \"classes.txt\"
   threads = 4
   layers = [\"block*\", -1]
 
@@ -101,6 +106,32 @@ pub(crate) enum Command {
     Attack(AttackArgs),
     Compile(CompileArgs),
     Lab(LabArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+/// Print a script that completes commands and flags in a shell
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov completions bash > ~/.local/share/bash-completion/completions/npcov
+  npcov completions zsh > ~/.zfunc/_npcov
+  npcov completions fish > ~/.config/fish/completions/npcov.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write man pages, one for each command
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov man --output ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// The folder to write into, which must exist
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: PathBuf,
 }
 
 /// Show what is inside a model, a decision graph or a coverage state
@@ -473,13 +504,29 @@ pub(crate) struct DataArgs {
     /// The data: npz, npy, IDX, CIFAR binary, or a folder of images
     ///
     /// An npz file holds the arrays `x` and, if there are labels, `y`; others are named with
-    /// `--data file.npz:x_test,y_test`. A folder has one folder of PNG or JPEG images per class. A
+    /// `--data file.npz:x_test,y_test`. `class_names` and `name` name classes and samples. A folder has one folder of PNG or JPEG images per class. A
     /// folder of CIFAR files takes `folder:train` or `folder:test`.
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<String>,
 
     #[command(flatten)]
+    pub(crate) classes: ClassNamesArgs,
+
+    #[command(flatten)]
     pub(crate) preprocessing: PreprocessingArgs,
+}
+
+/// What the model's classes are called.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct ClassNamesArgs {
+    /// The names of the model's classes, one a line, the first one that of class 0
+    ///
+    /// Data whose classes have names (a folder for each, or `class_names` in an npz file) is matched
+    /// with these: a folder of two of ten classes gets the right labels. A decision graph knows the
+    /// names that its training data had.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) class_names: Option<PathBuf>,
 }
 
 /// What happens to data before it enters the model.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use npcov::select::Strategy;
 
-use super::{MeasureChoices, PreprocessingArgs, RunArgs};
+use super::{ClassNamesArgs, MeasureChoices, PreprocessingArgs, RunArgs};
 use crate::value::Criteria;
 
 /// Pick the inputs of a pool that are worth having
@@ -54,11 +54,19 @@ pub(crate) struct SelectArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) count: Option<usize>,
 
+    /// Start from what this coverage state covers already
+    ///
+    /// Inputs count by what they cover beyond it, and those that add nothing to it are not picked. For
+    /// `additional` and `total`.
+    #[arg(long, value_name = "STATE")]
+    pub(crate) given: Option<PathBuf>,
+
     /// The npz file to write
     ///
     /// Arrays: `x` (the inputs, as they are stored in the pool), `y` (their labels, if there are
-    /// any), `index` (their positions in the pool) and `score` (their score, or the number of things
-    /// that they cover or add; 0 for `random`). It can be the `--data` of other commands.
+    /// any), `name` and `class_names` (where samples and classes have names), `index` (their positions
+    /// in the pool) and `score` (their score, or the number of things that they cover or add; 0 for
+    /// `random`). It can be the `--data` of other commands.
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: PathBuf,
 
@@ -104,11 +112,15 @@ pub(crate) struct MinimizeArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) criteria: Option<Criteria>,
 
+    /// Keep only what this coverage state does not cover already
+    #[arg(long, value_name = "STATE")]
+    pub(crate) given: Option<PathBuf>,
+
     /// The npz file to write
     ///
     /// Arrays: `x` (the inputs that are kept, as they are stored in the suite), `y` (their labels,
-    /// if there are any), `index` (their positions in the suite) and `score` (the number of things
-    /// that each adds to those before it).
+    /// if there are any), `name` and `class_names` (where samples and classes have names), `index` (their
+    /// positions in the suite) and `score` (the number of things that each adds to those before it).
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: PathBuf,
 
@@ -150,6 +162,9 @@ pub(crate) struct MeasuringArgs {
 
     #[command(flatten)]
     pub(crate) choices: MeasureChoices,
+
+    #[command(flatten)]
+    pub(crate) classes: ClassNamesArgs,
 
     #[command(flatten)]
     pub(crate) preprocessing: PreprocessingArgs,

@@ -23,11 +23,10 @@ struct Setup {
 
 impl Setup {
     fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Setup> {
-        let preprocessing = &args.data.preprocessing;
         let graph = graph::open(
             &args.graph,
             args.model.model.as_deref(),
-            preprocessing,
+            (&args.data.classes, &args.data.preprocessing),
             config,
         )?;
         let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());

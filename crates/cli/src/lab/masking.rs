@@ -1,12 +1,11 @@
 //! `npcov lab rq1` and `npcov lab rq2`: experiments with masks, on training data.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use npcov::Model;
-use npcov::data::{Digest, Loader, Preprocessing, open};
+use npcov::data::{Digest, Loader};
 use npcov::paths::Choices;
-use npcov::run::{Method, ModelOptions, Network};
+use npcov::run::{Method, ModelOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings};
 
 use super::{Results, plain};
@@ -14,14 +13,14 @@ use crate::args::{Rq1Args, Rq2Args, StudyArgs};
 use crate::config::Config;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
+use crate::samples;
 
 /// What is masked.
 struct Setup {
-    network: Arc<Network>,
+    model: Model,
     /// The model's digest.
     digest: String,
     data: Loader<'static>,
-    preprocessing: Preprocessing,
     method: Method,
     choices: Choices,
 }
@@ -34,18 +33,15 @@ impl Setup {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };
-        let network = Model::open_with(&model, &options)?.network().clone();
-        let preprocessing = config.preprocessing(&args.data.preprocessing);
-        let data = loader(&data, &network, &preprocessing)?;
-        for warning in data.warnings() {
-            printer.warning(warning);
-        }
+        let model = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
+        let data = samples::open(&data)?;
+        samples::warn(&model.warnings(&data)?, printer);
+        let data = model.loader(data)?;
         Ok(Setup {
             // Other layers or units make another experiment of the same file.
-            digest: format!("{} {options:?}", Digest::from(*network.digest())),
-            network,
+            digest: format!("{} {options:?}", Digest::from(*model.network().digest())),
+            model,
             data,
-            preprocessing,
             method: config.method(&args.method)?,
             choices: config
                 .paths
@@ -54,22 +50,12 @@ impl Setup {
     }
 }
 
-fn loader(
-    spec: &str,
-    network: &Network,
-    preprocessing: &Preprocessing,
-) -> anyhow::Result<Loader<'static>> {
-    let dataset = open(spec).map_err(npcov::Error::from)?;
-    let loader = Loader::new(dataset, network.sample_shape(), preprocessing);
-    Ok(loader.map_err(npcov::Error::from)?)
-}
-
 pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
     let setup = Setup::open(&args.study, config, printer)?;
     let own = setup.data.name().to_owned();
     let test = args.test.as_ref().unwrap_or(&own);
-    let test = loader(test, &setup.network, &setup.preprocessing)?;
+    let test = setup.model.loader(samples::open(test)?)?;
     let usual = Rq1Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let chosen = lab.paper.map(|paper| paper.published().alpha);
@@ -88,12 +74,14 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq1")?;
-    let told = (&settings, &setup.preprocessing);
+    let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data, &test], &told, printer)?;
     let threads = config.threads(lab.run.threads);
-    let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
+    let all = setup.data.len();
+    let inputs = settings.sample.map_or(all, |sample| sample.min(all));
+    let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(&setup.data));
     let found = npcov_lab::rq1(
-        &setup.network,
+        setup.model.network(),
         &setup.data,
         &test,
         &settings,
@@ -137,12 +125,14 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq2")?;
-    let told = (&settings, &setup.preprocessing);
+    let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data], &told, printer)?;
     let threads = config.threads(lab.run.threads);
-    let mut progress = ProgressBar::new(settings.work(&setup.data), printer);
+    let all = setup.data.len();
+    let inputs = settings.sample.map_or(all, |sample| sample.min(all));
+    let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(&setup.data));
     let found = npcov_lab::rq2(
-        &setup.network,
+        setup.model.network(),
         &setup.data,
         &settings,
         &work,

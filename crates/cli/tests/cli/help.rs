@@ -8,9 +8,30 @@ use crate::support::Project;
 fn help() {
     let project = Project::new();
     for command in [
-        "", "demo", "init", "inspect", "predict", "explain", "tune", "build", "cover", "merge",
-        "report", "check", "select", "minimize", "attack", "compile", "lab", "lab rq1", "lab rq2",
-        "lab rq3", "lab rq4", "lab rq5",
+        "",
+        "demo",
+        "init",
+        "inspect",
+        "predict",
+        "explain",
+        "tune",
+        "build",
+        "cover",
+        "merge",
+        "report",
+        "check",
+        "select",
+        "minimize",
+        "attack",
+        "compile",
+        "completions",
+        "man",
+        "lab",
+        "lab rq1",
+        "lab rq2",
+        "lab rq3",
+        "lab rq4",
+        "lab rq5",
     ] {
         let name = |flag: &str| format!("help_{}{flag}", command.replace(' ', "-"));
         assert_snapshot!(

@@ -2,7 +2,7 @@
 //! is lost, and the end is as if nothing had happened.
 
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::build::{bytes, succeed};
@@ -313,4 +313,44 @@ fn a_run_that_was_cut_off_after_its_last_write_is_done() {
         "{}",
         again.stderr
     );
+}
+
+/// Ctrl-C says what is kept, and the same command goes on from there.
+#[test]
+fn ctrl_c_keeps_what_is_finished() {
+    let project = with_data();
+    let command = "build mlp-matlab.onnx --data data.npz --divide 255 --clusters 2 --restarts 2";
+    succeed(&project, &format!("{command} -o whole.npcov"));
+    let command = format!("{command} -o g.npcov");
+    let mut child = (project.command(&command).stdout(Stdio::null()))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_parts(&project, "g.npcov", SHARD, &mut child);
+    let id = child.id().to_string();
+    let interrupt = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let kept = finished(&project, "g.npcov");
+    // A run that was faster than the signal has nothing to say.
+    if interrupt.success() && kept > 0 {
+        assert_eq!(output.status.code(), Some(130), "{stderr}");
+        assert!(
+            stderr.contains("stopping; Ctrl-C again ends at once\n"),
+            "{stderr}"
+        );
+        let thousands = |n: usize| match n {
+            0..1000 => n.to_string(),
+            n => format!("{},{:03}", n / 1000, n % 1000),
+        };
+        let expected = format!(
+            "stopped; {} of 4,000 inputs are kept in `g.npcov.parts`; run the same command to go on\n",
+            thousands(kept)
+        );
+        assert!(stderr.ends_with(&expected), "{stderr}");
+        let outcome = succeed(&project, &command);
+        let note = format!("going on after {kept} inputs");
+        assert!(outcome.stderr.contains(&note), "{}", outcome.stderr);
+    }
+    assert!(bytes(&project, "g.npcov") == bytes(&project, "whole.npcov"));
 }

@@ -182,3 +182,36 @@ fn select_arguments_that_cannot_be() {
     }
     assert!(!project.path("out.npz").exists() && !project.path("out.npz.parts").exists());
 }
+
+#[test]
+fn what_a_state_covers_is_not_selected_again() {
+    let project = with_graph();
+    succeed(
+        &project,
+        "cover g.npcov --data fashion-1000.npz --limit 400 --criteria snpc,tknp -o s.npcov",
+    );
+    let by = "--by additional:snpc --given s.npcov";
+    assert_snapshot!(
+        "given_words",
+        project.snapshot(&format!("{SELECT} {by} --count 5"))
+    );
+    // Everything in the pool is in the state.
+    let none = json(&project, &format!("{SELECT} {by} --limit 400"));
+    assert_eq!(none["chosen"].as_array().unwrap().len(), 0);
+    assert_eq!(none["coverage"]["pool"], 0);
+    let minimize =
+        "minimize g.npcov --data fashion-1000.npz --criteria snpc --given s.npcov -o m.npz";
+    assert_snapshot!("given_minimize", project.snapshot(minimize));
+    assert_snapshot!(
+        "given_score",
+        project.snapshot(&format!("{SELECT} --by score:deepgini --given s.npcov"))
+    );
+    assert_snapshot!(
+        "given_other_criterion",
+        project.snapshot(&format!("{SELECT} --by additional:kmnc --given s.npcov"))
+    );
+    assert_snapshot!(
+        "given_other_choices",
+        project.snapshot(&format!("{SELECT} {by} --snpc-buckets 10"))
+    );
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use npcov::data::npz::{Compression, NpzWriter};
+use npcov::data::npz::{Archive, Compression, NpzWriter};
 use npcov::data::{self, Loader, Preprocessing};
 use tempfile::TempDir;
 
@@ -63,6 +63,35 @@ impl Project {
             writer.append(&labels, y).unwrap();
         }
         writer.finish().unwrap();
+    }
+
+    /// A folder of PNG images out of `fashion-1000.npz`: one folder for each of some classes, with the first
+    /// `most` images of its label in it.
+    pub(crate) fn images(&self, folder: &str, classes: &[(i64, &str)], most: usize) {
+        let images = self.rows("fashion-1000.npz", "x");
+        let labels = self.rows("fashion-1000.npz", "y");
+        for &(label, class) in classes {
+            let own = labels
+                .iter()
+                .zip(&images)
+                .filter(|(y, _)| y[0] as i64 == label);
+            for (i, (_, image)) in own.take(most).enumerate() {
+                let pixels: Vec<u8> = image.iter().map(|&x| x as u8).collect();
+                let mut file = Vec::new();
+                let mut encoder = png::Encoder::new(&mut file, 28, 28);
+                encoder.set_color(png::ColorType::Grayscale);
+                let mut writer = encoder.write_header().unwrap();
+                writer.write_image_data(&pixels).unwrap();
+                writer.finish().unwrap();
+                self.write(&format!("{folder}/{class}/{i:03}.png"), file);
+            }
+        }
+    }
+
+    /// The texts of an array in an npz file of the project.
+    pub(crate) fn texts(&self, name: &str, array: &str) -> Vec<String> {
+        let archive = Archive::open(data::Source::open(&self.path(name)).unwrap()).unwrap();
+        archive.texts(array).unwrap().unwrap()
     }
 
     /// The rows of an array in an npz file of the project.

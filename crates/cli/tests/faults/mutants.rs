@@ -176,7 +176,7 @@ fn forged(bytes: &[u8], random: &mut Random) -> (String, Vec<u8>) {
 
 /// Numbers that files rarely hold.
 fn strange(random: &mut Random) -> u64 {
-    let near = [
+    let near: [u64; _] = [
         0,
         1,
         2,

@@ -214,6 +214,15 @@ impl Gaussians {
             }
         })?;
         let columns = rule.columns(&moments);
+        if columns.iter().all(Vec::is_empty) {
+            return Err(CriterionError::Fit {
+                criterion: "a Gaussian".to_owned(),
+                reason:
+                    "no neuron of the layer varies enough in every class; `columns=per-class`, \
+                         another `layer` or a smaller `min-variance` finds some"
+                        .to_owned(),
+            });
+        }
         for ((gaussian, columns), moments) in self.classes.iter_mut().zip(columns).zip(&moments) {
             let mean = |&column: &u32| moments.mean[column as usize];
             *gaussian = Gaussian {

@@ -243,9 +243,14 @@ pub fn tune(
 }
 
 impl TuneOptions {
+    /// Inputs that are masked, where so many are available.
+    pub fn inputs(&self, available: usize) -> usize {
+        self.sample.unwrap_or(available).min(available)
+    }
+
     /// Inputs of all passes over the data: one that explains, and two for each set of neurons.
     pub fn work(&self, available: usize) -> usize {
-        let inputs = self.sample.unwrap_or(available).min(available);
+        let inputs = self.inputs(available);
         let sets = 3 * self.alphas.len() + self.clusters.len() * self.betas.len();
         inputs * (1 + 2 * sets)
     }

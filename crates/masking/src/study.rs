@@ -6,7 +6,7 @@ use npcov_data::Loader;
 use npcov_paths::choices::{Average, Members, Population};
 use npcov_paths::{
     BitRows, Choices, ClassParameters, Clusters, KMeans, LearnOptions, NO_CLUSTER, PathGraph,
-    PathLayout, TrainingPaths,
+    PathLayout, TrainingPaths, number_of_clusters,
 };
 
 use super::sets::{Cut, FIFTHS, Sets, random_like, width};
@@ -312,18 +312,38 @@ impl<'a> MaskingStudy<'a> {
     /// How many fifths there are.
     pub const FIFTHS: usize = FIFTHS;
 
-    /// Finds clusters of the paths of one alpha.
-    pub fn cluster(&self, alpha: usize, clusters: usize) -> ClusteredPaths {
-        let training = TrainingPaths {
+    /// How many clusters the paths of one alpha have by themselves, at most `most`: in the median of
+    /// the classes that have inputs, of two the lower.
+    pub fn number_of_clusters(&self, alpha: usize, most: usize) -> usize {
+        let training = self.training(alpha);
+        let mut numbers: Vec<usize> = (0..self.network.classes())
+            .map(|class| training.rows_of(class, self.options.choices.members))
+            .filter(|rows| !rows.is_empty())
+            .map(|rows| {
+                let paths = training.paths.gather(&rows);
+                number_of_clusters(&paths, most, self.options.seed, self.threads)
+            })
+            .collect();
+        numbers.sort_unstable();
+        let middle = numbers.len().saturating_sub(1) / 2;
+        numbers.get(middle).copied().unwrap_or(1)
+    }
+
+    fn training(&self, alpha: usize) -> TrainingPaths {
+        TrainingPaths {
             layout: self.layout().clone(),
             paths: self.sets.paths[alpha].clone(),
             predictions: self.sets.predictions.clone(),
             labels: self.labels.clone(),
-        };
+        }
+    }
+
+    /// Finds clusters of the paths of one alpha.
+    pub fn cluster(&self, alpha: usize, clusters: usize) -> ClusteredPaths {
         // Which neurons are abstract is of no interest yet.
         let options = self.learn_options(clusters, 0.5, self.network.classes());
         ClusteredPaths {
-            graph: PathGraph::learn(training, &options),
+            graph: PathGraph::learn(self.training(alpha), &options),
             alpha,
             clusters,
         }

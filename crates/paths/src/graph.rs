@@ -8,7 +8,8 @@ use crate::abstraction::Frequencies;
 use crate::bits::{self, BitRows};
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
-use crate::kmeans::{self, KMeans};
+use crate::clustering::number_of_clusters;
+use crate::kmeans::KMeans;
 use crate::layout::PathLayout;
 use crate::similarity::{Comparison, layer_counts, more_similar};
 
@@ -20,7 +21,7 @@ pub const NO_CLUSTER: u32 = u32::MAX;
 pub enum Clusters {
     /// So many.
     Fixed(usize),
-    /// From 1 to so many, by the silhouette of the clusters.
+    /// From 1 to so many, as many as [`number_of_clusters`] finds.
     Auto(usize),
 }
 
@@ -137,20 +138,23 @@ impl PathGraph {
         let cluster = |(class, parameters): (usize, &ClassParameters)| {
             let rows = training.rows_of(class, options.members);
             let paths = training.paths.gather(&rows);
-            let planned = match parameters.clusters {
+            let (seed, threads) = (options.kmeans.seed, options.threads);
+            let clusters = match parameters.clusters {
                 Clusters::Fixed(clusters) => clusters,
-                Clusters::Auto(most) => {
-                    kmeans::choose_clusters(&paths, most, &options.kmeans, options.threads).clusters
-                }
+                Clusters::Auto(most) => number_of_clusters(&paths, most, seed, threads),
             };
             let kmeans = KMeans {
-                clusters: planned,
+                clusters,
                 ..options.kmeans.clone()
             };
+            let clustering = kmeans.run(&paths, threads);
             ClassClusters {
                 rows,
-                labels: kmeans.run(&paths, options.threads).labels,
-                planned,
+                labels: clustering.labels,
+                planned: match parameters.clusters {
+                    Clusters::Fixed(clusters) => clusters,
+                    Clusters::Auto(_) => clustering.sizes.len().max(1),
+                },
                 beta: parameters.beta,
             }
         };

@@ -69,7 +69,7 @@ pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
 pub use centres::Centres;
 pub use choices::{Choices, Preset};
-pub use clustering::{Clustering, GraphClustering};
+pub use clustering::{Clustering, GraphClustering, number_of_clusters};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassClusters, ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions,

@@ -37,14 +37,6 @@ impl Generator {
         Generator(rng)
     }
 
-    /// Of a seed alone, which is spread over the whole key and has neither task nor purpose:
-    /// rows for silhouettes are drawn so.
-    pub(crate) fn of_seed(seed: u64, stream: u64) -> Generator {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(stream);
-        Generator(rng)
-    }
-
     /// A number of 64 bits, each equally likely.
     pub fn number(&mut self) -> u64 {
         self.0.next_u64()
@@ -198,10 +190,8 @@ mod tests {
 
     #[test]
     fn numbers_are_the_same_everywhere() {
-        // Computed with another program, from the definitions of ChaCha and of rand's seeds.
+        // Computed with another program, from the definition of ChaCha.
         let mut rng = Generator::new(1, Task::Attacks, 2, 3);
         assert_eq!(rng.number(), 3_817_618_158_943_984_807);
-        let mut rng = Generator::of_seed(1, u64::MAX);
-        assert_eq!(rng.number(), 6_853_516_297_784_866_404);
     }
 }

@@ -47,8 +47,17 @@ pub fn tuning(found: &Tuning) -> String {
 
     text += "\nthe same with abstract paths of clusters, at this alpha\n";
     text += &grid(found);
-    let chosen = format!("{} and beta {beta}", things(clusters, "cluster"));
-    text += &reason(&chosen, "abstract paths", &found.abstraction);
+    text += &format!(
+        "* {}: of the numbers tried nearest to {}, the groups that paths of a class fall into by \
+         themselves (median of the classes)\n",
+        things(clusters, "cluster"),
+        found.natural_clusters,
+    );
+    text += &reason(
+        &format!("beta {beta}"),
+        "abstract paths",
+        &found.abstraction,
+    );
     text
 }
 
@@ -195,6 +204,7 @@ mod tests {
             ],
             alpha: recommended(1),
             rivals: Vec::new(),
+            natural_clusters: 3,
             grid: vec![GridPoint {
                 clusters: 4,
                 beta: 0.8,
@@ -229,8 +239,10 @@ points of the lowest (0.0%)
 the same with abstract paths of clusters, at this alpha
      clusters  beta  paths  width  Inc.C  Inc.NC
   *         4   0.8     40  14.6%  94.1%    3.9%
-* 4 clusters and beta 0.8: the narrowest abstract paths with Inc.C within 5 points of the best \
-(98.9%) and Inc.NC within 3 points of the lowest (0.0%)
+* 4 clusters: of the numbers tried nearest to 3, the groups that paths of a class fall into by \
+themselves (median of the classes)
+* beta 0.8: the narrowest abstract paths with Inc.C within 5 points of the best (98.9%) and Inc.NC \
+within 3 points of the lowest (0.0%)
 ";
         assert_eq!(tuning(&found()), expected);
     }

@@ -188,7 +188,8 @@ pub(crate) struct MergeArgs {
 /// Switches off the critical neurons of training inputs, or all others, and counts how many
 /// predictions change: Inc.C should be high, Inc.NC low, and paths narrow. First for each alpha,
 /// then, with the best, for each number of clusters and beta. Beside it stand as many of the most
-/// activated neurons, and as many random ones: a path means something where it does better.
+/// activated neurons, and as many random ones: a path means something where it does better. The
+/// number of clusters is chosen by how the paths fall into groups, which masking cannot tell.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -303,8 +304,8 @@ pub(crate) struct PathArgs {
 
     /// K-means: how many clusters each class has; by default 4
     ///
-    /// `auto` chooses 1 to 10 for each class, by how well the clusters are separated (their
-    /// silhouette); `auto:20` tries up to 20.
+    /// `auto` chooses 1 to 10 for each class: as many as groups of paths that are more like one
+    /// another than like others; `auto:20` up to 20.
     #[arg(long, value_name = "K|auto")]
     pub(crate) clusters: Option<ClusterCount>,
 

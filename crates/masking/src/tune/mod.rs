@@ -82,6 +82,9 @@ pub struct Tuning {
     /// The controls that do as well as the recommended paths, at equal width. When there is one,
     /// the figures say little about relevance.
     pub rivals: Vec<Control>,
+    /// How many clusters the paths of a class have by themselves at the recommended alpha: the median
+    /// of the classes.
+    pub natural_clusters: usize,
     /// Abstract paths at the recommended alpha, by ascending clusters, then beta.
     pub grid: Vec<GridPoint>,
     /// The recommended one of `grid`.
@@ -147,7 +150,12 @@ pub enum Control {
 ///
 /// Of all points whose Inc.C is within 5 points of the best and whose Inc.NC is within 3 points of
 /// the lowest, the one with the smallest width is recommended; of equal ones that with the smaller
-/// alpha, or fewer clusters. When there is none, the one with the largest difference of the two is.
+/// alpha or beta. When there is none, the one with the largest difference of the two is.
+///
+/// Masking does not tell how many clusters there are: the fewer, the fewer neurons do their members
+/// share, so the narrowest abstract paths that still decide tend to be those of one cluster. Of the
+/// numbers that are tried, the one nearest to [`npcov_paths::number_of_clusters`] is recommended (of
+/// two the lower), and masking chooses beta there.
 ///
 /// `progress` is told how many inputs more are done, [`TuneOptions::work`] says of how many. The
 /// result does not depend on the number of threads.
@@ -219,8 +227,18 @@ pub fn tune(
             grid.push(study.abstract_paths(&clustered, beta, progress)?);
         }
     }
-    let points: Vec<_> = grid.iter().map(|point| (point.width, point.path)).collect();
-    let abstraction = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
+    let most = options.clusters.last().copied().unwrap_or(1);
+    let natural = study.number_of_clusters(alpha.point, most);
+    let nearest = options.clusters.iter().min_by_key(|k| k.abs_diff(natural));
+    let with_nearest = grid.iter().filter(|point| Some(&point.clusters) == nearest);
+    let points: Vec<_> = with_nearest
+        .map(|point| (point.width, point.path))
+        .collect();
+    let first = grid
+        .iter()
+        .position(|point| Some(&point.clusters) == nearest);
+    let mut abstraction = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
+    abstraction.point += first.unwrap_or(0);
     Ok(Tuning {
         data: name(),
         available: data.len(),
@@ -237,6 +255,7 @@ pub fn tune(
         },
         alphas,
         alpha,
+        natural_clusters: natural,
         grid,
         abstraction,
     })

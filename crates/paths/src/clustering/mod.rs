@@ -6,10 +6,12 @@
 
 mod leiden;
 mod network;
+mod number;
 
 use crate::neighbours::{NearestRows, Neighbour, vote};
 use crate::random::{Generator, Task};
 use network::Network;
+pub use number::number_of_clusters;
 use serde::{Deserialize, Serialize};
 
 /// Rows that a community must have at least to be a cluster.

@@ -26,10 +26,9 @@ mod exact;
 mod lloyd;
 mod points;
 mod seeding;
-mod silhouette;
 mod sums;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
@@ -40,7 +39,6 @@ pub(crate) use exact::compare_over_squares;
 use exact::compare_sums;
 use lloyd::Outcome;
 use points::Points;
-pub use silhouette::{Choice, MIN_SILHOUETTE, SILHOUETTE_SAMPLE, Score, choose_clusters};
 
 /// Settings of k-means with Euclidean distances.
 ///

@@ -17,7 +17,7 @@ pub(super) fn rows_of<'a>(width: usize, rows: impl IntoIterator<Item = &'a [u64]
 
 /// Independent bits, each set with probability `density`.
 pub(super) fn random_rows(len: usize, columns: usize, density: f64, seed: u64) -> BitRows {
-    let mut rng = Generator::of_seed(seed, 0);
+    let mut rng = Generator::new(seed, Task::Experiments, 0, 0);
     let mut rows = BitRows::zeros(columns.div_ceil(64), len);
     for i in 0..len {
         for column in 0..columns {
@@ -30,7 +30,7 @@ pub(super) fn random_rows(len: usize, columns: usize, density: f64, seed: u64) -
 }
 
 /// Copies of a few random rows, in turn, with each bit flipped with probability `flip`.
-pub(super) fn noisy_rows(
+pub(crate) fn noisy_rows(
     len: usize,
     columns: usize,
     prototypes: usize,

@@ -6,7 +6,6 @@ use npcov::data::{Digest, Digester, OutputLock, is_temporary, write_whole};
 use npcov::masking::Keep;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::error::LabError;
 
@@ -63,7 +62,8 @@ pub struct WorkFolder {
 /// A part as it is written.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
-    part: Value,
+    /// Its JSON, letter by letter: the order of keys may mean something.
+    part: String,
     /// Digest of plan, name and part.
     sha256: String,
 }
@@ -137,29 +137,28 @@ impl WorkFolder {
         make: impl FnOnce() -> Result<T, LabError>,
     ) -> Result<T, LabError> {
         let found = self.read(name);
-        if let Some(part) = found.and_then(|part| serde_json::from_value(part).ok()) {
+        if let Some(part) = found.and_then(|part| serde_json::from_str(&part).ok()) {
             return Ok(part);
         }
-        let part = serde_json::to_value(make()?).map_err(|e| self.failed(e))?;
+        let part = serde_json::to_string(&make()?).map_err(|e| self.failed(e))?;
         let sealed = Sealed {
             sha256: self.seal(name, &part),
             part,
         };
         let text = serde_json::to_string(&sealed).map_err(|e| self.failed(e))?;
         write_whole(self.part(name), text.as_bytes())?;
-        serde_json::from_value(sealed.part).map_err(|e| self.failed(e))
+        serde_json::from_str(&sealed.part).map_err(|e| self.failed(e))
     }
 
     /// A part that is there and as it was written.
-    fn read(&self, name: &str) -> Option<Value> {
+    fn read(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.part(name)).ok()?;
         let Sealed { part, sha256 } = serde_json::from_str(&text).ok()?;
         (self.seal(name, &part) == sha256).then_some(part)
     }
 
-    fn seal(&self, name: &str, part: &Value) -> String {
+    fn seal(&self, name: &str, part: &str) -> String {
         let mut digester = Digester::default();
-        // Keys of a value are sorted, and numbers are written as they are read.
         digester.update(format!("{}\n{name}\n{part}", self.plan).as_bytes());
         digester.finish().to_string()
     }

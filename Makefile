@@ -98,8 +98,8 @@ bench-attacks: data ## Attacks beside torchattacks and foolbox, on MODELS=folder
 	.venv-attacks/bin/python benches/attacks/run.py --models $(or $(MODELS),models)
 
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
-	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed_onnx.sh
-	for target in onnx npy npz idx safetensors; do \
+	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed.sh
+	for target in onnx network external npy npz idx cifar labels images safetensors artefacts; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
 

@@ -2,7 +2,7 @@
 //! out of proportion to the file; a graph that is small enough also runs, and so do the programs
 //! made from it.
 //!
-//! `fuzz/seed_onnx.sh` fills the corpus with small models.
+//! `fuzz/seed.sh` fills the corpus with small models.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

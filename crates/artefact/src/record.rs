@@ -15,7 +15,8 @@ use crate::error::ArtefactError;
 /// A model, and what its file leaves open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// Its file, from the folder of the artefact; empty for a model that was in memory.
+    /// Its file, from the folder of the artefact; empty for a model that was in memory. Bytes that are no UTF-8 are
+    /// written as a NUL, which no path holds, and two hexadecimal digits.
     pub file: String,
     /// Its digest, external data included.
     pub sha256: String,
@@ -63,7 +64,12 @@ impl ModelRecord {
 
     /// Where the model should be, for an artefact in `artefact`.
     pub fn path(&self, artefact: &Path) -> PathBuf {
-        artefact.parent().unwrap_or(Path::new("")).join(&self.file)
+        artefact.parent().unwrap_or(Path::new("")).join(self.way())
+    }
+
+    /// The way to the model, from the folder of the artefact.
+    pub fn way(&self) -> PathBuf {
+        from_text(&self.file)
     }
 
     /// How the model is opened.
@@ -110,8 +116,34 @@ fn relative(file: &Path, artefact: &Path) -> String {
                 .collect::<PathBuf>()
         })
     };
-    let path = way().unwrap_or_else(|| file.to_owned());
-    path.display().to_string()
+    to_text(&way().unwrap_or_else(|| file.to_owned()))
+}
+
+/// A path as [`ModelRecord::file`] has it.
+fn to_text(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        text += chunk.valid();
+        for byte in chunk.invalid() {
+            text += &format!("\0{byte:02x}");
+        }
+    }
+    text
+}
+
+fn from_text(text: &str) -> PathBuf {
+    let mut parts = text.split('\0');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        // Whatever else follows a NUL was not written by npcov, and is the name of no file.
+        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(0));
+        bytes.extend(part.get(2..).unwrap_or_default().as_bytes());
+    }
+    #[cfg(unix)]
+    return <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes).into();
+    #[cfg(not(unix))]
+    return String::from_utf8_lossy(&bytes).into_owned().into();
 }
 
 /// A path layer.
@@ -438,5 +470,25 @@ fn network_shape(
             choices: choices.clone(),
             anpc: anpc.layers(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_of_any_bytes_come_back() {
+        use std::os::unix::ffi::OsStrExt;
+        for (bytes, text) in [
+            (&b"../model.onnx"[..], "../model.onnx"),
+            (b"\xff\xfe-m\xc3.onnx", "\0ff\0fe-m\0c3.onnx"),
+            ("mödel".as_bytes(), "mödel"),
+        ] {
+            let path = Path::new(std::ffi::OsStr::from_bytes(bytes));
+            assert_eq!(to_text(path), text);
+            assert_eq!(from_text(text), path);
+        }
     }
 }

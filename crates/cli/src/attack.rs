@@ -1,7 +1,6 @@
 //! `npcov attack`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use npcov::Model;
@@ -14,7 +13,7 @@ use npcov::run::Network;
 
 use crate::args::{AttackArgs, AttackChoices, AttackName, Format};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
@@ -23,9 +22,13 @@ use crate::samples;
 pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
+    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let method = method(args.method, &args.choices)?;
     let model = Model::open_with(model, &config.network(&args.model))?;
+    outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
     let samples = samples::open(&data)?;
     samples::warn(&model.warnings(&samples)?, printer);

@@ -1,12 +1,10 @@
 //! `npcov build`.
 
-use std::path::Path;
-
 use npcov::{Model, ModelOptions};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
@@ -15,7 +13,10 @@ use crate::samples;
 pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    refuse_overwriting("--output", &args.output, &[&model, Path::new(&data)])?;
+    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let model_options = ModelOptions {
         batch_norm: config.batch_norm(&args.method),
         ..config.network(&args.model)
@@ -24,6 +25,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     options.method = config.method(&args.method)?;
     let model =
         Model::open_with(&model, &model_options)?.with_threads(config.threads(args.run.threads));
+    outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
     let inputs = samples::first(&samples::open(&data)?, args.limit);
     samples::warn(&model.warnings(inputs.clone())?, printer);

@@ -6,13 +6,14 @@ use npcov::{Model, ModelOptions, ProgramKind};
 
 use crate::args::{CompileArgs, Format, LossName, ProgramName};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 
 /// Writes a program as ONNX and prints what it takes and gives.
 pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
-    refuse_overwriting("--output", &args.output, &[&model])?;
+    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    outputs.spare(&model)?;
     if args.loss.is_some() && args.program != ProgramName::Gradient {
         bail!("`--loss` is for `--program gradient`");
     }
@@ -41,7 +42,9 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)
     };
-    let written = Model::open_with(&model, &options)?.compile(&kind, &args.output)?;
+    let model = Model::open_with(&model, &options)?;
+    outputs.spare_all(model.network().files())?;
+    let written = model.compile(&kind, &args.output)?;
     printer.data(&match args.format {
         Format::Text => npcov_report::compilation(&written),
         Format::Json => npcov_report::json(&written),

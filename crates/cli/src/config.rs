@@ -1,6 +1,8 @@
 //! `npcov.toml`: settings that need not be repeated on every command line.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -47,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) paths: PathsTable,
     #[serde(default)]
     check: CheckTable,
+    #[serde(skip)]
+    file: Option<PathBuf>,
     /// The file's folder, where its relative paths start.
     #[serde(skip)]
     folder: PathBuf,
@@ -72,6 +76,28 @@ struct ExplainTable {
     attribution: Option<AttributionName>,
 }
 
+/// The text of a file of settings.
+pub(crate) fn read_settings(path: &Path) -> anyhow::Result<String> {
+    const LARGEST: u64 = 1 << 20;
+    npcov_file::read_text(path, LARGEST)
+        .with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+/// Where a file stops being TOML, without a word of what is there.
+pub(crate) fn not_toml(
+    path: &Path,
+    text: &str,
+    span: Option<Range<usize>>,
+    message: &str,
+) -> anyhow::Error {
+    let before = span.and_then(|span| text.get(..span.start)).unwrap_or("");
+    let line = 1 + before.matches('\n').count();
+    let column = 1 + before.chars().rev().take_while(|&c| c != '\n').count();
+    // The parser's message may go on over several lines.
+    let message = message.trim_end().replace('\n', ", ");
+    anyhow!("`{}` is not TOML: line {line}, column {column}: {message}", path.display())
+}
+
 impl Config {
     /// Reads the file that is named, or else `npcov.toml` where there is one.
     pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Config> {
@@ -79,11 +105,14 @@ impl Config {
         if named.is_none() && !path.exists() {
             return Ok(Config::default());
         }
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let text = read_settings(path)?;
+        // What is no TOML may be any file: nothing of it is shown. In one that is, an error shows its line.
+        toml::from_str::<toml::Table>(&text)
+            .map_err(|error| not_toml(path, &text, error.span(), error.message()))?;
         let config: Config = toml::from_str(&text)
             .map_err(|error| anyhow!("`{}`: {}", path.display(), error.to_string().trim_end()))?;
         Ok(Config {
+            file: Some(path.to_owned()),
             folder: path.parent().unwrap_or(Path::new("")).to_owned(),
             ..config
         })
@@ -164,16 +193,19 @@ impl Config {
     }
 
     /// The specification of the dataset.
-    pub(crate) fn data(&self, args: &DataArgs) -> anyhow::Result<String> {
+    pub(crate) fn data(&self, args: &DataArgs) -> anyhow::Result<OsString> {
         if let Some(data) = &args.data {
             return Ok(data.clone());
         }
         let data = self.data.as_ref().ok_or_else(|| {
             anyhow!("no data is named: give `--data FILE`, or set `data` in `{FILE}`")
         })?;
-        let path = self.folder.join(data);
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| anyhow!("`{}` is no UTF-8", path.display()))
+        Ok(self.folder.join(data).into())
+    }
+
+    /// The file that the settings are from; `None` where there is none.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// The names of the model's classes, where a file has them.
@@ -181,9 +213,14 @@ impl Config {
         &self,
         args: &ClassNamesArgs,
     ) -> Result<Option<Vec<String>>, npcov::Error> {
-        let here = || Some(self.folder.join(self.class_names.as_ref()?));
-        let file = args.class_names.clone().or_else(here);
+        let file = self.class_names_file(args);
         Ok(file.map(read_class_names).transpose()?)
+    }
+
+    /// The file that has them.
+    pub(crate) fn class_names_file(&self, args: &ClassNamesArgs) -> Option<PathBuf> {
+        let here = || Some(self.folder.join(self.class_names.as_ref()?));
+        args.class_names.clone().or_else(here)
     }
 
     /// A model as its data is to be prepared for it.

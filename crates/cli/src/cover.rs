@@ -1,28 +1,37 @@
 //! `npcov cover`.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use anyhow::bail;
+use npcov::data::require_place;
 use npcov::{Coverage, Inputs, Suite};
 
 use crate::args::{CoverArgs, Format};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::{graph, samples};
 
 /// Measures suites, writes the state, and prints what they cover.
 pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let mut read = vec![args.graph.as_path()];
-    read.extend(args.data.iter().map(Path::new));
-    if let Some(output) = &args.output {
-        refuse_overwriting("--output", output, &read)?;
+    let written = [
+        ("--output", args.output.as_deref()),
+        ("--inputs", args.inputs.as_deref()),
+    ];
+    let outputs = Outputs::new(config, written)?;
+    outputs.spare(&args.graph)?;
+    outputs.spare_all(config.class_names_file(&args.measuring.classes))?;
+    (args.data.iter()).try_for_each(|data| outputs.spare_data(data))?;
+    if let Some(inputs) = &args.inputs {
+        require_place(inputs).map_err(npcov::Error::from)?;
     }
     if args.name.len() > args.data.len() {
         bail!("{} names for {} suites", args.name.len(), args.data.len());
     }
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
+    outputs.spare_all(graph.model().network().files())?;
     let choices = &args.measuring.choices;
     let options = graph::cover_options(&graph, choices, args.criteria.criteria.as_ref());
     let mut suites = Vec::new();
@@ -73,10 +82,7 @@ pub(crate) fn print(coverage: &Coverage, format: Format, printer: &Printer) -> a
 }
 
 /// A suite's name: its file's.
-fn suite_name(data: &str) -> String {
-    let path = Path::new(data.trim_end_matches('/'));
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    name.unwrap_or_else(|| data.to_owned())
+fn suite_name(data: &OsStr) -> String {
+    let name = Path::new(data).file_name().unwrap_or(data);
+    name.to_string_lossy().into_owned()
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     let graph = folder.path("graph.npcov");
     let graph = build(&folder, &graph, threads, printer)?;
     let found = graph.inspect();
-    let test = graph.loader(samples::open(&folder.spec("test.npz")?)?)?;
+    let test = graph.loader(samples::open(folder.path("test.npz"))?)?;
     let wrong = wrong(&graph, &test, threads)?;
     let suites = Suites::choose(&test, &wrong)?;
     let loaders = suites.write(&folder, &graph, &test)?;
@@ -120,7 +120,7 @@ fn build(
         anpc_upper: AnpcUpper::Auto(AUTO_QUANTILE),
         ..BuildOptions::default()
     };
-    let train = samples::open(&folder.spec("train.npz")?)?;
+    let train = samples::open(folder.path("train.npz"))?;
     let mut progress = ProgressBar::new(train.len(), printer);
     Ok(model.build_file(&train, &options, output, &mut progress)?)
 }
@@ -201,7 +201,7 @@ impl Suites {
         for (name, rows) in &self.0 {
             let file = format!("{name}.npz");
             write_images(&folder.path(&file), rows, test, labels).map_err(npcov::Error::from)?;
-            loaders.push(graph.loader(samples::open(&folder.spec(&file)?)?)?);
+            loaders.push(graph.loader(samples::open(folder.path(&file))?)?);
         }
         Ok(loaders)
     }
@@ -515,13 +515,6 @@ impl Folder {
 
     fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
-    }
-
-    /// A dataset in it.
-    fn spec(&self, name: &str) -> anyhow::Result<String> {
-        let path = self.path(name);
-        let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| anyhow!("`{}` is no UTF-8", path.display()))
     }
 }
 

@@ -1,10 +1,12 @@
 //! `npcov explain`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use npcov::artefact::Kind;
 use npcov::coverage::PathExplanation;
+use npcov::data::formats::split;
 use npcov::data::{Loader, Preprocessing};
 use npcov::paths::Choices;
 use npcov::run::{Explainer, PathExtractor, PathRows};
@@ -12,7 +14,7 @@ use npcov::{DecisionGraph, ExplainOptions, Model, ModelOptions, TraceFile};
 
 use crate::args::{ExplainArgs, Format};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
@@ -22,13 +24,15 @@ use crate::samples;
 pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let read = [model.as_path(), Path::new(&data)];
-    if let Some(output) = &args.output {
-        refuse_overwriting("--output", output, &read)?;
-    }
-    if let Some(heatmap) = &args.heatmap {
-        refuse_overwriting("--heatmap", heatmap, &read)?;
-    }
+    let heatmap = heatmap_file(args, &data);
+    let written = [
+        ("--output", args.output.as_deref()),
+        ("--heatmap", heatmap.as_deref()),
+    ];
+    let outputs = Outputs::new(config, written)?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let mut settings = config.explain(&args.relevance)?;
     // For a single input its own relevance is half of the answer.
     settings.input |= args.index.is_some();
@@ -38,7 +42,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
             args,
             config,
             printer,
-            (&model, &data),
+            (&model, &data, &outputs, heatmap),
             settings,
             &preprocessing,
         );
@@ -47,7 +51,9 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         batch_norm: config.batch_norm(&args.relevance.method),
         ..config.network(&args.model)
     };
-    let opened = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
+    let opened = Model::open_with(&model, &options)?;
+    outputs.spare_all(opened.network().files())?;
+    let opened = config.prepare(opened, &args.data)?;
     let samples = samples::open(&data)?;
     samples::warn(&opened.warnings(&samples)?, printer);
     let loader = opened.loader(samples)?;
@@ -69,7 +75,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         args,
         threads: config.threads(args.run.threads),
         printer,
-        data: &data,
+        heatmap,
         loader: &loader,
         graph: None,
     };
@@ -81,7 +87,7 @@ fn by_graph(
     args: &ExplainArgs,
     config: &Config,
     printer: &Printer,
-    (graph, data): (&Path, &str),
+    (graph, data, outputs, heatmap): (&Path, &OsStr, &Outputs, Option<PathBuf>),
     settings: ExplainOptions,
     preprocessing: &Preprocessing,
 ) -> anyhow::Result<()> {
@@ -93,6 +99,7 @@ fn by_graph(
         );
     }
     let mut graph = DecisionGraph::open(graph)?;
+    outputs.spare_all(graph.model().network().files())?;
     if let Some(names) = config.class_names(&args.data.classes)? {
         graph = graph.with_class_names(names)?;
     }
@@ -120,7 +127,7 @@ fn by_graph(
         args,
         threads: config.threads(args.run.threads),
         printer,
-        data,
+        heatmap,
         loader: &loader,
         graph: Some(&graph),
     };
@@ -139,7 +146,8 @@ struct Job<'a> {
     args: &'a ExplainArgs,
     threads: usize,
     printer: &'a Printer,
-    data: &'a str,
+    /// Where a heat map goes, if one is drawn.
+    heatmap: Option<PathBuf>,
     loader: &'a Loader<'a>,
     graph: Option<&'a DecisionGraph>,
 }
@@ -184,10 +192,15 @@ impl Job<'_> {
         file: Option<&mut TraceFile>,
     ) -> anyhow::Result<String> {
         let args = self.args;
-        let heatmap = match args.no_heatmap {
-            true => None,
-            false => self.heatmap_file(index),
-        };
+        // Said before the work, as all that is not quite as wanted.
+        let heatmap = self.heatmap.as_ref().filter(|_| {
+            let image = self.loader.image().is_some();
+            if !image {
+                let message = "no heat map: the inputs are no images";
+                self.printer.warning(message);
+            }
+            image
+        });
         let mut explained =
             npcov::explain_one(extractor.explainer(), self.loader, index, args.top)?;
         let mut paths = PathRows::default();
@@ -211,7 +224,7 @@ impl Job<'_> {
         if let (Some(path), Some(picture)) =
             (heatmap, npcov_report::Heatmap::of(&explained, self.loader)?)
         {
-            picture.write(&path)?;
+            picture.write(path)?;
             explained.explanation.heatmap = Some(path.display().to_string());
         }
         Ok(match args.run.format {
@@ -256,27 +269,18 @@ impl Job<'_> {
             Format::Json => npcov_report::json(&explanations),
         })
     }
+}
 
-    /// The file for the heat map: the one that is named, or one named after the data, in the current
-    /// folder. `None`, and a word about it, when the input is no image.
-    fn heatmap_file(&self, index: usize) -> Option<PathBuf> {
-        if self.loader.image().is_none() {
-            self.printer
-                .warning("no heat map: the inputs are no images");
-            return None;
-        }
-        Some(self.args.heatmap.clone().unwrap_or_else(|| {
-            // The part behind a colon names arrays in the file.
-            let path = match self.data.rsplit_once(':') {
-                Some((file, _)) if !Path::new(self.data).exists() => file,
-                _ => self.data,
-            };
-            let stem = Path::new(path).file_stem().unwrap_or_default();
-            let stem = match stem.to_string_lossy() {
-                stem if stem.is_empty() => "input".to_owned(),
-                stem => stem.into_owned(),
-            };
-            PathBuf::from(format!("{stem}-{index}-heatmap.png"))
-        }))
-    }
+/// The file for the heat map of an input: the one that is named, or one named after the data, in the current folder.
+fn heatmap_file(args: &ExplainArgs, data: &OsStr) -> Option<PathBuf> {
+    let index = args.index.filter(|_| !args.no_heatmap)?;
+    Some(args.heatmap.clone().unwrap_or_else(|| {
+        let (path, _) = split(data);
+        let mut name = match path.file_stem() {
+            Some(stem) => stem.to_owned(),
+            None => OsString::from("input"),
+        };
+        name.push(format!("-{index}-heatmap.png"));
+        name.into()
+    }))
 }

@@ -111,7 +111,7 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
         }
         Cause::Coverage(CoverageError::ModelMoved { .. }) => {
             "a graph names its model by the way from its own folder; `cover --model FILE` names \
-             another place"
+             another place. A retrained model has other neurons and needs a graph of its own"
         }
         Cause::Coverage(CoverageError::AnotherModel { .. }) => {
             "a retrained model has other neurons: build a graph for it with `npcov build`"
@@ -134,6 +134,9 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
         Cause::Artefact(ArtefactError::IsModel { .. }) => {
             "`npcov build MODEL --data TRAIN -o GRAPH` learns a decision graph from a model and its \
              training data, `npcov cover GRAPH --data SUITE -o STATE` writes a coverage state"
+        }
+        Cause::Run(RunError::LargeBatch { .. }) => {
+            "export the model with an open batch axis, or with a batch of 1"
         }
         Cause::Run(RunError::Batch { .. }) => {
             "leave `--batch` out, or export the model with an open batch axis"
@@ -173,6 +176,13 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             } if source.kind() == ErrorKind::NotFound => PATHS,
             DataError::UnknownClasses { .. } => {
                 "`--class-names FILE` names the model's classes, one a line, as the data calls them"
+            }
+            DataError::Read {
+                source: ReadError::Temporary { .. },
+                ..
+            } => {
+                "`TMPDIR` names another folder; files that are not compressed (`numpy.savez`) need none, \
+                 and `--limit` decodes no more than is read"
             }
             DataError::Shape { reason, .. } if reason.contains("--layout") => {
                 "`chw` is one plane of pixels per channel (PyTorch), `hwc` the channels side by \

@@ -1,11 +1,13 @@
 //! `npcov init`: a commented `npcov.toml` to start from.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, bail};
 use npcov::Model;
 use npcov::coverage::{BuildOptions, PAPER_UPPER};
+use npcov::data::formats::split;
 use npcov::data::{Element, Loader, Preprocessing, open, write_whole};
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
@@ -17,7 +19,7 @@ use npcov::run::{ModelOptions, Network};
 
 use crate::args::InitArgs;
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 
 /// Layers and classes that are listed; a file with hundreds would not be read.
@@ -31,7 +33,10 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     }
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
+    let outputs = Outputs::of_settings([("--output", Some(&**output))])?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let options = config.network(&args.model);
     let (inspection, problem) = npcov::inspect(&model, &options)?;
     if let Some(problem) = problem {
@@ -44,6 +49,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
         opened = opened.with_class_names(names)?;
     }
     let network = opened.network();
+    outputs.spare_all(network.files())?;
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
     let dataset = open(&data).map_err(npcov::Error::from)?;
     let inputs = dataset.inputs();
@@ -592,13 +598,13 @@ fn numbers(numbers: &[f32], default: &str) -> String {
 }
 
 /// A dataset, seen from a folder. The part behind a colon names arrays in the file.
-fn relative_data(folder: &Path, data: &str) -> anyhow::Result<String> {
-    match data.rsplit_once(':') {
-        Some((file, part)) if !Path::new(data).exists() => {
-            Ok(format!("{}:{part}", relative_to(folder, Path::new(file))?))
-        }
-        _ => relative_to(folder, Path::new(data)),
-    }
+fn relative_data(folder: &Path, data: &OsStr) -> anyhow::Result<String> {
+    let (file, part) = split(data);
+    let file = relative_to(folder, &file)?;
+    Ok(match part {
+        Some(part) => format!("{file}:{part}"),
+        None => file,
+    })
 }
 
 /// A path, seen from a folder; an absolute one stays as it is.

@@ -33,6 +33,7 @@ mod progress;
 mod report;
 mod samples;
 mod select;
+mod standard_output;
 mod tune;
 mod value;
 
@@ -45,6 +46,7 @@ use crate::config::Config;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
+    npcov::data::silence_contained_panics();
     let cli = Cli::try_parse();
     let printer = Printer::new(cli.as_ref().is_ok_and(|cli| cli.quiet));
     let result = match cli {
@@ -84,7 +86,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Tune(args) => tune::run(args, &config, printer),
         Command::Build(args) => build::run(args, &config, printer),
         Command::Cover(args) => cover::run(args, &config, printer),
-        Command::Merge(args) => merge::run(args, printer),
+        Command::Merge(args) => merge::run(args, &config, printer),
         Command::Report(args) => report::run(args, printer),
         Command::Check(args) => return check::run(args, &config, printer),
         Command::Select(args) => select::run(args, &config, printer),

@@ -1,29 +1,28 @@
 //! `npcov minimize`.
 
-use std::path::Path;
-
 use npcov::select::counting_criteria;
 use npcov::{Coverage, MinimizeOptions};
 
 use crate::args::{Format, MinimizeArgs};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::{graph, samples};
 
 /// Makes a suite smaller, writes it, and prints what is left.
 pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    refuse_overwriting(
-        "--output",
-        &args.output,
-        &[&args.graph, Path::new(&args.data)],
-    )?;
+    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    outputs.spare(&args.graph)?;
+    outputs.spare_data(&args.data)?;
+    outputs.spare_all(&args.given)?;
+    outputs.spare_all(config.class_names_file(&args.measuring.classes))?;
     let given = match &args.given {
         Some(state) => Some(Coverage::open(state).map_err(npcov::Error::from)?),
         None => None,
     };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
+    outputs.spare_all(graph.model().network().files())?;
     let mut options = MinimizeOptions {
         choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
         given,

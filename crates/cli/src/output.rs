@@ -1,27 +1,228 @@
-//! Files that a command writes.
+//! Files that a command writes, which must be none of those that it reads.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-/// An output takes the place of a file of its name; the user's model or data must not be it.
-pub(crate) fn refuse_overwriting(
-    flag: &str,
-    output: &Path,
-    inputs: &[&Path],
-) -> anyhow::Result<()> {
-    // A file that does not exist overwrites nothing.
-    let Ok(existing) = output.canonicalize() else {
-        return Ok(());
-    };
-    for input in inputs {
-        // The part behind a colon names arrays in the file.
-        let text = input.to_string_lossy();
-        let file = text.rsplit_once(':').map(|(file, _)| Path::new(file));
-        let same = |path: &Path| path.canonicalize().is_ok_and(|path| path == existing);
-        if same(input) || file.is_some_and(same) {
-            bail!("`{flag} {}` would overwrite what is read", output.display());
+use npcov::data::formats::is_of_folder;
+
+use crate::config::Config;
+
+/// The outputs of a command, held against each other and against every input before work begins. An output takes the
+/// place of a file of its name, and a user's model or data must not be it.
+pub(crate) struct Outputs {
+    files: Vec<Output>,
+    /// Folders in which files are made and removed.
+    folders: Vec<Output>,
+}
+
+struct Output {
+    flag: &'static str,
+    path: PathBuf,
+    file: Identity,
+}
+
+impl Output {
+    fn new(flag: &'static str, path: &Path) -> Output {
+        Output {
+            flag,
+            path: path.to_owned(),
+            file: Identity::of(path),
         }
     }
-    Ok(())
+}
+
+impl Outputs {
+    /// Outputs with the flags that name them. Neither is another one, nor the file of settings.
+    pub(crate) fn new<'a>(
+        config: &Config,
+        outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
+    ) -> anyhow::Result<Outputs> {
+        let outputs = Outputs::of_settings(outputs)?;
+        if let Some(settings) = config.file() {
+            outputs.spare(settings)?;
+        }
+        Ok(outputs)
+    }
+
+    /// The same for commands that write settings.
+    pub(crate) fn of_settings<'a>(
+        outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
+    ) -> anyhow::Result<Outputs> {
+        let mut all = Outputs {
+            files: Vec::new(),
+            folders: Vec::new(),
+        };
+        for (flag, path) in outputs {
+            if let Some(path) = path {
+                all.add(flag, path)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// One more.
+    pub(crate) fn add(&mut self, flag: &'static str, path: &Path) -> anyhow::Result<()> {
+        let output = Output::new(flag, path);
+        if let Some(other) = self.files.iter().find(|other| other.file == output.file) {
+            bail!(
+                "`{} {}` and `{flag} {}` are the same file",
+                other.flag,
+                other.path.display(),
+                path.display()
+            );
+        }
+        self.files.push(output);
+        Ok(())
+    }
+
+    /// A folder whose files come and go.
+    pub(crate) fn add_folder(&mut self, flag: &'static str, path: &Path) {
+        self.folders.push(Output::new(flag, path));
+    }
+
+    /// Fails where an output would take the place of an input, or of a file in it where that is a folder.
+    pub(crate) fn spare(&self, input: impl AsRef<Path>) -> anyhow::Result<()> {
+        let file = Identity::of(input.as_ref());
+        let in_folder = |output: &Output| {
+            output.path.is_file() && is_of_folder(&output.path) && output.file.is_inside(&file)
+        };
+        let overwritten = |output: &&Output| output.file == file || in_folder(output);
+        let removed = |folder: &&Output| folder.file == file || file.is_inside(&folder.file);
+        let mut hit = self.files.iter().find(overwritten);
+        hit = hit.or(self.folders.iter().find(removed));
+        match hit {
+            Some(Output { flag, path, .. }) => {
+                bail!("`{flag} {}` would overwrite what is read", path.display())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same for several inputs.
+    pub(crate) fn spare_all(
+        &self,
+        inputs: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> anyhow::Result<()> {
+        inputs.into_iter().try_for_each(|input| self.spare(input))
+    }
+
+    /// The same for data, with the labels beside it.
+    pub(crate) fn spare_data(&self, spec: impl AsRef<OsStr>) -> anyhow::Result<()> {
+        self.spare_all(npcov::data::formats::files(spec))
+    }
+}
+
+/// What tells whether two paths lead to the same file: through links of both kinds, and before it exists.
+#[derive(Debug)]
+struct Identity {
+    /// With all links followed, as far as the way exists.
+    path: PathBuf,
+    /// Device and number of the file.
+    #[cfg(unix)]
+    node: Option<(u64, u64)>,
+}
+
+impl Identity {
+    fn of(path: &Path) -> Identity {
+        Identity {
+            path: resolved(path),
+            #[cfg(unix)]
+            node: std::fs::metadata(path).ok().map(|found| {
+                use std::os::unix::fs::MetadataExt;
+                (found.dev(), found.ino())
+            }),
+        }
+    }
+
+    fn is_inside(&self, folder: &Identity) -> bool {
+        self.path != folder.path && self.path.starts_with(&folder.path)
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Identity) -> bool {
+        #[cfg(unix)]
+        if self.node.is_some() && self.node == other.node {
+            return true;
+        }
+        self.path == other.path
+    }
+}
+
+/// The path of a file that need not exist, in a folder that does.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(path) = path.canonicalize() {
+        return path;
+    }
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(files: &[&Path]) -> anyhow::Result<Outputs> {
+        Outputs::of_settings(files.iter().map(|file| ("--output", Some(*file))))
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_every_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("data")).unwrap();
+        for file in ["model", "data/1.png", "other"] {
+            std::fs::write(at(file), file).unwrap();
+        }
+        let other_way = at("data/../model");
+        let mut names = vec![at("model"), other_way.clone()];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(at("model"), at("soft")).unwrap();
+            std::fs::hard_link(at("model"), at("hard")).unwrap();
+            names.extend([at("soft"), at("hard")]);
+        }
+        for output in &names {
+            let outputs = outputs(&[output]).unwrap();
+            for input in &names {
+                let error = outputs.spare(input).unwrap_err().to_string();
+                assert!(error.contains("would overwrite what is read"), "{error}");
+            }
+            assert!(outputs.spare(at("other")).is_ok());
+            assert!(outputs.spare(at("data")).is_ok());
+        }
+        // Inside of a folder of data, what exists is kept, and something more does no harm.
+        assert!(outputs(&[&at("data/1.png")]).unwrap().spare(at("data")).is_err());
+        assert!(outputs(&[&at("data/2.png")]).unwrap().spare(at("data")).is_ok());
+    }
+
+    #[test]
+    fn outputs_are_different_files_also_before_they_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("sub")).unwrap();
+        assert!(outputs(&[&at("a"), &at("b")]).is_ok());
+        let error = outputs(&[&at("a"), &at("sub/../a")]).err().unwrap();
+        assert!(error.to_string().contains("are the same file"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_is_cleaned_holds_no_inputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("parts")).unwrap();
+        std::fs::write(at("parts/mine.npz"), "").unwrap();
+        let mut outputs = outputs(&[]).unwrap();
+        outputs.add_folder("--output", &at("parts"));
+        assert!(outputs.spare(at("parts/mine.npz")).is_err());
+        assert!(outputs.spare(at("mine.npz")).is_ok());
+    }
 }

@@ -1,12 +1,10 @@
 //! `npcov predict`.
 
-use std::path::Path;
-
 use npcov::{Model, TraceFile};
 
 use crate::args::{Format, PredictArgs};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
@@ -15,10 +13,12 @@ use crate::samples;
 pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    if let Some(output) = &args.output {
-        refuse_overwriting("--output", output, &[&model, Path::new(&data)])?;
-    }
+    let outputs = Outputs::new(config, [("--output", args.output.as_deref())])?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let model = Model::open_with(model, &config.network(&args.model))?;
+    outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
     let samples = samples::open(&data)?;
     let inputs = samples::first(&samples, args.limit);

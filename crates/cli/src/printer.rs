@@ -2,7 +2,10 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use npcov_report::visible;
+
+use crate::standard_output;
 
 /// Prints data to standard output and talk to standard error.
 ///
@@ -43,7 +46,13 @@ impl Printer {
 
     /// Writes a result to standard output. A reader that has seen enough (`npcov ... | head`) is
     /// no error.
+    ///
+    /// Names in it may come from anywhere: what a terminal would obey is shown instead.
     pub(crate) fn data(&self, text: &str) -> anyhow::Result<()> {
+        if standard_output::was_closed() {
+            bail!("cannot write to standard output: it is closed");
+        }
+        let text = visible(text);
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -53,8 +62,13 @@ impl Printer {
         }
     }
 
-    /// Writes to standard error. There is nobody left to tell when that fails.
+    /// Writes to standard error, made visible as data is.
     pub(crate) fn talk(&self, text: &str) {
+        self.write(&visible(text));
+    }
+
+    /// There is nobody left to tell when that fails.
+    fn write(&self, text: &str) {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -82,9 +96,34 @@ impl Printer {
     }
 
     fn message(&self, role: &str, colour: &str, message: &str) {
-        self.talk(&match self.colour {
+        let message = indented(&visible(message));
+        self.write(&match self.colour {
             true => format!("\x1b[{colour}m{role}\x1b[0m: {message}\n"),
             false => format!("{role}: {message}\n"),
         });
+    }
+}
+
+/// A message whose further lines stand under its first one: none, whatever is in it, can be taken for another message.
+fn indented(message: &str) -> String {
+    let is_indented = |line: &str| line.is_empty() || line.starts_with("  ");
+    match message.split('\n').skip(1).all(is_indented) {
+        true => message.to_owned(),
+        // All of them, so that what lines up still does.
+        false => message.replace('\n', "\n  ").replace("\n  \n", "\n\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_cannot_pretend_to_be_two() {
+        let message = "node `x\nerror: all is lost`:\n  in it\n\nend";
+        let text = "node `x\n  error: all is lost`:\n    in it\n\n  end";
+        assert_eq!(indented(message), text);
+        let usual = "nodes:\n  one\n  two\n";
+        assert_eq!(indented(usual), usual);
     }
 }

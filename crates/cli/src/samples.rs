@@ -1,5 +1,6 @@
 //! Data as arguments name it.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use npcov::Inputs;
@@ -8,7 +9,7 @@ use npcov::data::Samples;
 use crate::printer::Printer;
 
 /// Opens data.
-pub(crate) fn open(spec: &str) -> Result<Arc<dyn Samples>, npcov::Error> {
+pub(crate) fn open(spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, npcov::Error> {
     Ok(npcov::data::open(spec)?)
 }
 

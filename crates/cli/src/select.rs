@@ -1,28 +1,27 @@
 //! `npcov select`.
 
-use std::path::Path;
-
 use npcov::{Coverage, SelectOptions};
 
 use crate::args::{Format, SelectArgs};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::{graph, samples};
 
 /// Selects inputs of a pool, writes them, and prints which they are.
 pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    refuse_overwriting(
-        "--output",
-        &args.output,
-        &[&args.graph, Path::new(&args.data)],
-    )?;
+    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    outputs.spare(&args.graph)?;
+    outputs.spare_data(&args.data)?;
+    outputs.spare_all(&args.given)?;
+    outputs.spare_all(config.class_names_file(&args.measuring.classes))?;
     let given = match &args.given {
         Some(state) => Some(Coverage::open(state).map_err(npcov::Error::from)?),
         None => None,
     };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
+    outputs.spare_all(graph.model().network().files())?;
     let options = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,

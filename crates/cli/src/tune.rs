@@ -1,17 +1,16 @@
 //! `npcov tune`.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
 use npcov::data::{OutputLock, require_place, write_whole};
 use npcov::masking::PathParameters;
 use npcov::{Model, ModelOptions, TuneOptions};
-use toml_edit::{DocumentMut, Item, Table, Value};
+use toml_edit::{DocumentMut, Item, Table, TomlError, Value};
 
 use crate::args::{Format, TuneArgs};
-use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::config::{Config, not_toml, read_settings};
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
@@ -24,15 +23,10 @@ const TABLE: &str = "paths";
 pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    // What cannot be written is said before hours of work, not after them.
-    let mut file = match &args.write {
-        Some(path) => {
-            refuse_overwriting("--write", path, &[&model, Path::new(&data)])?;
-            require_place(path).map_err(npcov::Error::from)?;
-            Some(SettingsFile::open(path)?)
-        }
-        None => None,
-    };
+    let outputs = Outputs::of_settings([("--write", args.write.as_deref())])?;
+    outputs.spare(&model)?;
+    outputs.spare_data(&data)?;
+    outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let settings = TuneOptions {
         method: config.method(&args.method)?,
         choices: (config.paths).choices(&args.path_choices, None, Some(&args.study_choices)),
@@ -48,7 +42,16 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         ..config.network(&args.model)
     };
     let model = Model::open_with(&model, &options)?.with_threads(config.threads(args.run.threads));
+    outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
+    // What cannot be written is said before hours of work, not after them.
+    let mut file = match &args.write {
+        Some(path) => {
+            require_place(path).map_err(npcov::Error::from)?;
+            Some(SettingsFile::open(path)?)
+        }
+        None => None,
+    };
     let data = samples::open(&data)?;
     samples::warn(&model.warnings(&data)?, printer);
     let inputs = settings.inputs(data.len());
@@ -77,13 +80,13 @@ impl SettingsFile {
     /// Reads the file, if there is one.
     fn open(path: &Path) -> anyhow::Result<SettingsFile> {
         let lock = OutputLock::beside(path).map_err(npcov::Error::from)?;
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            text => text.with_context(|| format!("cannot read `{}`", path.display()))?,
+        let text = match path.try_exists() {
+            Ok(false) => String::new(),
+            _ => read_settings(path)?,
         };
-        let document: DocumentMut = text
-            .parse()
-            .map_err(|error| anyhow!("`{}`: {}", path.display(), format!("{error}").trim_end()))?;
+        let document: DocumentMut = text.parse().map_err(|error: TomlError| {
+            not_toml(path, &text, error.span(), error.message())
+        })?;
         if document
             .get(TABLE)
             .is_some_and(|item| !item.is_table_like())
@@ -185,9 +188,13 @@ mod tests {
 
     #[test]
     fn what_is_no_settings_file_is_refused() {
-        for text in ["paths = 3\n", "model = \n", "[[paths]]\n"] {
+        for (text, expected) in [
+            ("paths = 3\n", "npcov.toml`: `paths` is no table"),
+            ("[[paths]]\n", "npcov.toml`: `paths` is no table"),
+            ("model = \n", "npcov.toml` is not TOML: line 1, column 9: "),
+        ] {
             let error = written(Some(text)).unwrap_err().to_string();
-            assert!(error.contains("npcov.toml`: "), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

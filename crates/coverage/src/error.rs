@@ -19,8 +19,8 @@ pub enum CoverageError {
     /// Inputs cannot be held against training inputs.
     #[error("cannot look at training inputs: {0}")]
     Neighbours(#[from] CriterionError),
-    /// A decision graph's model is not where it was.
-    #[error("`{graph}` was learnt from `{model}`, which is not there")]
+    /// A decision graph's model is not where it was: nothing is there, or something else.
+    #[error("the model that `{graph}` was learnt from is not at `{model}`")]
     ModelMoved {
         /// The decision graph.
         graph: String,

@@ -1,11 +1,11 @@
 //! A decision graph with the network it was learnt from.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
 use npcov_data::{Digest, Loader, Preprocessing, Samples, match_classes};
-use npcov_graph::OnnxModel;
+use npcov_graph::{GraphError, OnnxModel};
 use npcov_run::{Method, Network, PathExtractor};
 
 use crate::error::CoverageError;
@@ -18,24 +18,19 @@ pub struct LearntGraph {
 }
 
 impl LearntGraph {
-    /// Opens a decision graph and its model: the one beside it that it names, or `model`. Another
-    /// model than the graph was learnt from is refused.
+    /// Opens a decision graph and its model: `model`, or the one that the graph names. Another model
+    /// than the graph was learnt from is refused.
     pub fn open(
         graph: impl AsRef<Path>,
         model: Option<&Path>,
     ) -> Result<LearntGraph, CoverageError> {
-        let file = GraphFile::open(graph.as_ref())?;
-        let path = match model {
-            Some(path) => path.to_owned(),
-            None => file.record().extraction.model.path(graph.as_ref()),
+        let graph = graph.as_ref();
+        let file = GraphFile::open(graph)?;
+        let (path, model) = match model {
+            Some(path) => (path.to_owned(), OnnxModel::read(path)?),
+            None => named_model(&file, graph)?,
         };
-        if model.is_none() && !path.exists() {
-            return Err(CoverageError::ModelMoved {
-                graph: file.name().to_owned(),
-                model: path.display().to_string(),
-            });
-        }
-        LearntGraph::of(file, OnnxModel::read(&path)?, &path.display().to_string())
+        LearntGraph::of(file, model, &path.display().to_string())
     }
 
     /// A decision graph with its model, which is called `name` in messages. Another model than the
@@ -148,5 +143,41 @@ impl LearntGraph {
         let (network, alpha) = (&self.network, &record.extraction.alpha);
         let extractor = PathExtractor::new(network, &self.method, &record.choices, alpha);
         Ok(extractor?)
+    }
+}
+
+/// The model that a decision graph names: where the graph says, or else beside the graph under the same name.
+///
+/// A graph may come from somebody else. A way that leads out of its folder is followed only to the very model that the
+/// graph was learnt from; whatever else is there is treated as if there were nothing, so that no answer tells of it.
+fn named_model(
+    file: &GraphFile,
+    graph: &Path,
+) -> Result<(PathBuf, OnnxModel), CoverageError> {
+    let record = &file.record().extraction.model;
+    let way = record.way();
+    let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    let named = record.path(graph);
+    if !way.components().all(inside)
+        && let Ok(model) = OnnxModel::read(&named)
+        && model.digest().is_ok_and(|digest| Digest::from(digest).to_string() == record.sha256)
+    {
+        return Ok((named, model));
+    }
+    let moved = || CoverageError::ModelMoved {
+        graph: file.name().to_owned(),
+        model: named.display().to_string(),
+    };
+    let name = way.file_name().ok_or_else(moved)?;
+    let beside = match way.components().all(inside) {
+        true => named.clone(),
+        false => graph.parent().unwrap_or(Path::new("")).join(name),
+    };
+    match OnnxModel::read(&beside) {
+        Ok(model) => Ok((beside, model)),
+        Err(GraphError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(moved())
+        }
+        Err(error) => Err(error.into()),
     }
 }

@@ -18,7 +18,11 @@
 
 #![allow(unsafe_code)]
 
+mod denormals;
+
 use std::sync::OnceLock;
+
+pub use denormals::FlushDenormals;
 
 /// Vector instructions that kernels are written for, each with those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -31,7 +31,7 @@ impl Format for Cifar {
             let some = |found: Folder| found != Folder::default();
             return location.part().is_some() || Folder::find(path).is_ok_and(some);
         }
-        path.extension().is_some_and(|extension| extension == "bin")
+        is_records(path)
     }
 
     fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
@@ -45,6 +45,11 @@ impl Format for Cifar {
         let samples = Arrays::of_rows("x", rows)?.named(location.spec());
         Ok(Arc::new(samples.with_labels(labels)?))
     }
+}
+
+/// Whether a file is one of records, by its name.
+pub(crate) fn is_records(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "bin")
 }
 
 /// One of the two forms of record.

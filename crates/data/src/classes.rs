@@ -14,6 +14,9 @@ use crate::digest::Digest;
 use crate::error::{DataError, ReadError};
 use crate::samples::{Images, SampleInput, Samples};
 
+/// Bytes of the longest file of names.
+const LONGEST: u64 = 16 << 20;
+
 /// Names that are listed in a message.
 const LISTED: usize = 20;
 
@@ -79,7 +82,8 @@ pub fn match_classes<'a>(
 pub fn read_class_names(path: impl AsRef<Path>) -> Result<Vec<String>, DataError> {
     let path = path.as_ref();
     let file = || path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| ReadError::Io(error).in_file(file()))?;
+    let text = npcov_file::read_text(path, LONGEST);
+    let text = text.map_err(|error| ReadError::Io(error).in_file(file()))?;
     let names: Vec<String> = text
         .trim_end()
         .lines()

@@ -4,6 +4,7 @@
 //! into a [`DataError`], which names the file.
 
 use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -20,9 +21,24 @@ pub enum ReadError {
     /// The bytes are not those that were written: their checksum says so.
     #[error("{0}")]
     Damaged(String),
+    /// They are compressed, and the folder for temporary files cannot take what they decode to.
+    #[error("cannot be decoded into the temporary folder `{}`: {source}", folder.display())]
+    Temporary {
+        /// The folder.
+        folder: PathBuf,
+        /// The reason the operating system gave.
+        source: io::Error,
+    },
     /// The operating system could not read them.
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for ReadError {
+    /// What is compressed is decoded while it is read: what is wrong with it arrives as an error of reading.
+    fn from(error: io::Error) -> ReadError {
+        error.downcast().unwrap_or_else(ReadError::Io)
+    }
 }
 
 impl ReadError {

@@ -24,14 +24,7 @@ impl FilePool {
         let found = open.iter().position(|(known, _)| known == path);
         let entry = match found.and_then(|place| open.remove(place)) {
             Some(entry) => entry,
-            // Opening a pipe would wait for someone to write into it.
-            None if !std::fs::metadata(path)?.is_file() => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "not a regular file",
-                ));
-            }
-            None => (path.to_owned(), Arc::new(File::open(path)?)),
+            None => (path.to_owned(), Arc::new(npcov_file::open(path)?.0)),
         };
         let file = entry.1.clone();
         if open.len() >= OPEN {

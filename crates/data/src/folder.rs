@@ -31,7 +31,7 @@ impl Format for ImageFolders {
 
     fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
         location.refuse_part()?;
-        let folder = ImageFolder::open(location.path(), location.spec())?;
+        let folder = ImageFolder::open(location.path(), &location.spec())?;
         Ok(Arc::new(folder))
     }
 }
@@ -208,13 +208,7 @@ fn decode(path: &Path) -> Result<Image, ReadError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
-    let len = fs::metadata(path)?.len();
-    if len > LONGEST as u64 {
-        return Err(ReadError::unsupported(format!(
-            "is too large for an image: {len} bytes"
-        )));
-    }
-    Ok(fs::read(path)?)
+    Ok(npcov_file::read(path, LONGEST as u64)?)
 }
 
 /// The images and the folders directly inside `folder`, each in the order of their names. Hidden ones are left out.
@@ -239,7 +233,7 @@ fn list(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     Ok((images, folders))
 }
 
-fn is_image(path: &Path) -> bool {
+pub(crate) fn is_image(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| {
         ["png", "jpg", "jpeg"]

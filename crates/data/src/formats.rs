@@ -3,13 +3,15 @@
 //! Every format stands in a file of its own and implements [`Format`]; [`FORMATS`] lists them. `docs/adding-a-format.md`
 //! shows how to add one, here or in a program that uses this crate.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cifar::Cifar;
+use crate::cifar::{self, Cifar};
 use crate::error::{DataError, ReadError};
-use crate::folder::ImageFolders;
-use crate::idx::Idx;
+use crate::folder::{self, ImageFolders};
+use crate::idx::{self, Idx};
 use crate::npy::Npy;
 use crate::npz::Npz;
 use crate::samples::Samples;
@@ -55,13 +57,16 @@ pub static FORMATS: &[&dyn Format] = &[
 /// | a folder of images | PNG and JPEG images | - |
 ///
 /// Labels are whole numbers of any type, as `[n]` or `[n, 1]`, or exactly one-hot rows `[n, classes]`.
-pub fn open(spec: &str) -> Result<Arc<dyn Samples>, DataError> {
+pub fn open(spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, DataError> {
     open_with(FORMATS, spec)
 }
 
 /// As [`open`], with formats of the caller's choice: [`FORMATS`], others in front of them, or others alone.
-pub fn open_with(formats: &[&dyn Format], spec: &str) -> Result<Arc<dyn Samples>, DataError> {
-    let location = Location::new(spec)?;
+pub fn open_with(
+    formats: &[&dyn Format],
+    spec: impl AsRef<OsStr>,
+) -> Result<Arc<dyn Samples>, DataError> {
+    let location = Location::new(spec.as_ref())?;
     match formats.iter().find(|format| format.recognises(&location)) {
         Some(format) => format.open(&location),
         None => {
@@ -72,6 +77,39 @@ pub fn open_with(formats: &[&dyn Format], spec: &str) -> Result<Arc<dyn Samples>
             })
         }
     }
+}
+
+/// The files and folders that are read for `spec`, labels included. None is opened.
+pub fn files(spec: impl AsRef<OsStr>) -> Vec<PathBuf> {
+    let (path, _) = split(spec.as_ref());
+    let labels = idx::label_candidates(&path);
+    let labels = labels.into_iter().filter(|file| file.is_file());
+    [path].into_iter().chain(labels).collect()
+}
+
+/// Whether a file of this name, in a folder of samples, is one of them: an image, or CIFAR records.
+pub fn is_of_folder(file: &Path) -> bool {
+    folder::is_image(file) || cifar::is_records(file)
+}
+
+/// The path in a specification, and the part behind a colon. A path that exists is meant as it is, even with a colon in it.
+pub fn split(spec: &OsStr) -> (PathBuf, Option<&str>) {
+    match at_colon(spec) {
+        Some((path, part)) if !Path::new(spec).exists() && path.exists() => (path, Some(part)),
+        _ => (PathBuf::from(spec), None),
+    }
+}
+
+/// What stands before and behind the last colon. A path may be any bytes; behind the colon there is text.
+fn at_colon(spec: &OsStr) -> Option<(PathBuf, &str)> {
+    let bytes = spec.as_encoded_bytes();
+    let colon = bytes.iter().rposition(|&byte| byte == b':')?;
+    let part = std::str::from_utf8(&bytes[colon + 1..]).ok()?;
+    #[cfg(unix)]
+    let path: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&bytes[..colon]);
+    #[cfg(not(unix))]
+    let path: &OsStr = spec.to_str()?.get(..colon)?.as_ref();
+    Some((path.into(), part))
 }
 
 /// The names of formats, as they follow "neither".
@@ -90,8 +128,8 @@ fn listing(formats: &[&dyn Format]) -> String {
 /// The file or folder that a specification names, and the part of it that is meant.
 #[derive(Debug)]
 pub struct Location<'s> {
-    spec: &'s str,
-    path: &'s Path,
+    spec: &'s OsStr,
+    path: PathBuf,
     part: Option<&'s str>,
     /// Of a file.
     source: Option<Source>,
@@ -100,14 +138,8 @@ pub struct Location<'s> {
 
 impl<'s> Location<'s> {
     /// Finds what `spec` names, `PATH` or `PATH:PART`, and reads the first bytes of a file.
-    fn new(spec: &'s str) -> Result<Location<'s>, DataError> {
-        // A path that exists is meant as it is, even with a colon in it.
-        let (path, part) = match spec.rsplit_once(':') {
-            Some((path, part)) if !Path::new(spec).exists() && Path::new(path).exists() => {
-                (Path::new(path), Some(part))
-            }
-            _ => (Path::new(spec), None),
-        };
+    fn new(spec: &'s OsStr) -> Result<Location<'s>, DataError> {
+        let (path, part) = split(spec);
         let mut location = Location {
             spec,
             path,
@@ -115,8 +147,8 @@ impl<'s> Location<'s> {
             source: None,
             start: Vec::new(),
         };
-        if !path.is_dir() {
-            let (source, start) = begin(path)
+        if !location.path.is_dir() {
+            let (source, start) = begin(&location.path)
                 .map_err(ReadError::from)
                 .map_err(|error| error.in_file(location.file()))?;
             location.source = Some(source);
@@ -125,14 +157,14 @@ impl<'s> Location<'s> {
         Ok(location)
     }
 
-    /// The specification as it was given.
-    pub fn spec(&self) -> &'s str {
-        self.spec
+    /// The specification as it was given, for messages and records.
+    pub fn spec(&self) -> Cow<'s, str> {
+        self.spec.to_string_lossy()
     }
 
     /// The file or folder.
-    pub fn path(&self) -> &'s Path {
-        self.path
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The file or folder, for messages.
@@ -180,4 +212,33 @@ fn begin(path: &Path) -> std::io::Result<(Source, Vec<u8>)> {
     let mut start = vec![0; source.len().min(START) as usize];
     source.read_at(0, &mut start)?;
     Ok((source, start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colon_separates_unless_it_is_part_of_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a"), "").unwrap();
+        std::fs::write(at("b:x"), "").unwrap();
+        let cases = [("a:x,y", "a", Some("x,y")), ("b:x", "b:x", None), ("c:x", "c:x", None)];
+        for (spec, path, part) in cases {
+            assert_eq!(split(at(spec).as_os_str()), (at(path), part), "{spec}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn paths_may_be_any_bytes() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
+        std::fs::write(at(b"\xff.npz"), "").unwrap();
+        let (path, part) = (at(b"\xff.npz"), at(b"\xff.npz:x"));
+        assert_eq!(split(part.as_os_str()), (path, Some("x")));
+        assert_eq!(files(&part), [at(b"\xff.npz")]);
+    }
 }

@@ -42,19 +42,22 @@ impl Format for Idx {
             .find(|candidate| candidate.is_file());
         let samples = match found {
             None => samples,
-            Some(path) => samples.with_labels(read_labels(&path)?)?,
+            Some(path) => {
+                let count = samples.len();
+                samples.with_labels(read_labels(&path, count)?)?
+            }
         };
         Ok(Arc::new(samples))
     }
 }
 
-fn read_labels(path: &Path) -> Result<Vec<i64>, DataError> {
+fn read_labels(path: &Path, count: usize) -> Result<Vec<i64>, DataError> {
     let file = path.display().to_string();
     let rows = Source::open(path)
         .map_err(ReadError::from)
         .and_then(|source| open(&source))
         .map_err(|error| error.in_file(&file))?;
-    labels::read(&rows, &file)
+    labels::read(&rows, count, &file)
 }
 
 /// The array in an IDX file, plain or gzip-compressed.
@@ -65,13 +68,7 @@ pub fn open(source: &Source) -> Result<Rows, ReadError> {
         let (format, _) = header(&mut reader)?;
         let len = format.byte_len()?;
         source.check_deflate_claim(len)?;
-        let data = Source::spool(&mut reader, len)?;
-        if reader.read(&mut [0]).map_err(decode_error)? != 0 {
-            return Err(ReadError::malformed(format!(
-                "decodes to more than the {len} bytes that its IDX header claims"
-            )));
-        }
-        return Rows::new(format, data);
+        return Rows::new(format, Source::spool(reader, len)?);
     }
     let (format, offset) = header(&mut source.reader())?;
     let data = source
@@ -141,7 +138,7 @@ fn truncated() -> ReadError {
 
 /// Where the labels of an image file are looked for: `train-images-idx3-ubyte` and `train-images.idx3-ubyte` have theirs
 /// in `train-labels-idx1-ubyte` and `train-labels.idx1-ubyte`; either may be compressed.
-fn label_candidates(images: &Path) -> Vec<PathBuf> {
+pub(crate) fn label_candidates(images: &Path) -> Vec<PathBuf> {
     let Some(name) = images.file_name().and_then(|name| name.to_str()) else {
         return Vec::new();
     };

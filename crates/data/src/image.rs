@@ -10,6 +10,7 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use crate::contained::{Panicked, contained};
 use crate::error::ReadError;
 
 /// The largest file and the longest decoded image that are read: far beyond any dataset, and an allocation that any
@@ -71,10 +72,11 @@ impl Image {
 
     /// Decodes a PNG or JPEG file, which is told by its first bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Image, ReadError> {
+        let damaged = |_: Panicked| ReadError::malformed("is an image that the decoder fails on");
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-            decode_png(bytes)
+            contained(|| decode_png(bytes)).map_err(damaged)?
         } else if bytes.starts_with(&[0xff, 0xd8, 0xff]) {
-            decode_jpeg(bytes)
+            contained(|| decode_jpeg(bytes)).map_err(damaged)?
         } else {
             Err(ReadError::malformed("is neither a PNG nor a JPEG file"))
         }

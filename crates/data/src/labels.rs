@@ -10,15 +10,20 @@ const EXACT_IN_F64: f64 = 9_007_199_254_740_992.0;
 /// One-hot rows with more classes are not labels: a row of billions of numbers should not come into memory to find out.
 const MOST_CLASSES: usize = 1 << 20;
 
-/// Reads all labels of an array with one row per sample.
+/// Reads all labels of an array with one row for each of `count` samples.
 ///
 /// A row is one number, integer or a whole float. Rows of several numbers are accepted where they are one-hot, exactly:
 /// a single 1, the rest 0 (`keras.utils.to_categorical`); probabilities are not, since a class would be a guess.
-pub(crate) fn read(rows: &Rows, file: &str) -> Result<Vec<i64>, DataError> {
+pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Vec<i64>, DataError> {
     let wrong = |reason: String| DataError::Labels {
         file: file.to_owned(),
         reason,
     };
+    // Before any is read: a small file can hold many.
+    if rows.len() != count {
+        let found = rows.len();
+        return Err(wrong(format!("there are {found} labels for {count} samples")));
+    }
     let one_hot = rows.sample_len() > 1;
     if rows.sample_len() > MOST_CLASSES {
         return Err(wrong(format!(
@@ -102,7 +107,7 @@ mod tests {
             shape: shape.to_vec(),
         };
         let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
-        read(&rows, "y.npy").map_err(|error| error.to_string())
+        read(&rows, rows.len(), "y.npy").map_err(|error| error.to_string())
     }
 
     fn floats(values: &[f32]) -> Vec<u8> {
@@ -138,6 +143,22 @@ mod tests {
         let shape = [1, MOST_CLASSES + 1];
         let error = labels(Element::U8, &shape, vec![0; MOST_CLASSES + 1]).unwrap_err();
         assert!(error.contains("too long"), "{error}");
+    }
+
+    #[test]
+    fn too_many_labels_are_refused_unread() {
+        let format = NumberFormat {
+            element: Element::U8,
+            big_endian: false,
+            fortran_order: false,
+            shape: vec![1 << 30],
+        };
+        // Whoever reads a byte of it fails.
+        let unreadable = std::io::Read::take(std::io::empty(), 0);
+        let rows = Rows::new(format, Source::spool(unreadable, 1 << 30).unwrap()).unwrap();
+        let error = read(&rows, 2, "y.npy").unwrap_err().to_string();
+        let expected = "labels in `y.npy`: there are 1073741824 labels for 2 samples";
+        assert_eq!(error, expected);
     }
 
     #[test]

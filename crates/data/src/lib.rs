@@ -60,8 +60,8 @@
 //! # Memory, and files that lie
 //!
 //! A file is never in memory as `f32`. Rows are read by position from it ([`Source`], [`rows::Rows`]); what is
-//! compressed has no positions, so it is decoded once, into memory up to 16 MiB and into a temporary file in the system's
-//! folder for these beyond that; it vanishes with the process.
+//! compressed has no positions, so it is decoded once, into memory up to 16 MiB; beyond that as far as it is read, into a
+//! temporary file in the system's folder for these, which vanishes with the process.
 //! Nothing is allocated on the word of a header: it must agree with the length of the file first, and a compressed array
 //! is decoded to exactly the size its header claims, after a check that its compressed bytes could hold that.
 //! Plain and stored arrays are read without verifying a checksum, which would mean reading them whole.
@@ -75,6 +75,7 @@
 mod arrays;
 mod cifar;
 mod classes;
+mod contained;
 mod digest;
 mod element;
 mod error;
@@ -97,12 +98,14 @@ pub mod safetensors;
 mod samples;
 mod scalar;
 mod source;
+mod spool;
 mod texts;
 mod value_range;
 mod whole_file;
 
 pub use arrays::Arrays;
 pub use classes::{match_classes, read_class_names};
+pub use contained::silence_contained_panics;
 pub use digest::{Digest, Digester, Fingerprint, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};

@@ -36,7 +36,7 @@ use crate::error::{DataError, ReadError};
 use crate::formats::{Format, Location};
 use crate::rows::Rows;
 use crate::samples::Samples;
-use crate::source::{Source, decode_error};
+use crate::source::Source;
 use crate::{labels, npy, texts};
 
 pub use crate::npz_writer::{ArrayHandle, Compression, NpzWriter};
@@ -96,7 +96,8 @@ impl Format for Npz {
             Ok(Arrays::of_rows(name, required(name)?)?.named(location.spec()))
         };
         let labelled = |samples: Arrays<'static>, name: &str, rows: &Rows| {
-            samples.with_labels(labels::read(rows, &format!("{file}:{name}"))?)
+            let count = samples.len();
+            samples.with_labels(labels::read(rows, count, &format!("{file}:{name}"))?)
         };
         let names: Option<Vec<&str>> = location.part().map(|part| part.split(',').collect());
         let samples = match names.as_deref() {
@@ -268,6 +269,7 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
     let mut reader = Checked {
         inner: DeflateDecoder::new(buffered),
         crc: Crc::new(),
+        expected: member.crc,
     };
     let header = npy::Header::read(&mut reader)?;
     let len = header.format().byte_len()?;
@@ -277,29 +279,24 @@ fn decode(member: &Member, packed: &Source) -> Result<Rows, ReadError> {
             member.unpacked
         )));
     }
-    let data = Source::spool(&mut reader, len)?;
-    if reader.read(&mut [0]).map_err(decode_error)? != 0 {
-        return Err(ReadError::malformed(format!(
-            "decodes to more than the {} bytes that its headers claim",
-            member.unpacked
-        )));
-    }
-    if reader.crc.sum() != member.crc {
-        return Err(ReadError::malformed("its checksum does not match its data"));
-    }
-    Rows::new(header.into_format(), data)
+    Rows::new(header.into_format(), Source::spool(reader, len)?)
 }
 
-/// Computes the checksum of what passes through.
+/// Computes the checksum of what passes through, and compares it at the end.
 struct Checked<R> {
     inner: R,
     crc: Crc,
+    expected: u32,
 }
 
 impl<R: Read> Read for Checked<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(out)?;
         self.crc.update(&out[..count]);
+        if count == 0 && !out.is_empty() && self.crc.sum() != self.expected {
+            let damaged = ReadError::malformed("its checksum does not match its data");
+            return Err(io::Error::other(damaged));
+        }
         Ok(count)
     }
 }
@@ -423,7 +420,7 @@ fn at_the_end(error: io::Error) -> ReadError {
         io::ErrorKind::UnexpectedEof => {
             ReadError::malformed("the zip directory points behind the end of the file")
         }
-        _ => ReadError::Io(error),
+        _ => error.into(),
     }
 }
 

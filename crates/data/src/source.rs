@@ -1,16 +1,17 @@
 //! Bytes that are read by position: a file, a part of a file, or memory.
 //!
 //! One mechanism serves every format. A plain file is read where it lies; something compressed has no positions, so it is
-//! decoded once by [`Source::spool`] and read by position from there. There are no memory maps: a mapped file that is
-//! truncated by someone else is a crash, a positioned read is an error.
+//! decoded by [`Source::spool`], once and as far as it is read, and read by position from there. There are no memory maps:
+//! a mapped file that is truncated by someone else is a crash, a positioned read is an error.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::ReadError;
 use crate::file_pool::FilePool;
+use crate::spool::Spool;
 
 /// Decoded data up to this size stays in memory, in its own element type; anything larger goes to a temporary file.
 const SPOOL_IN_MEMORY: u64 = 16 << 20;
@@ -32,15 +33,16 @@ enum Backing {
     /// A file that need not be open between reads.
     Pooled(Arc<FilePool>, Arc<Path>),
     Memory(Arc<Vec<u8>>),
+    Spool(Arc<Spool>),
 }
 
 impl Source {
     /// The bytes of a regular file.
     pub fn open(path: &Path) -> io::Result<Source> {
-        let file = File::open(path)?;
+        let (file, len) = npcov_file::open(path)?;
         Ok(Source {
             start: 0,
-            len: regular_len(&file)?,
+            len,
             backing: Backing::File(Arc::new(file)),
         })
     }
@@ -50,7 +52,7 @@ impl Source {
         pool.forget(path);
         Ok(Source {
             start: 0,
-            len: regular_len(&*pool.get(path)?)?,
+            len: pool.get(path)?.metadata()?.len(),
             backing: Backing::Pooled(pool.clone(), path.into()),
         })
     }
@@ -64,32 +66,27 @@ impl Source {
         }
     }
 
-    /// Takes exactly `len` bytes from `reader` and makes them readable by position.
+    /// Takes exactly `len` bytes from a decoder and makes them readable by position. That they are all, the decoder is
+    /// asked behind the last one: there it also compares its checksum, if it has one.
     ///
-    /// Memory grows with the bytes that arrive, never with `len`. A temporary file has no name, or is deleted when closed, so it does not outlive
-    /// the process.
-    pub(crate) fn spool(reader: &mut impl Read, len: u64) -> Result<Source, ReadError> {
-        let mut limited = reader.take(len);
-        let source = if len <= SPOOL_IN_MEMORY {
-            let mut bytes = Vec::new();
-            limited.read_to_end(&mut bytes).map_err(decode_error)?;
-            Source::from_bytes(bytes)
-        } else {
-            let mut file = tempfile::tempfile()?;
-            let written = copy(&mut limited, &mut file)?;
-            Source {
-                backing: Backing::File(Arc::new(file)),
+    /// What is small is decoded at once, into memory, which grows with the bytes that arrive, never with `len`. Anything
+    /// larger goes to a temporary file, as far as it is read ([`Spool`]).
+    pub(crate) fn spool(
+        mut decoder: impl Read + Send + 'static,
+        len: u64,
+    ) -> Result<Source, ReadError> {
+        if len > SPOOL_IN_MEMORY {
+            return Ok(Source {
+                backing: Backing::Spool(Arc::new(Spool::new(Box::new(decoder), len)?)),
                 start: 0,
-                len: written,
-            }
-        };
-        if source.len != len {
-            return Err(ReadError::malformed(format!(
-                "the compressed data ends after {} of {len} bytes",
-                source.len
-            )));
+                len,
+            });
         }
-        Ok(source)
+        let mut bytes = Vec::new();
+        let mut limited = decoder.by_ref().take(len);
+        limited.read_to_end(&mut bytes).map_err(decode_error)?;
+        check_end(&mut decoder, bytes.len() as u64, len)?;
+        Ok(Source::from_bytes(bytes))
     }
 
     /// Number of bytes.
@@ -121,6 +118,7 @@ impl Source {
                 out.copy_from_slice(part);
                 Ok(())
             }
+            Backing::Spool(spool) => spool.read_at(position, out).map_err(io::Error::other),
         }
     }
 
@@ -137,9 +135,9 @@ impl Source {
     }
 
     /// Reads the bytes in order, from the first one.
-    pub fn reader(&self) -> SourceReader<'_> {
+    pub fn reader(&self) -> SourceReader {
         SourceReader {
-            source: self,
+            source: self.clone(),
             position: 0,
         }
     }
@@ -156,26 +154,14 @@ impl Source {
     }
 }
 
-/// The length of a file that has one.
-fn regular_len(file: &File) -> io::Result<u64> {
-    let metadata = file.metadata()?;
-    match metadata.is_file() {
-        true => Ok(metadata.len()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        )),
-    }
-}
-
 /// Reads a [`Source`] in order.
 #[derive(Debug)]
-pub struct SourceReader<'a> {
-    source: &'a Source,
+pub struct SourceReader {
+    source: Source,
     position: u64,
 }
 
-impl Read for SourceReader<'_> {
+impl Read for SourceReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = self.source.len - self.position;
         let count = out.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -185,7 +171,7 @@ impl Read for SourceReader<'_> {
     }
 }
 
-impl Seek for SourceReader<'_> {
+impl Seek for SourceReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let target = match to {
             SeekFrom::Start(offset) => Some(offset),
@@ -199,17 +185,18 @@ impl Seek for SourceReader<'_> {
     }
 }
 
-/// `io::copy` with the two sides' errors told apart: a bad stream is the file's fault, a full disk is not.
-fn copy(from: &mut impl Read, to: &mut impl Write) -> Result<u64, ReadError> {
-    let mut buffer = vec![0; 1 << 16];
-    let mut total = 0;
-    loop {
-        let count = from.read(&mut buffer).map_err(decode_error)?;
-        if count == 0 {
-            return Ok(total);
-        }
-        to.write_all(&buffer[..count])?;
-        total += count as u64;
+/// That a decoder gave as many bytes as it should, and has no more.
+pub(crate) fn check_end(decoder: &mut impl Read, decoded: u64, len: u64) -> Result<(), ReadError> {
+    if decoded != len {
+        return Err(ReadError::malformed(format!(
+            "the compressed data ends after {decoded} of {len} bytes"
+        )));
+    }
+    match decoder.read(&mut [0]).map_err(decode_error)? {
+        0 => Ok(()),
+        _ => Err(ReadError::malformed(format!(
+            "decodes to more than the {len} bytes that its headers claim"
+        ))),
     }
 }
 
@@ -219,17 +206,17 @@ pub(crate) fn decode_error(error: io::Error) -> ReadError {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
             ReadError::malformed(format!("the compressed data is damaged ({error})"))
         }
-        _ => ReadError::Io(error),
+        _ => error.into(),
     }
 }
 
 #[cfg(unix)]
-fn read_file_at(file: &File, position: u64, out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_file_at(file: &File, position: u64, out: &mut [u8]) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, position)
 }
 
 #[cfg(windows)]
-fn read_file_at(file: &File, mut position: u64, mut out: &mut [u8]) -> io::Result<()> {
+pub(crate) fn read_file_at(file: &File, mut position: u64, mut out: &mut [u8]) -> io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !out.is_empty() {
         match file.seek_read(out, position) {
@@ -247,6 +234,8 @@ fn read_file_at(file: &File, mut position: u64, mut out: &mut [u8]) -> io::Resul
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn on_disk(bytes: &[u8]) -> (tempfile::NamedTempFile, Source) {
@@ -287,22 +276,27 @@ mod tests {
 
     #[test]
     fn spooling_takes_exactly_the_length_asked_for() {
-        let spooled = Source::spool(&mut &[7u8; 100][..], 60).unwrap();
+        let spooled = Source::spool(io::repeat(7).take(60), 60).unwrap();
         assert_eq!(spooled.len(), 60);
-        let short = Source::spool(&mut &[7u8; 100][..], 101);
-        assert!(matches!(short, Err(ReadError::Malformed(_))), "{short:?}");
+        for len in [59, 61] {
+            let wrong = Source::spool(io::repeat(7).take(60), len);
+            assert!(matches!(wrong, Err(ReadError::Malformed(_))), "{wrong:?}");
+        }
     }
 
     #[test]
     fn large_spools_go_to_a_file() {
         let len = SPOOL_IN_MEMORY + 3;
-        let spooled = Source::spool(&mut io::repeat(9), len).unwrap();
-        assert!(matches!(spooled.backing, Backing::File(_)));
+        let spooled = Source::spool(io::repeat(9).take(len), len).unwrap();
+        assert!(matches!(spooled.backing, Backing::Spool(_)));
         let mut end = [0; 3];
         spooled.read_at(len - 3, &mut end).unwrap();
         assert_eq!(end, [9; 3]);
-        let short = Source::spool(&mut io::repeat(9).take(10), len);
-        assert!(matches!(short, Err(ReadError::Malformed(_))), "{short:?}");
+        // What is wrong behind the first bytes is found where they are read.
+        let short = Source::spool(io::repeat(9).take(10), len).unwrap();
+        short.read_at(2, &mut end).unwrap();
+        let error = ReadError::from(short.read_at(8, &mut end).unwrap_err());
+        assert!(matches!(error, ReadError::Malformed(_)), "{error:?}");
     }
 
     #[test]

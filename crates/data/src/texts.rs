@@ -11,6 +11,9 @@ use crate::source::decode_error;
 /// The most bytes that an array of texts may have: names of a million samples.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
 
+/// The most texts: each takes some bytes of its own in memory, however short it is.
+const MOST_TEXTS: usize = 1 << 22;
+
 /// The texts of an npy array with one axis.
 pub(crate) fn read(reader: &mut impl Read) -> Result<Vec<String>, ReadError> {
     let TextFormat {
@@ -27,7 +30,8 @@ pub(crate) fn read(reader: &mut impl Read) -> Result<Vec<String>, ReadError> {
     let size = if kind == 'U' { 4 } else { 1 };
     let row = width.checked_mul(size);
     let bytes = row.and_then(|row| row.checked_mul(count));
-    let (Some(row), Some(bytes)) = (row, bytes.filter(|&bytes| bytes as u64 <= MOST_BYTES)) else {
+    let fits = |bytes: &usize| *bytes as u64 <= MOST_BYTES && count <= MOST_TEXTS;
+    let (Some(row), Some(bytes)) = (row, bytes.filter(fits)) else {
         return Err(ReadError::unsupported(format!(
             "holds {count} texts of {width} characters"
         )));
@@ -39,10 +43,7 @@ pub(crate) fn read(reader: &mut impl Read) -> Result<Vec<String>, ReadError> {
         return Err(ReadError::malformed("ends inside its texts"));
     }
     if row == 0 {
-        return match count as u64 <= MOST_BYTES {
-            true => Ok(vec![String::new(); count]),
-            false => Err(ReadError::unsupported(format!("holds {count} texts"))),
-        };
+        return Ok(vec![String::new(); count]);
     }
     let text = |bytes: &[u8]| match kind {
         'U' => characters(bytes, big_endian),

@@ -37,8 +37,8 @@ pub trait Engine: fmt::Debug + Send + Sync {
         let prepared = self.prepare(graph, KEEP_ALL)?;
         let mut worker = prepared.worker()?;
         let (in_lens, out_lens) = (prepared.input_lens(), prepared.output_lens());
-        let mut outputs: Vec<Vec<f32>> =
-            out_lens.iter().map(|len| vec![0.0; count * len]).collect();
+        let outputs = out_lens.iter().map(|&len| zeros(count, len));
+        let mut outputs = outputs.collect::<Result<Vec<Vec<f32>>, _>>()?;
         let whole: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         let all = Buffers {
             together: count,
@@ -56,6 +56,18 @@ pub trait Engine: fmt::Debug + Send + Sync {
         }
         Ok(outputs)
     }
+}
+
+/// `count` times `len` zeros; an error where there is no memory for them.
+pub fn zeros(count: usize, len: usize) -> Result<Vec<f32>, EngineError> {
+    let all = count.saturating_mul(len);
+    let mut numbers = Vec::new();
+    let room = numbers.try_reserve_exact(all);
+    room.map_err(|_| EngineError::Memory {
+        bytes: all.saturating_mul(size_of::<f32>()),
+    })?;
+    numbers.resize(all, 0.0);
+    Ok(numbers)
 }
 
 /// For [`Engine::prepare`]: all outputs are results.

@@ -39,6 +39,6 @@ mod engine;
 mod error;
 pub mod native;
 
-pub use engine::{Buffers, Engine, EngineRecord, KEEP_ALL, Prepared, Worker};
+pub use engine::{Buffers, Engine, EngineRecord, KEEP_ALL, Prepared, Worker, zeros};
 pub use error::EngineError;
 pub use npcov_tap::Shown;

@@ -1,6 +1,7 @@
 //! Which model something was computed from, whatever its file was called.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -23,6 +24,16 @@ impl OnnxModel {
         }
         let digest = self.compute_digest()?;
         Ok(*self.digest.get_or_init(|| digest))
+    }
+
+    /// The files that it was read from: its own, then those of its external data, each once.
+    pub fn files(&self) -> Result<Vec<PathBuf>, GraphError> {
+        let mut files: Vec<PathBuf> = self.path().map(Path::to_owned).into_iter().collect();
+        for tensor in self.tensors() {
+            let file = self.external.file_of(tensor)?;
+            files.extend(file.filter(|file| !files.contains(file)));
+        }
+        Ok(files)
     }
 
     fn compute_digest(&self) -> Result<[u8; 32], GraphError> {
@@ -75,8 +86,6 @@ fn add_nodes<'a>(nodes: &'a [NodeProto], tensors: &mut Vec<&'a TensorProto>) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
-
     use prost::Message;
 
     use super::*;

@@ -147,12 +147,12 @@ impl Graph {
     }
 
     /// Adds a constant that was made, with [`Graph::make_room`] where that can be large.
-    pub(crate) fn add_made(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
+    pub fn add_made(&mut self, name: impl Into<String>, tensor: Tensor) -> ValueId {
         self.add_value(name.into(), tensor.ty(), Some(tensor.into()))
     }
 
-    /// Whether a constant of so many elements may be made, which is taken as done.
-    pub(crate) fn make_room(&mut self, elements: usize) -> bool {
+    /// Whether a constant of so many elements may be made, which is taken as done. To be asked before it is.
+    pub fn make_room(&mut self, elements: usize) -> bool {
         let made = self.made.saturating_add(elements);
         let allowed = self.given.saturating_mul(MADE_PER_GIVEN);
         let fits = made <= allowed.saturating_add(MADE);

@@ -21,6 +21,9 @@ const MAX_DEPTH: usize = 32;
 /// Functions that call functions multiply: a few lines can mean more nodes than memory holds.
 const MAX_INLINED: usize = 1 << 18;
 
+/// Elements of the largest input, batch included: as `f32` it takes half a gigabyte.
+pub const LARGEST_INPUT: usize = 1 << 27;
+
 /// What is left open in a model and must be known for a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Specialisation {
@@ -88,9 +91,9 @@ fn input_type(input: &Declaration, options: &Specialisation) -> Result<TensorTyp
     })?;
     let shape = input_shape(input, options)?;
     match element_count(&shape) {
-        Some(_) => Ok(TensorType::new(dtype, shape)),
-        None => Err(GraphError::Invalid(format!(
-            "input `{}` of shape `{}` is too large",
+        Some(count) if count <= LARGEST_INPUT => Ok(TensorType::new(dtype, shape)),
+        _ => Err(GraphError::Invalid(format!(
+            "input `{}` of shape `{}` is too large: it may have {LARGEST_INPUT} elements",
             input.name,
             ShapeDisplay(&shape)
         ))),
@@ -663,8 +666,10 @@ mod tests {
         let error = specialise(&[1 << 40, 1 << 40], relu(), vec![], vec![]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "invalid model: input `x` of shape `1099511627776x1099511627776` is too large"
+            "invalid model: input `x` of shape `1099511627776x1099511627776` is too large: it may have 134217728 elements"
         );
+        assert!(specialise(&[1, LARGEST_INPUT as i64], relu(), vec![], vec![]).is_ok());
+        assert!(specialise(&[1, LARGEST_INPUT as i64 + 1], relu(), vec![], vec![]).is_err());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use classifier::{Classifier, Ending};
 pub use error::{GraphError, NodeError, NodeErrorKind, OpError};
 pub use fold::fold_batch_norm;
 pub use graph::{Graph, Node, Value, ValueId};
-pub use import::Specialisation;
+pub use import::{LARGEST_INPUT, Specialisation};
 pub use model::{Declaration, Dim, OnnxModel};
 pub use onnx::export::EXPORT_OPSET;
 pub use op::Op;

@@ -19,6 +19,9 @@ use crate::tensor::DType;
 /// The oldest operator set that npcov reads: the first with NumPy's broadcasting.
 const OLDEST_OPSET: i64 = 7;
 
+/// The largest model file: protobuf messages end at 2 GiB. Larger models have external data.
+const LARGEST_FILE: u64 = 1 << 31;
+
 /// Extent of an axis as a model declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
@@ -87,7 +90,7 @@ impl OnnxModel {
     /// is first needed; from then on the model keeps it, as it keeps its own file.
     pub fn read(path: impl AsRef<Path>) -> Result<OnnxModel, GraphError> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|source| GraphError::Io {
+        let bytes = npcov_file::read(path, LARGEST_FILE).map_err(|source| GraphError::Io {
             path: path.to_owned(),
             source,
         })?;

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 
+/// Bytes of the longest part.
+const LONGEST_PART: u64 = 1 << 30;
+
 /// What the finished parts were made with.
 const PLAN: &str = "plan.json";
 
@@ -83,7 +86,7 @@ impl WorkFolder {
             damaged: Vec::new(),
         };
         let file = work.file(PLAN);
-        let resumed = std::fs::read_to_string(&file).is_ok_and(|found| found == plan);
+        let resumed = npcov_file::read_text(&file, plan.len() as u64).is_ok_and(|found| found == plan);
         if !resumed {
             // The plan goes first, so that parts are never taken for those of another one.
             work.remove(&file)?;
@@ -152,7 +155,7 @@ impl WorkFolder {
 
     /// A part that is there and as it was written.
     fn read(&self, name: &str) -> Option<String> {
-        let text = std::fs::read_to_string(self.part(name)).ok()?;
+        let text = npcov_file::read_text(self.part(name), LONGEST_PART).ok()?;
         let Sealed { part, sha256 } = serde_json::from_str(&text).ok()?;
         (self.seal(name, &part) == sha256).then_some(part)
     }

@@ -55,8 +55,29 @@ impl<'g> Append<'g> {
 
     /// A tensor with the same number everywhere.
     pub(crate) fn filled(&mut self, shape: &[usize], x: f32) -> Result {
-        let tensor = Tensor::new(shape, Data::F32(repeated(x, shape)?)).ok_or_else(too_many)?;
-        Ok(self.constant(tensor))
+        let numbers = self.repeated(x, shape)?;
+        self.made(shape, numbers)
+    }
+
+    /// A constant of numbers that [`Append::repeated`] gave.
+    pub(crate) fn made(&mut self, shape: &[usize], numbers: Vec<f32>) -> Result {
+        let tensor = Tensor::new(shape, Data::F32(numbers)).ok_or_else(too_many)?;
+        Ok(self.graph.add_made(self.name.clone(), tensor))
+    }
+
+    /// The same number for every element of a shape, unless they are out of proportion to the model.
+    pub(crate) fn repeated(
+        &mut self,
+        x: f32,
+        shape: &[usize],
+    ) -> std::result::Result<Vec<f32>, OpError> {
+        let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+        let count = count.filter(|&count| self.graph.make_room(count));
+        let count = count.ok_or_else(too_many)?;
+        let mut numbers = Vec::new();
+        numbers.try_reserve_exact(count).map_err(|_| too_many())?;
+        numbers.resize(count, x);
+        Ok(numbers)
     }
 
     pub(crate) fn unary(&mut self, f: Unary, x: ValueId) -> Result {
@@ -182,16 +203,6 @@ impl<'g> Append<'g> {
     }
 }
 
-/// A number for each element of a shape, or an error when there is no room for so many.
-pub(crate) fn repeated(x: f32, shape: &[usize]) -> std::result::Result<Vec<f32>, OpError> {
-    let count = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-    let count = count.ok_or_else(too_many)?;
-    let mut numbers = Vec::new();
-    numbers.try_reserve_exact(count).map_err(|_| too_many())?;
-    numbers.resize(count, x);
-    Ok(numbers)
-}
-
 fn too_many() -> OpError {
     OpError::invalid("a shape of too many elements")
 }
@@ -202,9 +213,11 @@ mod tests {
 
     #[test]
     fn shapes_beyond_memory_are_errors() {
-        assert_eq!(repeated(2.0, &[2, 1]).unwrap(), [2.0, 2.0]);
-        for shape in [&[usize::MAX, 2][..], &[1 << 31, 1 << 31], &[1 << 61]] {
-            assert_eq!(repeated(0.0, shape), Err(too_many()), "{shape:?}");
+        let mut graph = Graph::new();
+        let mut g = Append::new(&mut graph, "g");
+        assert_eq!(g.repeated(2.0, &[2, 1]).unwrap(), [2.0, 2.0]);
+        for shape in [&[usize::MAX, 2][..], &[1 << 31, 1 << 31], &[1 << 27]] {
+            assert_eq!(g.repeated(0.0, shape), Err(too_many()), "{shape:?}");
         }
     }
 }

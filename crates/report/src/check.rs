@@ -7,6 +7,7 @@ use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, ThinC
 
 use crate::coverage::label;
 use crate::number::{apart, count, decimals};
+use crate::visible::on_one_line;
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 5;
@@ -62,7 +63,7 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
 
 /// What a rule found, in one line.
 pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
-    let suite = &finding.suite;
+    let suite = on_one_line(&finding.suite);
     match &finding.rule {
         Condition::FailUnder {
             criterion,
@@ -235,7 +236,7 @@ fn has_few(thin: &ThinClass) -> String {
 /// A class by its number and, where it has one, its name.
 fn class(class: &ClassName) -> String {
     match &class.name {
-        Some(name) => format!("{} ({name})", class.class),
+        Some(name) => format!("{} ({})", class.class, on_one_line(name)),
         None => class.class.to_string(),
     }
 }

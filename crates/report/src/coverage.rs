@@ -6,12 +6,17 @@ use npcov::coverage::{Report, SuiteReport, Values};
 use crate::number::{amount, count, percent};
 use crate::report::unusual;
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// What suites cover, for people to read: the criteria, and the classes by those that look at them.
 pub fn coverage(report: &Report) -> String {
     let mut text = format!("coverage\n{}", criteria(report).lines());
     for suite in &report.suites {
-        text += &format!("\nclasses of {}\n{}", suite.name, classes(suite));
+        text += &format!(
+            "\nclasses of {}\n{}",
+            on_one_line(&suite.name),
+            classes(suite)
+        );
     }
     text
 }

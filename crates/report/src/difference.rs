@@ -5,6 +5,7 @@ use npcov::coverage::{Difference, Report, SuiteDifference};
 use crate::coverage::label;
 use crate::number::{change, count, percent, worth};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 10;
@@ -74,9 +75,10 @@ fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
 
 /// The suite, and what it was called.
 fn title(suite: &SuiteDifference) -> String {
+    let name = on_one_line(&suite.name);
     match suite.name == suite.earlier {
-        true => suite.name.clone(),
-        false => format!("{}, earlier {}", suite.name, suite.earlier),
+        true => name,
+        false => format!("{name}, earlier {}", on_one_line(&suite.earlier)),
     }
 }
 
@@ -88,7 +90,7 @@ pub(crate) fn fewer(suite: &SuiteDifference) -> String {
         let name = class
             .name
             .as_ref()
-            .map_or(String::new(), |n| format!(" ({n})"));
+            .map_or(String::new(), |n| format!(" ({})", on_one_line(n)));
         let (old, new) = (count(class.inputs.old), count(class.inputs.new));
         format!("class {}{name}: {new} instead of {old}", class.class)
     };

@@ -4,6 +4,7 @@ use npcov::{Batching, EndingKind, Inspection, Port};
 
 use crate::number::count;
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// What is inside a model, for people to read.
 pub fn inspection(found: &Inspection) -> String {
@@ -31,7 +32,7 @@ pub fn inspection(found: &Inspection) -> String {
     }
     let mut text = format!(
         "{}\n{}\noperators\n{}",
-        found.file,
+        on_one_line(&found.file),
         facts.lines(),
         operators.lines()
     );

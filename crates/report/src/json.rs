@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::visible::is_obeyed;
+
 /// Version of the JSON format. It grows when a field changes its meaning, its type or disappears;
 /// fields may be added without it, so readers pass over fields that they do not know.
 pub const FORMAT: u32 = 1;
@@ -35,7 +37,34 @@ pub fn json<T: Serialize>(result: &T) -> String {
         result,
     };
     // Results hold no map with keys other than strings, the only thing that fails here.
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
+    let text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    plain(&text) + "\n"
+}
+
+/// JSON that can be shown: what a terminal would obey is escaped. Beyond lines, such characters stand in strings only.
+fn plain(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character {
+            '\n' => text.push('\n'),
+            // All of them have four digits.
+            other if is_obeyed(other) => text += &format!("\\u{:04x}", u32::from(other)),
+            other => text.push(other),
+        }
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_shown_and_read_back() {
+        let name = "\x1b[2J \u{9b}m \u{7f} \u{202e}abc\u{2028} é".to_owned();
+        let text = json(&std::collections::BTreeMap::from([("name", &name)]));
+        assert!(!text.chars().any(|c| c != '\n' && is_obeyed(c)), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["name"], name);
+    }
 }

@@ -3,6 +3,7 @@
 use npcov::coverage::{Check, Condition, Difference, Finding, Report, SuiteReport};
 
 use crate::check::line;
+use crate::visible::visible;
 
 /// What suites cover, for programs that collect test results. Values are properties of test cases;
 /// rules that do not hold are failures.
@@ -136,18 +137,18 @@ fn cases<'a>(
     cases
 }
 
-/// Text as the value of an attribute. Characters that XML cannot hold at all are replaced.
+/// Text as the value of an attribute. XML cannot hold all characters; what is not shown is made visible.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
-    for character in text.chars() {
+    for character in visible(text).chars() {
         match character {
             '&' => escaped += "&amp;",
             '<' => escaped += "&lt;",
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&apos;",
-            '\t' | '\n' | '\r' => escaped += &format!("&#{};", u32::from(character)),
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            '\n' => escaped += "&#10;",
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }
     }
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn attributes_are_escaped() {
         let text = "a<b> & \"c\" 'd'\n\u{1}é";
-        let expected = "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;&#10;\u{fffd}é";
+        let expected = "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;&#10;\\u{1}é";
         assert_eq!(escape(text), expected);
     }
 

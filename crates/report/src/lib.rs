@@ -49,6 +49,7 @@ mod report;
 mod selection;
 mod table;
 mod tuning;
+mod visible;
 
 pub use attack::attack;
 pub use check::check;
@@ -71,3 +72,4 @@ pub use predictions::predictions;
 pub use report::report;
 pub use selection::{minimization, selection};
 pub use tuning::tuning;
+pub use visible::visible;

@@ -7,6 +7,7 @@ use crate::difference::{fewer, notes};
 use crate::number::{change, count};
 use crate::report::{Column, HOW_TO_READ, Row, columns, rows};
 use crate::report::{classes, clusters, layers, most};
+use crate::visible::on_one_line;
 
 /// Classes that are named.
 const MOST_CLASSES: usize = 10;
@@ -174,7 +175,7 @@ fn block(title: &str, suite: &SuiteReport, lines: Option<String>) -> String {
 /// Text that Markdown leaves alone, also in a table.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
-    for character in text.chars() {
+    for character in on_one_line(text).chars() {
         match character {
             '&' => escaped += "&amp;",
             '<' => escaped += "&lt;",
@@ -183,7 +184,6 @@ fn escape(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(character);
             }
-            '\n' | '\r' => escaped.push(' '),
             other => escaped.push(other),
         }
     }

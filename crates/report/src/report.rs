@@ -7,6 +7,7 @@ use crate::coverage::{label, value};
 use crate::difference::differences;
 use crate::number::{count, decimals, percent, worth};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// Clusters that are listed.
 const MOST_CLUSTERS: usize = 20;
@@ -44,7 +45,7 @@ pub fn report(report: &Report, difference: Option<&Difference>) -> String {
 
 fn section(title: &str, suite: &SuiteReport, lines: Option<String>) -> String {
     match lines {
-        Some(lines) => format!("\n{title} {}\n{lines}", suite.name),
+        Some(lines) => format!("\n{title} {}\n{lines}", on_one_line(&suite.name)),
         None => String::new(),
     }
 }

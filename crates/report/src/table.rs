@@ -1,5 +1,7 @@
 //! Columns that line up.
 
+use crate::visible::on_one_line;
+
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
@@ -23,9 +25,10 @@ impl Table {
         }
     }
 
-    /// Adds a row; cells that are missing at its end stay empty.
-    pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+    /// Adds a row; cells that are missing at its end stay empty. Whatever is in a cell stays in it.
+    pub(crate) fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        let cells = cells.into_iter().map(|cell| on_one_line(cell.as_ref()));
+        self.rows.push(cells.collect());
     }
 
     /// The lines, each with a newline at its end and no spaces before that.
@@ -62,5 +65,15 @@ mod tests {
         table.row(["abc", "22", ""]);
         table.row(["d"]);
         assert_eq!(table.lines(), "  é     1  x\n  abc  22\n  d\n");
+    }
+
+    #[test]
+    fn a_cell_is_not_left() {
+        let mut table = Table::new([Align::Left, Align::Left]);
+        table.row(["relu\n  total  100%", "\x1b[2Jx"]);
+        table.row(["a", "b"]);
+        let lines = table.lines();
+        assert_eq!(lines.lines().count(), 2, "{lines}");
+        assert!(lines.starts_with("  relu\\n  total  100%  \\u{1b}[2Jx\n"), "{lines}");
     }
 }

@@ -62,6 +62,14 @@ pub enum RunError {
         /// The number that the file fixes.
         own: usize,
     },
+    /// The model's file fixes a batch size that is too large to be tried out.
+    #[error("the model's file fixes its batch size at {batch}; at most {most} inputs are run at once")]
+    LargeBatch {
+        /// The batch size.
+        batch: usize,
+        /// The largest one.
+        most: usize,
+    },
     /// There is no such input in the dataset.
     #[error("no input {index} in `{data}`: {}", extent(*.inputs))]
     Index {

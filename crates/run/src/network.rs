@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use npcov_engine::native::{Kernels, Native, Options};
-use npcov_engine::{Engine, EngineError};
+use npcov_engine::{Engine, EngineError, zeros};
 use npcov_graph::{
     Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
     ValueId, fold_batch_norm,
@@ -45,10 +45,14 @@ pub struct Network {
     signature: Signature,
     declared_batch: Option<usize>,
     options: ModelOptions,
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
     digest: [u8; 32],
     engine: Arc<dyn Engine>,
 }
+
+/// The largest batch size that a file may fix. All of it is run when the model is opened, to find out whether its inputs
+/// can be run one by one.
+const LARGEST_BATCH: usize = 1024;
 
 /// How far two ways to run a model may be apart, relative to the largest logit.
 const REBATCH_TOLERANCE: f32 = 1e-5;
@@ -88,6 +92,14 @@ impl Network {
             Some([Dim::Fixed(n), _, ..]) => Some(*n),
             _ => None,
         };
+        if let Some(batch) = declared_batch
+            && batch > LARGEST_BATCH
+        {
+            return Err(RunError::LargeBatch {
+                batch,
+                most: LARGEST_BATCH,
+            });
+        }
         let specialised = |batch: usize| -> Result<(Graph, Classifier), RunError> {
             let specialisation = Specialisation {
                 batch,
@@ -157,7 +169,7 @@ impl Network {
             signature,
             declared_batch,
             options: options.clone(),
-            file: model.path().map(Path::to_owned),
+            files: model.files()?,
             digest,
             engine,
         })
@@ -170,7 +182,12 @@ impl Network {
 
     /// The file that it was read from; `None` for a model that was in memory.
     pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+        self.files.first().map(PathBuf::as_path)
+    }
+
+    /// All files that it was read from: its own, then those of external data.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// The SHA-256 digest of the model, external data included.
@@ -343,7 +360,8 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
         // A fixed pattern without period in the places that models distinguish.
         let number = |i: usize| ((i * 7919 + i / 97 * 31) % 1009) as f32 / 1009.0 - 0.3;
         let sets = inputs / rows.max(1);
-        let input: Vec<f32> = (0..sets * len).map(number).collect();
+        let mut input = zeros(sets, len)?;
+        (input.iter_mut().enumerate()).for_each(|(i, x)| *x = number(i));
         let logits = engine.run_once(&program, sets, &[&input])?;
         Ok::<_, EngineError>(logits.concat())
     };
@@ -389,6 +407,18 @@ mod tests {
                 "batch size cannot be 0: use 1 or more",
                 "{shape:?}"
             );
+        }
+    }
+
+    #[test]
+    fn large_batches_are_refused_before_anything_runs() {
+        assert_eq!(open(&[1024, 3], &ModelOptions::default()).unwrap().batch(), 1);
+        for batch in [1025, 1 << 40] {
+            let refused = open(&[batch, 5], &ModelOptions::default()).unwrap_err();
+            let expected = format!(
+                "the model's file fixes its batch size at {batch}; at most 1024 inputs are run at once"
+            );
+            assert_eq!(refused.to_string(), expected);
         }
     }
 

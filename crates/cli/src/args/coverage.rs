@@ -1,6 +1,7 @@
 //! The arguments of commands about paths and coverage.
 
 use std::ops::Range;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -106,7 +107,7 @@ pub(crate) struct CoverArgs {
 
     /// A suite: npz, npy, IDX, CIFAR binary, or a folder of images; may be repeated
     #[arg(long, value_name = "SUITE", required = true)]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     /// The name of a suite, in the order of `--data`; by default that of its file
     ///

@@ -1,5 +1,6 @@
 //! The arguments of `npcov lab`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -96,7 +97,7 @@ pub(crate) struct Rq1Args {
 
     /// The data whose paths are compared; by default the training data
     #[arg(long, value_name = "FILE")]
-    pub(crate) test: Option<String>,
+    pub(crate) test: Option<OsString>,
 
     /// Compare paths of so many correctly classified inputs of each class; by default 100
     #[arg(long, value_name = "N")]

@@ -6,6 +6,7 @@ mod gate;
 mod lab;
 mod selection;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -507,7 +508,7 @@ pub(crate) struct DataArgs {
     /// `--data file.npz:x_test,y_test`. `class_names` and `name` name classes and samples. A folder has one folder of PNG or JPEG images per class. A
     /// folder of CIFAR files takes `folder:train` or `folder:test`.
     #[arg(long, value_name = "FILE")]
-    pub(crate) data: Option<String>,
+    pub(crate) data: Option<OsString>,
 
     #[command(flatten)]
     pub(crate) classes: ClassNamesArgs,

@@ -1,5 +1,6 @@
 //! The arguments of `select` and `minimize`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -30,7 +31,7 @@ pub(crate) struct SelectArgs {
 
     /// The pool: npz, npy, IDX, CIFAR binary, or a folder of images
     #[arg(long, value_name = "POOL")]
-    pub(crate) data: String,
+    pub(crate) data: OsString,
 
     /// Which inputs come first
     ///
@@ -102,7 +103,7 @@ pub(crate) struct MinimizeArgs {
 
     /// The suite: npz, npy, IDX, CIFAR binary, or a folder of images
     #[arg(long, value_name = "SUITE")]
-    pub(crate) data: String,
+    pub(crate) data: OsString,
 
     /// The criteria whose coverage is kept; by default `snpc,anpc`
     ///

@@ -1,5 +1,8 @@
 //! `npcov lab rq3`, `rq4` and `rq5`: experiments with coverage, on a decision graph and test data.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use npcov::coverage::Measurement;
 use npcov::data::Loader;
@@ -19,6 +22,9 @@ struct Setup {
     graph: DecisionGraph,
     options: CoverOptions,
     data: Loader<'static>,
+    /// The graph, and the files of its model.
+    files: Vec<PathBuf>,
+    spec: OsString,
 }
 
 impl Setup {
@@ -30,9 +36,13 @@ impl Setup {
             config,
         )?;
         let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());
-        let data = graph.loader(samples::open(&config.data(&args.data)?)?)?;
+        let spec = config.data(&args.data)?;
+        let data = graph.loader(samples::open(&spec)?)?;
+        let files = [&[args.graph.clone()], graph.model().network().files()].concat();
         Ok(Setup {
             data,
+            files,
+            spec,
             graph,
             options,
         })
@@ -68,7 +78,7 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let results = Results::new(lab, "rq3")?;
+    let results = Results::new(lab, "rq3", config, &setup.files, &[&setup.spec])?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
@@ -116,7 +126,7 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let results = Results::new(lab, "rq4")?;
+    let results = Results::new(lab, "rq4", config, &setup.files, &[&setup.spec])?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting("suites", settings.work(), printer);
@@ -162,7 +172,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         choices: setup.options.choices.clone(),
         paper: lab.paper,
     };
-    let results = Results::new(lab, "rq5")?;
+    let results = Results::new(lab, "rq5", config, &setup.files, &[&setup.spec])?;
     let _lock = results.lock()?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting(

@@ -1,5 +1,6 @@
 //! `npcov lab rq1` and `npcov lab rq2`: experiments with masks, on training data.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use npcov::Model;
@@ -21,6 +22,7 @@ struct Setup {
     /// The model's digest.
     digest: String,
     data: Loader<'static>,
+    spec: OsString,
     method: Method,
     choices: Choices,
 }
@@ -28,13 +30,13 @@ struct Setup {
 impl Setup {
     fn open(args: &StudyArgs, config: &Config, printer: &Printer) -> anyhow::Result<Setup> {
         let model: PathBuf = config.model(&args.model)?;
-        let data = config.data(&args.data)?;
+        let spec = config.data(&args.data)?;
         let options = ModelOptions {
             batch_norm: config.batch_norm(&args.method),
             ..config.network(&args.model)
         };
         let model = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
-        let data = samples::open(&data)?;
+        let data = samples::open(&spec)?;
         samples::warn(&model.warnings(&data)?, printer);
         let data = model.loader(data)?;
         Ok(Setup {
@@ -42,6 +44,7 @@ impl Setup {
             digest: format!("{} {options:?}", Digest::from(*model.network().digest())),
             model,
             data,
+            spec,
             method: config.method(&args.method)?,
             choices: config
                 .paths
@@ -53,9 +56,8 @@ impl Setup {
 pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let lab = &args.lab;
     let setup = Setup::open(&args.study, config, printer)?;
-    let own = setup.data.name().to_owned();
-    let test = args.test.as_ref().unwrap_or(&own);
-    let test = setup.model.loader(samples::open(test)?)?;
+    let test_spec = args.test.as_ref().unwrap_or(&setup.spec);
+    let test = setup.model.loader(samples::open(test_spec)?)?;
     let usual = Rq1Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let chosen = lab.paper.map(|paper| paper.published().alpha);
@@ -73,7 +75,13 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let results = Results::new(lab, "rq1")?;
+    let results = Results::new(
+        lab,
+        "rq1",
+        config,
+        setup.model.network().files(),
+        &[&setup.spec, test_spec],
+    )?;
     let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data, &test], &told, printer)?;
     let threads = config.threads(lab.run.threads);
@@ -124,7 +132,8 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let results = Results::new(lab, "rq2")?;
+    let files = setup.model.network().files();
+    let results = Results::new(lab, "rq2", config, files, &[&setup.spec])?;
     let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data], &told, printer)?;
     let threads = config.threads(lab.run.threads);

@@ -3,6 +3,7 @@
 mod coverage;
 mod masking;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::args::{Format, LabArgs, LabOptions, Question};
 use crate::config::Config;
+use crate::output::Outputs;
 use crate::printer::Printer;
 
 /// Makes an experiment, prints what it gave, and writes that into a folder.
@@ -43,12 +45,27 @@ struct Plan {
 }
 
 impl<'a> Results<'a> {
-    /// Makes the folder. One that cannot be written into is said before hours of work.
-    fn new(options: &'a LabOptions, name: &'static str) -> anyhow::Result<Results<'a>> {
+    /// Makes the folder. One that cannot be written into, or that holds what is read under the name of a result, is said
+    /// before hours of work.
+    fn new(
+        options: &'a LabOptions,
+        name: &'static str,
+        config: &Config,
+        files: impl IntoIterator<Item = impl AsRef<Path>>,
+        data: &[&OsStr],
+    ) -> anyhow::Result<Results<'a>> {
         let folder = &options.output;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-        Ok(Results { options, name })
+        let results = Results { options, name };
+        let mut outputs = Outputs::new(config, [])?;
+        for extension in [".json", ".svg", ".txt", "-clusters.png"] {
+            outputs.add("--output", &results.file(extension))?;
+        }
+        outputs.add_folder("--output", &results.file(".parts"));
+        outputs.spare_all(files)?;
+        data.iter().try_for_each(|data| outputs.spare_data(data))?;
+        Ok(results)
     }
 
     /// The finished parts of an earlier run with the same model, data and settings.
@@ -70,8 +87,7 @@ impl<'a> Results<'a> {
             data: digests,
             settings: format!("{settings:?}"),
         };
-        let folder = self.options.output.join(format!("{}.parts", self.name));
-        let work = WorkFolder::open(&folder, &plan).map_err(plain)?;
+        let work = WorkFolder::open(&self.file(".parts"), &plan).map_err(plain)?;
         if !work.damaged().is_empty() {
             printer.note(&format!(
                 "what an earlier run left of {} is damaged: it is computed again",
@@ -83,8 +99,7 @@ impl<'a> Results<'a> {
 
     /// The right to write results of an experiment that keeps no parts.
     fn lock(&self) -> anyhow::Result<OutputLock> {
-        let folder = self.options.output.join(format!("{}.parts", self.name));
-        let lock = OutputLock::by(&folder, &self.file(".json"));
+        let lock = OutputLock::by(&self.file(".parts"), &self.file(".json"));
         Ok(lock.map_err(npcov::Error::from)?)
     }
 

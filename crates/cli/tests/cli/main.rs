@@ -15,6 +15,8 @@ mod errors;
 mod explain;
 mod garbage;
 mod help;
+#[cfg(unix)]
+mod hostile;
 mod init;
 mod inspect;
 mod lab;

@@ -44,6 +44,21 @@ pub(crate) fn with_ints(mut node: Vec<u8>, name: &str, values: &[u64]) -> Vec<u8
     node
 }
 
+/// A node with an attribute that is an integer.
+pub(crate) fn with_int(mut node: Vec<u8>, name: &str, value: u64) -> Vec<u8> {
+    let attribute = [field(1, name.as_bytes()), integer(3, value), integer(20, 2)].concat();
+    node.extend(field(5, &attribute));
+    node
+}
+
+/// A node with an attribute that is a text.
+pub(crate) fn with_text(mut node: Vec<u8>, name: &str, value: &str) -> Vec<u8> {
+    let value = field(4, value.as_bytes());
+    let attribute = [field(1, name.as_bytes()), value, integer(20, 3)].concat();
+    node.extend(field(5, &attribute));
+    node
+}
+
 /// A `ValueInfoProto` of floats; axes that are no numbers are open. `Nx3x8x8`.
 fn value(name: &str, shape: &str) -> Vec<u8> {
     let axis = |axis: &str| match axis.parse() {

@@ -121,7 +121,12 @@ impl Project {
 
     /// Runs a command to its end.
     pub(crate) fn run(&self, arguments: &str) -> Outcome {
-        let output = self.command(arguments).output().unwrap();
+        self.outcome(self.command(arguments))
+    }
+
+    /// What a command does, with nothing of the machine in it.
+    pub(crate) fn outcome(&self, mut command: Command) -> Outcome {
+        let output = command.output().unwrap();
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes)
                 .unwrap()

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use npcov_cpu::FlushDenormals;
 use npcov_graph::Graph;
 use npcov_tap::Shown;
 
@@ -25,6 +26,7 @@ impl Executor {
         options: Options,
         kept: usize,
     ) -> Result<Executor, EngineError> {
+        let _flush = FlushDenormals::new();
         Ok(Executor {
             plan: Arc::new(Plan::new(graph, options, kept)?),
         })
@@ -102,6 +104,7 @@ impl LaneWorker {
         mut done: impl FnMut(usize),
     ) -> Result<(), EngineError> {
         self.plan.buffers.check(count, inputs, outputs)?;
+        let _flush = FlushDenormals::new();
         let mut shown = self.plan.shown.iter().peekable();
         let mut show_after = |steps: usize, values: &[Pack]| {
             while let Some(next) = shown.next_if(|next| next.after == steps) {
@@ -139,8 +142,36 @@ impl LaneWorker {
 mod tests {
     use super::*;
     use crate::engine::KEEP_ALL;
-    use npcov_graph::op::{Reduce, ReduceKind, Unary};
-    use npcov_graph::{DType, Op, TensorType};
+    use npcov_graph::op::{Binary, Reduce, ReduceKind, Unary};
+    use npcov_graph::{DType, Op, Tensor, TensorType};
+
+    /// Numbers that only denormals can tell apart are the same, on whatever thread they are computed.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[test]
+    fn denormals_are_zeros() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
+        let factor = graph.add_constant("tiny", Tensor::scalar(f32::from_bits(1)));
+        let y = graph.push("y", Op::Binary(Binary::Mul), &[x, factor]).unwrap();
+        let half = graph.add_constant("half", Tensor::scalar(0.5));
+        let z = graph.push("z", Op::Binary(Binary::Mul), &[x, half]).unwrap();
+        graph.set_outputs(vec![y, z]);
+        let executor = Executor::new(&graph, Options::default(), KEEP_ALL).unwrap();
+        let run = || {
+            let (mut y, mut z) = ([1.0; 2], [1.0; 2]);
+            let mut worker = executor.worker().unwrap();
+            let input = [1e30, f32::MIN_POSITIVE];
+            let outputs = &mut [&mut y[..], &mut z[..]];
+            worker.run(1, &[&input], outputs, &mut |_, _| {}).unwrap();
+            (y, z)
+        };
+        let expected = ([0.0; 2], [5e29, 0.0]);
+        assert_eq!(run(), expected);
+        let elsewhere = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+        assert_eq!(elsewhere, expected);
+        // The caller's own arithmetic is left as it was.
+        assert!(std::hint::black_box(f32::MIN_POSITIVE) * 0.5 > 0.0);
+    }
 
     /// What is shown is what would have been an output, lane by lane.
     #[test]

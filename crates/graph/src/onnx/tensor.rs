@@ -13,6 +13,9 @@ use super::proto::{EXTERNAL, TensorProto, data_type as kind};
 use crate::error::GraphError;
 use crate::tensor::{DType, Data, Tensor};
 
+/// The largest file of external data. It is in memory as a whole, and its numbers once more as `f32`.
+const LARGEST_EXTERNAL: u64 = 1 << 34;
+
 /// A model's external data: files in its own folder, or none for a model from memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExternalData {
@@ -185,10 +188,7 @@ impl ExternalData {
         if let Some(content) = files.get(path) {
             return Ok(content.clone());
         }
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let content = Bytes::from(std::fs::read(path)?);
+        let content = Bytes::from(npcov_file::read(path, LARGEST_EXTERNAL)?);
         files.insert(path.to_owned(), content.clone());
         Ok(content)
     }

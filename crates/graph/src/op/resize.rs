@@ -8,6 +8,9 @@ use crate::error::OpError;
 use crate::onnx::export::OnnxNode;
 use crate::tensor::TensorType;
 
+/// Elements of an axis before and after it is resized, together. There are a few taps for each.
+const LONGEST_AXES: usize = 1 << 20;
+
 /// How the elements between the given ones are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Interpolation {
@@ -199,6 +202,14 @@ impl Resize {
                 .get_mut(map.axis)
                 .filter(|d| ascending && **d > 0);
             let extent = extent.filter(|_| map.scale.is_finite() && map.scale > 0.0);
+            if let Some(&mut input) = extent
+                && input.saturating_add(map.output) > LONGEST_AXES
+            {
+                return Err(OpError::unsupported(format!(
+                    "an axis of {input} elements becomes one of {}; both together may have {LONGEST_AXES}",
+                    map.output
+                )));
+            }
             *extent.ok_or_else(|| OpError::invalid(format!("{map:?} of `{x}`")))? = map.output;
         }
         Ok(output)

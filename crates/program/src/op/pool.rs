@@ -7,7 +7,7 @@ use npcov_graph::op::{
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 
 use super::{Shares, Step};
-use crate::append::{Append, repeated};
+use crate::append::Append;
 use crate::linear::reaching;
 
 /// The adjoint of a pool.
@@ -113,7 +113,12 @@ struct Taps {
 }
 
 impl Taps {
-    fn new(pool: &Pool, input: &[usize], output: &[usize]) -> Result<Taps, OpError> {
+    fn new(
+        g: &mut Append<'_>,
+        pool: &Pool,
+        input: &[usize],
+        output: &[usize],
+    ) -> Result<Taps, OpError> {
         let with = |lead: [usize; 2], rest: &[usize]| [&lead[..], rest].concat();
         let window = reaching(&pool.window, input, output);
         let padded = (0..input.len())
@@ -125,7 +130,7 @@ impl Taps {
             .try_fold(1, |n, &k| usize::checked_mul(n, k));
         let taps = taps.ok_or_else(|| OpError::invalid("a window of too many taps"))?;
         let shape = with([taps, 1], &window.kernel);
-        let mut one_hot = repeated(0.0, &shape)?;
+        let mut one_hot = g.repeated(0.0, &shape)?;
         for (tap, row) in one_hot.chunks_mut(taps.max(1)).enumerate() {
             row[tap] = 1.0;
         }
@@ -176,7 +181,7 @@ impl Composite for MaxPlace {
         let shape = g.shape(x);
         let output = g.infer(self, inputs)?.shape;
         let (planes, spatial) = (shape[0] * shape[1], &shape[2..]);
-        let taps = Taps::new(&self.pool, spatial, &output[2..])?;
+        let taps = Taps::new(&mut g, &self.pool, spatial, &output[2..])?;
         let x = g.reshape(x, &[&[planes, 1], spatial].concat())?;
         let x = match taps.padded == spatial {
             true => x,
@@ -211,7 +216,7 @@ impl PoolAdjoint {
         let planes = self.input[0] * self.input[1];
         let spatial = &self.input[2..];
         let output = g.shape(r)[2..].to_vec();
-        let taps = Taps::new(&self.pool, spatial, &output)?;
+        let taps = Taps::new(g, &self.pool, spatial, &output)?;
         let count = taps.one_hot.shape()[0];
         let mut shape = vec![1; 2 + spatial.len()];
         shape[1] = count;

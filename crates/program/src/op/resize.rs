@@ -1,9 +1,9 @@
 //! Interpolation: weighted sums along single axes.
 
 use npcov_graph::op::Resize;
-use npcov_graph::{Data, Op, OpError, Tensor, ValueId};
+use npcov_graph::{Op, OpError, ValueId};
 
-use crate::append::{Append, repeated};
+use crate::append::Append;
 use crate::linear::Part;
 
 /// Which way a product with the matrix of weights goes.
@@ -28,7 +28,7 @@ pub(crate) fn product(
     let mut x = x;
     for map in &resize.axes {
         let input = shape[map.axis];
-        let mut matrix = repeated(0.0, &[map.output, input])?;
+        let mut matrix = g.repeated(0.0, &[map.output, input])?;
         for (o, taps) in resize.taps(map, input).into_iter().enumerate() {
             for (i, weight) in taps {
                 matrix[o * input + i] += weight;
@@ -39,9 +39,7 @@ pub(crate) fn product(
                 *weight = f32::from(u8::from(*weight != 0.0));
             }
         }
-        let matrix = Tensor::new([map.output, input], Data::F32(matrix))
-            .ok_or_else(|| OpError::invalid("an axis without elements"))?;
-        let mut matrix = g.constant(matrix);
+        let mut matrix = g.made(&[map.output, input], matrix)?;
         if direction == Direction::Forward {
             matrix = g.transpose(matrix, &[1, 0])?;
         }

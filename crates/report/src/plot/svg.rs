@@ -1,5 +1,7 @@
 //! The elements of a picture.
 
+use crate::visible::on_one_line;
+
 /// Words and axes: a grey that is read on white and on black.
 pub(super) const GREY: &str = "#7d8590";
 /// Lines behind the data.
@@ -113,7 +115,8 @@ pub(super) fn number(x: f64) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
+    on_one_line(text)
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
@@ -125,9 +128,9 @@ mod tests {
     #[test]
     fn words_cannot_be_markup() {
         let mut svg = Svg::new(10.0, 5.0);
-        svg.text((1.0, 2.04), Anchor::End, 9.0, "a<b & c>d");
+        svg.text((1.0, 2.04), Anchor::End, 9.0, "a<b & c>d\u{1}");
         let text = svg.finish();
-        assert!(text.contains(">a&lt;b &amp; c&gt;d</text>"), "{text}");
+        assert!(text.contains(">a&lt;b &amp; c&gt;d\\u{1}</text>"), "{text}");
         assert!(text.contains("y=\"2\""), "{text}");
         assert!(text.starts_with("<svg xmlns") && text.ends_with("</svg>\n"));
     }

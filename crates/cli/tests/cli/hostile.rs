@@ -1,0 +1,363 @@
+//! Files that want to do harm: each is refused with its name and exit code 2, in little memory, and nothing of the
+//! user's is overwritten or told.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use flate2::write::ZlibEncoder;
+use insta::assert_snapshot;
+use npcov::data::npz::{Compression, NpzWriter};
+
+use crate::onnx::{model, node, with_int, with_ints, with_text};
+use crate::support::{Outcome, Project};
+
+/// Runs a command with 200 MB of memory.
+fn in_little_memory(project: &Project, arguments: &str) -> Outcome {
+    let plain = project.command(arguments);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -v 204800; exec \"$@\"", "sh"])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .current_dir(project.path(""))
+        .env_clear()
+        // Arenas of other threads would take address space, which is what is limited.
+        .env("MALLOC_ARENA_MAX", "1")
+        .stdin(Stdio::null());
+    project.outcome(command)
+}
+
+fn refused(project: &Project, arguments: &str) -> String {
+    let outcome = in_little_memory(project, arguments);
+    let told = format!("{arguments}: {:?}\n{}", outcome.code, outcome.stderr);
+    assert_eq!(outcome.code, Some(2), "{told}");
+    assert!(!outcome.stderr.contains("panicked"), "{told}");
+    outcome.stderr
+}
+
+#[test]
+fn a_batch_beyond_any_memory() {
+    let project = Project::new();
+    let nodes = [node("Relu", &["x"], "y")];
+    let batch = 1u64 << 40;
+    let net = model(&[("x", &format!("{batch}x5"))], &nodes, &[("y", "Nx5")]);
+    project.write("net.onnx", net);
+    assert_snapshot!(refused(&project, "inspect net.onnx"));
+    let net = model(&[("x", &format!("1x{batch}"))], &nodes, &[("y", "N")]);
+    project.write("net.onnx", net);
+    assert_snapshot!(refused(&project, "inspect net.onnx"));
+}
+
+#[test]
+fn an_axis_that_is_too_long_to_resize() {
+    let project = Project::new();
+    let resize = |extent: u64| {
+        let sizes = [1, 1, 2, extent * 3 / 5];
+        // An empty name is an argument that is left out.
+        let resize = node("Resize", &["x", "", "", "sizes"], "resized");
+        let resize = with_int(with_text(resize, "mode", "cubic"), "antialias", 1);
+        let sizes = with_ints(node("Constant", &[], "sizes"), "value_ints", &sizes);
+        let nodes = [sizes, resize, node("Flatten", &["resized"], "y")];
+        model(&[("x", &format!("1x1x4x{extent}"))], &nodes, &[("y", "NxM")])
+    };
+    let command = "compile net.onnx --program gradient --output out.onnx";
+    project.write("net.onnx", resize(1 << 24));
+    assert_snapshot!(refused(&project, command));
+    // Not too long by itself, but its matrix of weights would have 77 billion elements.
+    project.write("net.onnx", resize(360_000));
+    assert_snapshot!(refused(&project, command));
+    project.write("net.onnx", resize(40));
+    assert_eq!(project.run(command).code, Some(0));
+}
+
+#[test]
+fn labels_by_the_million() {
+    let project = Project::new();
+    let mut writer = NpzWriter::create(project.path("bomb.npz"), Compression::Deflated).unwrap();
+    let x = writer.array::<f32>("x", &[28, 28]).unwrap();
+    writer.append(&x, &[0.0; 2 * 784]).unwrap();
+    let y = writer.array::<u8>("y", &[]).unwrap();
+    let zeros = vec![0; 1 << 20];
+    (0..100).for_each(|_| writer.append(&y, &zeros).unwrap());
+    writer.finish().unwrap();
+    let size = std::fs::metadata(project.path("bomb.npz")).unwrap().len();
+    assert!(size < 200_000, "{size}");
+    assert_snapshot!(refused(&project, "predict lenet.onnx --data bomb.npz"));
+}
+
+/// A PNG of 2x2 pixels with a palette of 4 bytes: one colour and a third.
+fn odd_palette() -> Vec<u8> {
+    let mut pixels = ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    pixels.write_all(&[0, 0, 0, 0, 0, 0]).unwrap();
+    let header = [0, 0, 0, 2, 0, 0, 0, 2, 8, 3, 0, 0, 0];
+    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    let chunks: [(&[u8; 4], &[u8]); 4] = [
+        (b"IHDR", &header),
+        (b"PLTE", &[0; 4]),
+        (b"IDAT", &pixels.finish().unwrap()),
+        (b"IEND", &[]),
+    ];
+    for (kind, content) in chunks {
+        let mut crc = flate2::Crc::new();
+        crc.update(kind);
+        crc.update(content);
+        bytes.extend((content.len() as u32).to_be_bytes());
+        bytes.extend(kind);
+        bytes.extend(content);
+        bytes.extend(crc.sum().to_be_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn an_image_that_the_decoder_fails_on() {
+    let project = Project::new();
+    project.write("images/odd.png", odd_palette());
+    assert_snapshot!(refused(&project, "predict lenet.onnx --data images"));
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let project = Project::new();
+    let made = Command::new("mkfifo").arg(project.path("fifo")).status();
+    assert!(made.unwrap().success());
+    std::fs::create_dir_all(project.path("images")).unwrap();
+    for special in ["/dev/zero", "fifo", "images"] {
+        let from = project.path("").join(special);
+        for (link, commands) in [
+            ("model.onnx", &["inspect model.onnx", "compile model.onnx --program trace -o o.onnx"][..]),
+            ("data.npz", &["predict lenet.onnx --data data.npz", "predict lenet.onnx --data data.npz:x"]),
+            ("images/1.png", &["predict lenet.onnx --data images"]),
+            ("mlp-external.bin", &["inspect mlp-external.onnx"]),
+            ("npcov.toml", &["inspect lenet.onnx", "tune lenet.onnx --data fashion-1000.npz --write npcov.toml"]),
+            ("graph.npcov", &["cover graph.npcov --data fashion-1000.npz -o s.npcov", "inspect graph.npcov"]),
+        ] {
+            if special == "images" && ["data.npz", "images/1.png"].contains(&link) {
+                continue;
+            }
+            let place = project.path(link);
+            let _ = std::fs::remove_file(&place);
+            std::os::unix::fs::symlink(&from, &place).unwrap();
+            for command in commands {
+                let told = refused(&project, command);
+                // A device lies outside of the model's folder, where weights are not even looked at.
+                let outside = link == "mlp-external.bin" && special == "/dev/zero";
+                let reason = match outside {
+                    true => "outside of the model's folder",
+                    false => "not a regular file",
+                };
+                assert!(told.contains(reason), "{special}, {command}: {told}");
+            }
+            std::fs::remove_file(place).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_not_shown() {
+    let project = Project::new();
+    project.write("secret", "root:hunter2\nmore\n");
+    assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
+    project.write("secret", [0xff, 0xfe, b'x']);
+    assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
+}
+
+/// A graph that names its model by a way out of its folder, as one from somebody else may.
+#[test]
+fn a_graph_does_not_tell_of_other_files() {
+    let project = Project::new();
+    let build = "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc -o";
+    std::fs::create_dir_all(project.path("there/graphs")).unwrap();
+    let outcome = project.run(&format!("{build} there/graphs/g.npcov"));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let cover = "cover there/graphs/g.npcov --data fashion-1000.npz --limit 20 -o s.npcov";
+    assert_eq!(project.run(cover).code, Some(0));
+    // In the place of the model: nothing, another model, no model, no file. Nobody sees a difference.
+    let honest = project.path("lenet.onnx");
+    let own = std::fs::read(&honest).unwrap();
+    std::fs::remove_file(&honest).unwrap();
+    let nothing = refused(&project, cover);
+    assert_snapshot!(nothing);
+    project.write("lenet.onnx", std::fs::read(project.path("keras.onnx")).unwrap());
+    assert_eq!(refused(&project, cover), nothing);
+    project.write("lenet.onnx", "root:hunter2");
+    assert_eq!(refused(&project, cover), nothing);
+    std::fs::remove_file(&honest).unwrap();
+    std::fs::create_dir(&honest).unwrap();
+    assert_eq!(refused(&project, cover), nothing);
+    // Beside the graph it is found.
+    project.write("there/graphs/lenet.onnx", own);
+    assert_eq!(project.run(cover).code, Some(0));
+}
+
+#[test]
+fn no_input_is_overwritten() {
+    let project = Project::new();
+    let build = "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc";
+    let outcome = project.run(&format!("{build} -o g.npcov"));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let cover = "cover g.npcov --data fashion-1000.npz --limit 20";
+    assert_eq!(project.run(&format!("{cover} -o s.npcov")).code, Some(0));
+    project.write("npcov.toml", "threads = 1\n");
+    let link = |kind: &str, name: &str| {
+        let (from, to) = (project.path(name), project.path(&format!("{kind}-{name}")));
+        match kind {
+            "hard" => std::fs::hard_link(from, to),
+            _ => std::os::unix::fs::symlink(from, to),
+        }
+        .unwrap();
+    };
+    for name in ["lenet.onnx", "fashion-1000.npz", "g.npcov", "s.npcov", "mlp-external.bin"] {
+        link("hard", name);
+        link("soft", name);
+    }
+    let before = contents(project.path("").as_path());
+    let external = "mlp-external.onnx --data fashion-1000.npz --divide 255";
+    let lenet = "lenet.onnx --data fashion-1000.npz --divide 255";
+    let mut commands = vec![
+        format!("{cover} -o new.npcov --inputs new.npcov"),
+        format!("{cover} -o new.npcov --inputs ./new.npcov"),
+        format!("merge s.npcov -o s.npcov"),
+        format!("explain g.npcov --data fashion-1000.npz --index 0 --heatmap lenet.onnx"),
+        format!("explain {lenet} --index 0 --heatmap out --output ./out"),
+        format!("tune {lenet} --write lenet.onnx"),
+        format!("init {lenet} --force --output lenet.onnx"),
+    ];
+    for file in ["lenet.onnx", "fashion-1000.npz", "g.npcov", "npcov.toml"] {
+        for name in [file.to_owned(), format!("hard-{file}"), format!("soft-{file}")] {
+            if !project.path(&name).exists() {
+                continue;
+            }
+            commands.push(format!("{cover} -o {name}"));
+            commands.push(format!("{cover} -o new.npcov --inputs {name}"));
+            let graph = "g.npcov --data fashion-1000.npz --limit 20";
+            commands.push(format!("select {graph} --by random --count 3 -o {name}"));
+            commands.push(format!("minimize {graph} -o {name}"));
+            if file != "g.npcov" {
+                commands.push(format!("build {lenet} -o {name}"));
+                commands.push(format!("predict {lenet} -o {name}"));
+                commands.push(format!("attack {lenet} --limit 2 -o {name}"));
+                commands.push(format!("explain {lenet} --index 0 --heatmap {name}"));
+                commands.push(format!("explain {lenet} --index 0 --no-heatmap -o {name}"));
+            }
+        }
+    }
+    for name in ["mlp-external.bin", "hard-mlp-external.bin", "soft-mlp-external.bin"] {
+        for command in ["build", "predict", "attack --limit 2", "explain --limit 2"] {
+            commands.push(format!("{command} {external} -o {name}"));
+        }
+        commands.push(format!("compile mlp-external.onnx --program trace -o {name}"));
+        commands.push(format!("tune {external} --write {name}"));
+        commands.push(format!("init {external} --force --output {name}"));
+    }
+    for command in commands {
+        let outcome = project.run(&command);
+        let told = format!("{command}: {:?}\n{}", outcome.code, outcome.stderr);
+        assert_eq!(outcome.code, Some(2), "{told}");
+        let refused = ["would overwrite what is read", "are the same file"];
+        assert!(refused.iter().any(|text| outcome.stderr.contains(text)), "{told}");
+    }
+    assert!(contents(project.path("").as_path()) == before, "something was written");
+}
+
+/// All files of a folder, with what is in them.
+fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let read = |path: std::path::PathBuf| {
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        (path, bytes)
+    };
+    files.into_iter().map(read).collect()
+}
+
+#[test]
+fn names_are_shown_and_not_obeyed() {
+    let project = Project::new();
+    let relu = "relu\u{1b}[2J\u{202e}\nerror: all is lost";
+    let nodes = [
+        node("Relu", &["x"], relu),
+        node("GlobalAveragePool", &[relu], "pool"),
+        node("Flatten", &["pool"], "y\u{7}"),
+    ];
+    project.write("net.onnx", model(&[("x", "Nx3x2x2")], &nodes, &[("y\u{7}", "Nx3")]));
+    project.npz("data.npz", &[3, 2, 2], &[1.0; 24], &[]);
+    assert_snapshot!(project.snapshot("inspect net.onnx"));
+    assert_snapshot!(project.snapshot("explain net.onnx --data data.npz --index 0 --no-heatmap"));
+    let json = project.run("inspect net.onnx --format json").stdout;
+    assert!(!json.chars().any(|c| c.is_control() && c != '\n'), "{json}");
+    let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(read["path_layers"][0]["name"], relu);
+    // In an error as well.
+    let nodes = [node("Magic\u{1b}[31m", &["x"], "y\u{9b}m\nwarning: none")];
+    project.write("net.onnx", model(&[("x", "Nx3")], &nodes, &[("y", "Nx3")]));
+    let told = project.run("predict net.onnx --data data.npz").stderr;
+    assert!(!told.chars().any(|c| c.is_control() && c != '\n'), "{told}");
+    assert!(!told.lines().any(|line| line.starts_with("warning")), "{told}");
+}
+
+#[test]
+fn a_closed_or_full_standard_output_is_an_error() {
+    let project = Project::new();
+    for (shell, code) in [
+        ("\"$@\" >&-", 2),
+        ("\"$@\" >/dev/full", 2),
+        ("\"$@\" >/dev/null", 0),
+        // A reader that has seen enough.
+        ("{ \"$@\"; echo $? >code; } | true; exit $(cat code)", 0),
+    ] {
+        if shell.contains("full") && !Path::new("/dev/full").exists() {
+            continue;
+        }
+        let plain = project.command("inspect lenet.onnx");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", shell, "sh"])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .current_dir(project.path(""))
+            .env_clear()
+            .env("PATH", "/bin:/usr/bin");
+        let outcome = project.outcome(command);
+        assert_eq!(outcome.code, Some(code), "{shell}: {}", outcome.stderr);
+        assert_eq!(outcome.stderr.contains("standard output"), code == 2, "{}", outcome.stderr);
+    }
+}
+
+/// Paths need not be UTF-8, neither of inputs nor of outputs.
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_may_be_any_bytes() {
+    let project = Project::new();
+    let odd = |name: &str| {
+        let bytes = [b"\xff\xfe-", name.as_bytes()].concat();
+        project.path("").join(OsStr::from_bytes(&bytes))
+    };
+    for name in ["lenet.onnx", "fashion-1000.npz"] {
+        std::fs::copy(project.path(name), odd(name)).unwrap();
+    }
+    let run = |arguments: &[&OsStr]| {
+        let mut command = project.command("");
+        let status = command.args(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&status.stderr).into_owned();
+        assert_eq!(status.status.code(), Some(0), "{arguments:?}: {told}");
+    };
+    let (model, data) = (odd("lenet.onnx"), odd("fashion-1000.npz:x,y"));
+    let (graph, state, inputs) = (odd("g.npcov"), odd("s.npcov"), odd("inputs.csv"));
+    let selected = odd("selected.npz");
+    let s = OsStr::new;
+    let paths = [&model, &data, &graph, &state, &inputs, &selected].map(|path| path.as_os_str());
+    let [model, data, graph, state, inputs, selected] = paths;
+    run(&[s("predict"), model, s("--data"), data, s("-o"), selected]);
+    run(&[s("build"), model, s("--data"), data, s("--limit"), s("60"), s("-o"), graph]);
+    let cover = [s("cover"), graph, s("--data"), data, s("--limit"), s("20"), s("-o"), state];
+    run(&[&cover[..], &[s("--inputs"), inputs]].concat());
+    for file in [graph, state, inputs, selected] {
+        assert!(Path::new(file).exists(), "{file:?}");
+    }
+    run(&[s("report"), state]);
+}

@@ -64,6 +64,7 @@ venv-fixtures:
 fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 	.venv-fixtures/bin/python scripts/make_oracles.py
+	.venv-fixtures/bin/python scripts/binomial_oracle.py
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 	.venv-fixtures/bin/python scripts/community_oracles.py

@@ -16,7 +16,8 @@ pub(crate) fn run(
     printer: &Printer,
 ) -> anyhow::Result<ExitCode> {
     let (rules, against) = config.check(args)?;
-    let found = crate::report::read(&args.state, against.as_deref(), &args.suite)?;
+    let shares = config.class_shares(&args.class_shares)?;
+    let found = crate::report::read(&args.state, against.as_deref(), &args.suite, &shares)?;
     let ComparedReport { report, difference } = &found;
     let check = rules.check(report, difference.as_ref())?;
     if let Some(difference) = difference {

@@ -14,17 +14,40 @@ use crate::args::CheckArgs;
 pub(crate) struct CheckTable {
     fail_under: Option<RuleList<Floor>>,
     fail_on_drop: Option<RuleList<Allowance>>,
+    fail_on_loss: Option<Names>,
     fail_on_thin: Option<bool>,
     pub(crate) against: Option<PathBuf>,
 }
 
 impl CheckTable {
-    /// The rules; a flag takes the place of the key of its name.
-    pub(crate) fn rules(&self, args: &CheckArgs) -> Gate {
+    /// The rules; a flag takes the place of the key of its name. Where there is an earlier state and
+    /// nothing else is said of it, nothing may be lost by SNPC.
+    pub(crate) fn rules(&self, args: &CheckArgs, has_earlier: bool) -> Gate {
+        let allowances = rules(&args.fail_on_drop, &self.fail_on_drop);
+        let named = || self.fail_on_loss.as_ref().map(Names::list);
+        let usual = || (has_earlier && allowances.is_empty()).then(|| vec!["snpc".to_owned()]);
         Gate {
             floors: rules(&args.fail_under, &self.fail_under),
-            allowances: rules(&args.fail_on_drop, &self.fail_on_drop),
+            losses: args.fail_on_loss.clone().or_else(named).or_else(usual),
+            allowances,
             thin_fails: args.fail_on_thin || self.fail_on_thin.unwrap_or(false),
+        }
+    }
+}
+
+/// Names of criteria: `"snpc,anpc"`, or a list.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected names of criteria")]
+enum Names {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Names {
+    fn list(&self) -> Vec<String> {
+        match self {
+            Names::Text(text) => text.split(',').map(|name| name.trim().to_owned()).collect(),
+            Names::List(list) => list.clone(),
         }
     }
 }
@@ -111,6 +134,14 @@ mod tests {
         assert_eq!(drops("fail-on-drop = 0"), ["0".parse().unwrap()]);
         let named = "fail-on-drop = { \"nc@0.5\" = 0.01 }";
         assert_eq!(drops(named), ["nc@0.5=0.01".parse().unwrap()]);
+    }
+
+    #[test]
+    fn nothing_may_be_lost_by_criteria_that_are_named() {
+        let names = |text: &str| table(text).unwrap().fail_on_loss.unwrap().list();
+        let expected = ["snpc", "anpc"];
+        assert_eq!(names("fail-on-loss = \"snpc, anpc\""), expected);
+        assert_eq!(names("fail-on-loss = [\"snpc\", \"anpc\"]"), expected);
     }
 
     #[test]

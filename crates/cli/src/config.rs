@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use npcov::Model;
-use npcov::coverage::Gate;
+use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
 use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
 
 use crate::args::{
-    CheckArgs, ClassNamesArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs, RelevanceArgs,
+    CheckArgs, ClassNamesArgs, ClassSharesArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs,
+    RelevanceArgs,
 };
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
     AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
-    Shape, Size, Threads,
+    Shape, Shares, Size, Threads,
 };
 
 /// The file that is looked for in the current folder.
@@ -41,6 +42,7 @@ pub(crate) struct Config {
     data: Option<String>,
     class_names: Option<PathBuf>,
     threads: Option<Threads>,
+    class_shares: Option<Shares>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
     #[serde(default)]
@@ -95,7 +97,10 @@ pub(crate) fn not_toml(
     let column = 1 + before.chars().rev().take_while(|&c| c != '\n').count();
     // The parser's message may go on over several lines.
     let message = message.trim_end().replace('\n', ", ");
-    anyhow!("`{}` is not TOML: line {line}, column {column}: {message}", path.display())
+    anyhow!(
+        "`{}` is not TOML: line {line}, column {column}: {message}",
+        path.display()
+    )
 }
 
 impl Config {
@@ -251,22 +256,35 @@ impl Config {
 
     /// What suites must fulfil, and the earlier state that they are held against.
     pub(crate) fn check(&self, args: &CheckArgs) -> anyhow::Result<(Gate, Option<PathBuf>)> {
-        let rules = self.check.rules(args);
-        if rules.is_empty() {
-            bail!(
-                "nothing is to be checked: give `--fail-under`, `--fail-on-drop` or \
-                 `--fail-on-thin`, or set them in the table `[check]` of `{FILE}`"
-            );
-        }
         let here = || Some(self.folder.join(self.check.against.as_ref()?));
         let against = args.against.clone().or_else(here);
-        if !rules.allowances.is_empty() && against.is_none() {
+        let rules = self.check.rules(args, against.is_some());
+        if rules.is_empty() {
             bail!(
-                "`--fail-on-drop` needs an earlier state: give `--against STATE`, or set `against` \
-                 in the table `[check]` of `{FILE}`"
+                "nothing is to be checked: give an earlier state (`--against`), `--fail-under`, \
+                 `--fail-on-drop` or `--fail-on-thin`, or set them in the table `[check]` of `{FILE}`"
+            );
+        }
+        if rules.looks_back() && against.is_none() {
+            let flag = match rules.losses {
+                Some(_) => "--fail-on-loss",
+                None => "--fail-on-drop",
+            };
+            bail!(
+                "`{flag}` needs an earlier state: give `--against STATE`, or set `against` in the \
+                 table `[check]` of `{FILE}`"
             );
         }
         Ok((rules, against))
+    }
+
+    /// How frequent classes should be in suites.
+    pub(crate) fn class_shares(&self, args: &ClassSharesArgs) -> anyhow::Result<ClassShares> {
+        match (&args.class_shares, &self.class_shares) {
+            (Some(shares), _) => shares.read(Path::new("")),
+            (None, Some(shares)) => shares.read(&self.folder),
+            (None, None) => Ok(ClassShares::Training),
+        }
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.

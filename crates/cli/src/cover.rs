@@ -30,6 +30,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     if args.name.len() > args.data.len() {
         bail!("{} names for {} suites", args.name.len(), args.data.len());
     }
+    let shares = config.class_shares(&args.detail.class_shares)?;
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
     outputs.spare_all(graph.model().network().files())?;
     let choices = &args.measuring.choices;
@@ -66,17 +67,29 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     if let Some(path) = &args.inputs {
         coverage.write_inputs(path).map_err(npcov::Error::from)?;
     }
-    print(&coverage, args.measuring.run.format, printer)
+    let coverage = coverage.with_class_shares(shares);
+    let coverage = coverage.map_err(npcov::Error::from)?;
+    print(
+        &coverage,
+        args.measuring.run.format,
+        args.detail.all,
+        printer,
+    )
 }
 
-/// Prints what suites cover.
-pub(crate) fn print(coverage: &Coverage, format: Format, printer: &Printer) -> anyhow::Result<()> {
+/// Prints what suites cover, `all` of it or what matters most.
+pub(crate) fn print(
+    coverage: &Coverage,
+    format: Format,
+    all: bool,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let report = coverage.report().map_err(npcov::Error::from)?;
     for warning in &report.warnings {
         printer.warning(warning);
     }
     printer.data(&match format {
-        Format::Text => npcov_report::coverage(&report),
+        Format::Text => npcov_report::coverage(&report, all),
         Format::Json => npcov_report::json(&report),
     })
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use npcov::artefact::ArtefactError;
 use npcov::attack::AttackError;
-use npcov::coverage::CoverageError;
+use npcov::coverage::{ConditionError, CoverageError};
 use npcov::data::{DataError, ReadError};
 use npcov::graph::{GraphError, NodeError};
 use npcov::program::ProgramError;
@@ -33,6 +33,9 @@ pub(crate) fn is_stop(error: &anyhow::Error) -> bool {
 
 /// What the user can do about an error, where that is not obvious from its message.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<Cow<'static, str>> {
+    if let Some(error) = error.downcast_ref::<ConditionError>() {
+        return condition_hint(error).map(Cow::Owned);
+    }
     match Cause::of(error)? {
         Cause::Run(RunError::Program(ProgramError::NotExplained(nodes))) => {
             Some(rules_for(nodes).into())
@@ -71,6 +74,29 @@ impl<'e> Cause<'e> {
             error => Cause::Run(error),
         }
     }
+}
+
+/// What to do about a rule that cannot be applied.
+fn condition_hint(error: &ConditionError) -> Option<String> {
+    let ConditionError::NoSample {
+        criterion,
+        inputs,
+        training,
+        all_training,
+        ..
+    } = error
+    else {
+        return None;
+    };
+    let instead = format!("hold the suite against all of them: `{criterion}=0.5*training`");
+    Some(
+        match (*training < *all_training, *inputs as u64 <= *all_training) {
+            (true, true) => {
+                format!("build the graph with `--yardstick-inputs {inputs}` or more, or {instead}")
+            }
+            _ => format!("learn the graph from more training data, or {instead}"),
+        },
+    )
 }
 
 /// The options that give rules to operators that have none.

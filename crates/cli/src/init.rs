@@ -162,6 +162,11 @@ impl Found<'_> {
             "count every unit of a feature map as a neuron, not every channel",
         );
         file.example("threads", "4", "all cores by default");
+        file.example(
+            "class-shares",
+            "\"balanced\"",
+            "how frequent classes should be in suites; by default as in training",
+        );
         file.blank();
         let count = network.layers().len();
         file.comment(&format!(
@@ -336,6 +341,11 @@ fn paths(file: &mut Settings) {
         "what suites are measured by; see `docs/criteria.md`",
     );
     file.example(
+        "yardstick-inputs",
+        &defaults.yardstick_inputs.to_string(),
+        "training inputs that criteria which take long are held against",
+    );
+    file.example(
         "class.0",
         &format!("{{ alpha = {alpha}, clusters = {clusters}, beta = {beta} }}"),
         "what differs for a class",
@@ -490,6 +500,11 @@ fn check(file: &mut Settings) {
         "how far criteria may fall below an earlier state",
     );
     file.example("against", "\"main.npcov\"", "that state");
+    file.example(
+        "fail-on-loss",
+        "\"snpc\"",
+        "what may not be lost since that state, by more than chance",
+    );
     file.example("fail-on-thin", "true", "every class must have inputs");
 }
 

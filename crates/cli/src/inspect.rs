@@ -26,6 +26,7 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
             return crate::cover::print(
                 &Coverage::open(&path).map_err(npcov::Error::from)?,
                 args.format,
+                false,
                 printer,
             );
         }

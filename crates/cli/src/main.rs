@@ -87,7 +87,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Build(args) => build::run(args, &config, printer),
         Command::Cover(args) => cover::run(args, &config, printer),
         Command::Merge(args) => merge::run(args, &config, printer),
-        Command::Report(args) => report::run(args, printer),
+        Command::Report(args) => report::run(args, &config, printer),
         Command::Check(args) => return check::run(args, &config, printer),
         Command::Select(args) => select::run(args, &config, printer),
         Command::Minimize(args) => minimize::run(args, &config, printer),

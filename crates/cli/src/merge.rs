@@ -14,5 +14,5 @@ pub(crate) fn run(args: &MergeArgs, config: &Config, printer: &Printer) -> anyho
     let merged = Coverage::merge_files(&args.states, args.name.as_deref());
     let coverage = merged.map_err(npcov::Error::from)?;
     coverage.save(&args.output).map_err(npcov::Error::from)?;
-    crate::cover::print(&coverage, args.format, printer)
+    crate::cover::print(&coverage, args.format, false, printer)
 }

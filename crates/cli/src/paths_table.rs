@@ -25,6 +25,7 @@ pub(crate) struct PathsTable {
     anpc_upper: Option<Upper>,
     anpc_layers: Option<Vec<usize>>,
     criteria: Option<Criteria>,
+    yardstick_inputs: Option<usize>,
     /// Parameters of single classes, by their number.
     class: BTreeMap<String, ClassTable>,
     choices: ChoicesTable,
@@ -185,6 +186,8 @@ impl PathsTable {
             seed: paths.seed.or(self.seed).unwrap_or(defaults.seed),
             criteria: (args.criteria.as_ref().or(self.criteria.as_ref()))
                 .map(|criteria| criteria.specs(&npcov::criteria::default_criteria())),
+            yardstick_inputs: (args.yardstick_inputs.or(self.yardstick_inputs))
+                .unwrap_or(defaults.yardstick_inputs),
         })
     }
 }

@@ -1,9 +1,11 @@
 //! Values that flags and `npcov.toml` write in the same way.
 
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use anyhow::{Context, anyhow};
 use clap::ValueEnum;
-use npcov::coverage::{AUTO_QUANTILE, AnpcUpper};
+use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
 use npcov::paths::{Clustering, Clusters, GraphClustering};
@@ -85,6 +87,42 @@ impl FromStr for Threads {
     fn from_str(text: &str) -> Result<Threads, String> {
         let count: usize = text.parse().map_err(|_| "no whole number".to_owned())?;
         count.try_into()
+    }
+}
+
+/// How frequent classes should be in a suite: `training`, `balanced`, or a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub(crate) enum Shares {
+    Training,
+    Balanced,
+    File(PathBuf),
+}
+
+impl From<String> for Shares {
+    fn from(text: String) -> Shares {
+        match text.as_str() {
+            "training" => Shares::Training,
+            "balanced" => Shares::Balanced,
+            _ => Shares::File(text.into()),
+        }
+    }
+}
+
+impl Shares {
+    /// The shares; a relative path starts at `folder`.
+    pub(crate) fn read(&self, folder: &Path) -> anyhow::Result<ClassShares> {
+        let path = match self {
+            Shares::Training => return Ok(ClassShares::Training),
+            Shares::Balanced => return Ok(ClassShares::Balanced),
+            Shares::File(path) => folder.join(path),
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!("cannot read shares of classes from `{shown}`; other shares are `training` and `balanced`")
+        })?;
+        let read: Result<ClassShares, CoverageError> = text.parse();
+        read.map_err(|wrong| anyhow!("`{shown}`: {wrong}"))
     }
 }
 

@@ -98,6 +98,8 @@ pub struct BuildOptions {
     /// training data is an error; without a list, the usual ones are fitted, and those that cannot
     /// be are left out.
     pub criteria: Option<Vec<Spec>>,
+    /// Training inputs that are measured as a yardstick by criteria that take long.
+    pub yardstick_inputs: usize,
 }
 
 impl Default for BuildOptions {
@@ -115,6 +117,7 @@ impl Default for BuildOptions {
             restarts: kmeans.restarts,
             seed: kmeans.seed,
             criteria: None,
+            yardstick_inputs: 1000,
         }
     }
 }
@@ -224,6 +227,7 @@ pub fn build(
         choices,
         anpc: &anpc.layers(),
         training: &shards,
+        sample: options.yardstick_inputs,
     };
     let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
     let class_names = data.class_names().unwrap_or_default();
@@ -302,6 +306,9 @@ impl BuildOptions {
         };
         if inputs.range.is_empty() {
             return Err(RunError::NoInputs(data.name().to_owned()));
+        }
+        if self.yardstick_inputs == 0 {
+            return wrong("yardstick-inputs", "0".to_owned(), "at least 1");
         }
         for beta in self.beta.list(network.classes()) {
             if !(0.0..1.0).contains(&beta) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use npcov_artefact::{ArtefactError, CoverageState};
 
+use crate::class_shares::ClassShares;
 use crate::difference::{ComparedReport, Difference};
 use crate::error::CoverageError;
 
@@ -12,12 +13,17 @@ use crate::error::CoverageError;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coverage {
     state: CoverageState,
+    /// What suites should be like; not part of what was measured.
+    expected_classes: ClassShares,
 }
 
 impl Coverage {
     /// What a state says.
     pub fn new(state: CoverageState) -> Coverage {
-        Coverage { state }
+        Coverage {
+            state,
+            expected_classes: ClassShares::Training,
+        }
     }
 
     /// Reads a coverage state.
@@ -28,6 +34,19 @@ impl Coverage {
     /// Writes it, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), CoverageError> {
         Ok(self.state.write(path)?)
+    }
+
+    /// The same, where suites should have inputs of classes by other shares.
+    pub(crate) fn expecting(self, expected_classes: ClassShares) -> Coverage {
+        Coverage {
+            expected_classes,
+            ..self
+        }
+    }
+
+    /// How frequent classes should be in suites.
+    pub(crate) fn expected_classes(&self) -> &ClassShares {
+        &self.expected_classes
     }
 
     /// Where it comes from, and its suites.
@@ -67,7 +86,8 @@ impl Coverage {
     /// Some of the suites as one of this name, as if their inputs had been measured together. A name
     /// that no suite has is an error.
     pub fn united(&self, suites: &[&str], name: &str) -> Result<Coverage, CoverageError> {
-        Ok(Coverage::new(self.state.united(suites, name)?))
+        let united = Coverage::new(self.state.united(suites, name)?);
+        Ok(united.expecting(self.expected_classes.clone()))
     }
 
     /// The same with only some suites, in their order.

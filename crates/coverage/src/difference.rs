@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coverage::Coverage;
 use crate::error::CoverageError;
+use crate::missing::Thin;
 use crate::report::{Report, SuiteReport, Values, values_of};
 
 /// What changed since an earlier state.
@@ -46,10 +47,47 @@ pub struct SuiteDifference {
     pub accuracy: Option<Change>,
     /// What it is worth by each criterion of both states.
     pub criteria: Values<Change>,
+    /// What it covers as a part of what a random sample of as many training inputs covers, for each
+    /// criterion of which that is known in both states.
+    pub relative: Values<Relative>,
     /// What it covers, thing by thing; empty unless graph and choices are the same.
     pub things: Values<Things>,
     /// Classes that have fewer inputs.
     pub classes: Vec<ClassDifference>,
+    /// Classes and clusters that have too few inputs, and had enough.
+    pub thinned: Vec<Thin>,
+    /// Inputs that are copies of others; `None` where nobody can tell.
+    pub copies: Option<Counts>,
+}
+
+/// What a suite covers as a part of what a random sample of as many training inputs covers, then and
+/// now. Models and sizes of suites may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Relative {
+    /// Then and now.
+    #[serde(flatten)]
+    pub change: Change,
+    /// By how much chance moves the change: one standard deviation.
+    pub spread: f64,
+}
+
+/// So many standard deviations chance moves a value downwards once in 741 times.
+const SURELY: f64 = 3.0;
+
+/// A suite that covers less by less than this part of what it covered has lost nothing to speak of.
+const LITTLE: f64 = 0.05;
+
+impl Relative {
+    /// Whether the suite covers less, by more than chance and by more than a little.
+    pub fn is_lost(&self) -> bool {
+        let lost = -self.change.change;
+        lost > SURELY * self.spread && lost > LITTLE * self.change.old
+    }
+
+    /// The lowest value now that is no loss.
+    pub fn lowest(&self) -> f64 {
+        self.change.old - (SURELY * self.spread).max(LITTLE * self.change.old)
+    }
 }
 
 /// A value then and now.
@@ -137,6 +175,7 @@ impl Coverage {
         let comparison = Comparison {
             new: now.criteria()?,
             old: then.criteria()?,
+            graph_changed,
             thing_by_thing: !graph_changed && choices.is_empty(),
         };
         let reports = (self.report()?, old.report()?);
@@ -172,6 +211,7 @@ impl Coverage {
 struct Comparison {
     new: CriterionSet,
     old: CriterionSet,
+    graph_changed: bool,
     thing_by_thing: bool,
 }
 
@@ -213,6 +253,7 @@ impl Comparison {
         let classes = report.classes.iter().zip(&old_report.classes);
         let fewer = classes.filter(|(new, old)| new.inputs < old.inputs);
         let accuracies = report.accuracy.zip(old_report.accuracy);
+        let copies = report.copies.zip(old_report.copies);
         Ok(SuiteDifference {
             name: suite.name.clone(),
             earlier: old.name.clone(),
@@ -221,8 +262,11 @@ impl Comparison {
                 new: report.inputs,
             },
             accuracy: accuracies.map(|(new, old)| Change::between(old, new)),
+            relative: relative(&criteria, report, old_report),
             criteria,
             things,
+            thinned: report.thinned(old_report, !self.graph_changed),
+            copies: copies.map(|(new, old)| Counts { old, new }),
             classes: fewer
                 .map(|(new, old)| ClassDifference {
                     class: new.class,
@@ -235,6 +279,23 @@ impl Comparison {
                 .collect(),
         })
     }
+}
+
+/// What is known of both suites beside random samples, for criteria that both have.
+fn relative(
+    criteria: &Values<Change>,
+    report: &SuiteReport,
+    old: &SuiteReport,
+) -> Values<Relative> {
+    let both = |(name, _): &(String, Change)| {
+        let (new, old) = (report.baselines.get(name)?, old.baselines.get(name)?);
+        let relative = Relative {
+            change: Change::between(old.of_random?, new.of_random?),
+            spread: old.spread?.hypot(new.spread?),
+        };
+        Some((name.clone(), relative))
+    };
+    Values(criteria.0.iter().filter_map(both).collect())
 }
 
 fn compare(then: &[Slot], now: &[Slot]) -> Things {
@@ -270,6 +331,21 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_is_more_than_chance_and_more_than_a_little() {
+        let relative = |old: f64, new: f64, spread: f64| Relative {
+            change: Change::between(old, new),
+            spread,
+        };
+        assert!(relative(1.0, 0.9, 0.02).is_lost());
+        assert!(!relative(1.0, 0.9, 0.04).is_lost());
+        // However sure it is, four hundredths are little.
+        assert!(!relative(1.0, 0.96, 0.001).is_lost());
+        assert!(!relative(0.8, 1.0, 0.01).is_lost());
+        assert_eq!(relative(1.0, 0.5, 0.1).lowest(), 0.7);
+        assert_eq!(relative(0.8, 0.5, 0.001).lowest(), 0.76);
+    }
+
+    #[test]
     fn criteria_of_one_list_are_named() {
         let specs = |text: &str| -> Vec<Spec> {
             text.split(' ').map(|spec| spec.parse().unwrap()).collect()
@@ -286,8 +362,11 @@ mod tests {
             inputs: Counts { old: 1, new: 1 },
             accuracy: None,
             criteria: Values::default(),
+            relative: Values::default(),
             things: Values::default(),
             classes: Vec::new(),
+            thinned: Vec::new(),
+            copies: None,
         };
         let mut difference = Difference {
             suites: vec![suite("unit"), suite("field")],

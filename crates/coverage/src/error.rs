@@ -51,6 +51,17 @@ pub enum CoverageError {
         /// The criteria that it has something for.
         has: String,
     },
+    /// What should be the share of a class is none.
+    #[error("`{0}` is no share of a class")]
+    NoShare(String),
+    /// There is not one share for each class.
+    #[error("there are {given} shares of classes, and the decision graph has {classes} classes")]
+    ClassShares {
+        /// How many shares there are.
+        given: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
 }
 
 impl From<DataError> for CoverageError {

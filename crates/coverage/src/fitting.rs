@@ -13,9 +13,6 @@ use crate::error::CoverageError;
 use crate::measurement::numbers;
 use crate::training::TrainingShards;
 
-/// Training inputs that are measured by criteria that take long.
-const SAMPLE: usize = 1000;
-
 /// A criterion that could not be fitted to the training data, and why.
 pub(crate) type LeftOut = (Spec, String);
 
@@ -68,6 +65,8 @@ pub(crate) struct Learnt<'a> {
     pub(crate) choices: &'a Choices,
     pub(crate) anpc: &'a [AnpcLayer],
     pub(crate) training: &'a TrainingShards,
+    /// Training inputs that are measured by criteria that take long.
+    pub(crate) sample: usize,
 }
 
 /// What a decision graph says of fitted criteria, with what training inputs cover by them.
@@ -82,6 +81,7 @@ pub(crate) fn records(
         choices,
         anpc,
         training,
+        sample,
     } = *learnt;
     let mut all_counts: Vec<Option<TrainingCounts>> = vec![None; criteria.members().len()];
     for pass in [Pass::All, Pass::Sample] {
@@ -99,7 +99,7 @@ pub(crate) fn records(
         let observer = Observer::new(graph, choices, anpc);
         let paths_count =
             (criteria.members().iter()).any(|member| counted(member) && member.needs.paths);
-        let inputs = pass.inputs(graph.parts().training.paths.len());
+        let inputs = pass.inputs(graph.parts().training.paths.len(), sample);
         let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, CoverageError> {
             let mut all_counts = vec![TrainingCounts::default(); criteria.members().len()];
             for inputs in inputs[places].chunks(SHARD) {
@@ -155,10 +155,10 @@ enum Pass {
 
 impl Pass {
     /// The inputs, of so many. A sample is spread over all, which may be sorted by class.
-    fn inputs(self, count: usize) -> Vec<u32> {
+    fn inputs(self, count: usize, sample: usize) -> Vec<u32> {
         let sample = match self {
             Pass::All => count,
-            Pass::Sample => count.min(SAMPLE),
+            Pass::Sample => count.min(sample),
         };
         (0..sample).map(|i| (i * count / sample) as u32).collect()
     }

@@ -3,6 +3,12 @@
 //! Conditions are written as on the command line: `snpc=0.05` and `snpc=5%` are what a suite must have at
 //! least, `snpc=0.8*random` the same as a part of what a random sample of training inputs covers.
 //! `0.01` is how much any share may drop, `snpc=0.01` how much one may.
+//!
+//! Numbers must be chosen, and two suites of the same data differ by chance. So the gate against an
+//! earlier state that needs no number asks whether something is *lost*: coverage, beside what random
+//! samples of training inputs of the same size cover by the same model, by more than chance and more
+//! than a little ([`Relative::is_lost`]); classes and clusters that had enough inputs and have too few;
+//! or different inputs, which gave way to copies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +16,8 @@ use std::str::FromStr;
 use npcov_criteria::Amount;
 use serde::{Deserialize, Serialize};
 
-use crate::difference::{Change, Difference, SuiteDifference};
+use crate::difference::{Change, Counts, Difference, Relative, SuiteDifference};
+use crate::missing::{ClassName, Thin};
 use crate::report::{ClassCoverage, Report, SuiteReport, Values};
 
 /// The name by which rules speak of the share of inputs that are classified as labelled.
@@ -18,6 +25,10 @@ const ACCURACY: &str = "accuracy";
 
 /// Differences that come from the rounding of a division or subtraction count for nothing.
 const ROUNDING: f64 = 1e-12;
+
+/// The share of a suite by which copies may become more. As many inputs could be removed at random,
+/// and coverage would hardly be less.
+const MORE_COPIES: f64 = 0.05;
 
 /// What suites must fulfil.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +38,11 @@ pub struct Gate {
     /// How much less than earlier it may be. What is said of one criterion goes before what is said
     /// of all.
     pub allowances: Vec<Allowance>,
-    /// Whether classes may have far fewer inputs than training would let expect, or none.
+    /// Whether suites may lose nothing that an earlier state has, by these criteria; `None` where an
+    /// earlier state does not matter.
+    pub losses: Option<Vec<String>>,
+    /// Whether classes may not have far fewer inputs than training would let expect. Clusters may: those
+    /// that had enough are a matter of losses.
     pub thin_fails: bool,
 }
 
@@ -105,7 +120,7 @@ pub enum ConditionError {
     },
     /// The suite is larger than any sample of the training inputs.
     #[error(
-        "suite `{suite}` has {inputs} inputs, and no sample of the {training} training inputs that were measured for `{criterion}` is as large: hold it against `training`"
+        "suite `{suite}` has {inputs} inputs, and no sample of the {training} training inputs that were measured for `{criterion}` is as large"
     )]
     NoSample {
         /// The suite.
@@ -116,6 +131,16 @@ pub enum ConditionError {
         inputs: usize,
         /// How many training inputs were measured.
         training: u64,
+        /// How many training inputs there are.
+        all_training: u64,
+    },
+    /// What each input covers is not kept, so nobody can tell what is chance.
+    #[error("`{criterion}` does not keep what each input covers, so nobody can tell a loss from chance; there are {}", .has.join(", "))]
+    NoSpread {
+        /// The criterion.
+        criterion: String,
+        /// Those that do.
+        has: Vec<String>,
     },
     /// Without labels there is no accuracy.
     #[error("suite `{0}` has no labels, and without them there is no accuracy")]
@@ -216,9 +241,8 @@ pub struct Finding {
     /// The rule, and what it looked at.
     #[serde(flatten)]
     pub rule: Condition,
-    /// Where it does not: classes of the decision graph that the suite has no inputs of, or far fewer
-    /// than training would let expect.
-    pub thin: Vec<ThinClass>,
+    /// Where it does not: classes and clusters that the suite has far fewer inputs of than expected.
+    pub thin: Vec<Thin>,
 }
 
 /// A rule, and what it looked at.
@@ -253,37 +277,51 @@ pub enum Condition {
         old_inputs: usize,
     },
     /// Classes must have inputs.
-    FailOnThin,
+    FailOnThin {
+        /// Classes of which the suite would show that they are missing.
+        judged: Vec<ClassName>,
+        /// Classes for which it is too small.
+        not_judged: Vec<ClassName>,
+        /// Classes that no inputs are expected of: training inputs are never classified as them.
+        not_expected: Vec<ClassName>,
+        /// Inputs that would be enough to judge all of them.
+        enough: u64,
+    },
+    /// As much as earlier must be covered, beside what random training inputs cover.
+    FailOnLoss {
+        /// The criterion.
+        criterion: String,
+        /// Then and now.
+        #[serde(flatten)]
+        relative: Relative,
+        /// The lowest value that is no loss.
+        lowest: f64,
+        /// How many inputs the suite had.
+        old_inputs: usize,
+    },
+    /// Classes and clusters that had enough inputs must have enough.
+    NewlyThin,
+    /// Inputs must be as different as they were.
+    MoreCopies {
+        /// Inputs that are copies of others, then and now.
+        copies: Counts,
+        /// How many inputs the suite had.
+        old_inputs: usize,
+    },
     /// The suite is in the earlier state only.
     MissingSuite,
-}
-
-/// A class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClassName {
-    /// Its number.
-    pub class: usize,
-    /// Its name, where the training data has names.
-    pub name: Option<String>,
-}
-
-/// A class with too few inputs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ThinClass {
-    /// The class.
-    #[serde(flatten)]
-    pub class: ClassName,
-    /// Inputs that are classified as it.
-    pub inputs: usize,
-    /// How many that would be if its clusters were as frequent as among training inputs; `None`
-    /// where clusters have no part in what was measured.
-    pub expected: Option<f64>,
 }
 
 impl Gate {
     /// Whether there is nothing to fulfil.
     pub fn is_empty(&self) -> bool {
-        self.floors.is_empty() && self.allowances.is_empty() && !self.thin_fails
+        let quiet = self.losses.is_none() && !self.thin_fails;
+        self.floors.is_empty() && self.allowances.is_empty() && quiet
+    }
+
+    /// Whether there is a rule about an earlier state.
+    pub fn looks_back(&self) -> bool {
+        !self.allowances.is_empty() || self.losses.is_some()
     }
 
     /// Holds suites against the rules, all of them.
@@ -297,18 +335,21 @@ impl Gate {
             for floor in &self.floors {
                 findings.push(finding(suite, floor.look(report, suite)?));
             }
-            if !self.allowances.is_empty() {
+            if self.looks_back() {
                 let difference = difference.ok_or(ConditionError::NothingEarlier)?;
                 if let Some(changes) = difference.suite(&suite.name) {
                     let rules = self.drops(report, suite, changes)?;
                     findings.extend(rules.into_iter().map(|rule| finding(suite, rule)));
+                    if let Some(criteria) = &self.losses {
+                        findings.extend(losses(criteria, suite, changes)?);
+                    }
                 }
             }
             if self.thin_fails {
-                findings.push(finding(suite, Condition::FailOnThin));
+                findings.push(finding(suite, fail_on_thin(suite)));
             }
         }
-        let missing = difference.filter(|_| !self.allowances.is_empty());
+        let missing = difference.filter(|_| self.looks_back());
         for name in missing.map_or(&[][..], |difference| &difference.missing) {
             findings.push(Finding {
                 suite: name.clone(),
@@ -406,14 +447,8 @@ impl Floor {
             Bound::Value(bound) => bound,
             Bound::Training(factor) => factor * baselines()?.training,
             Bound::Random(factor) => {
-                let baselines = baselines()?;
-                let random = baselines.random.ok_or_else(|| ConditionError::NoSample {
-                    suite: suite.name.clone(),
-                    criterion: name.clone(),
-                    inputs: suite.inputs,
-                    training: baselines.inputs,
-                });
-                factor * random?
+                let random = baselines()?.random;
+                factor * random.ok_or_else(|| no_sample(name, suite))?
             }
         };
         Ok(Condition::FailUnder {
@@ -427,7 +462,10 @@ impl Floor {
 }
 
 fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
-    let thin = thin_classes(suite);
+    let mut thin = suite.thin();
+    if matches!(rule, Condition::FailOnThin { .. }) {
+        thin.retain(|thin| thin.cluster.is_none());
+    }
     let passed = match &rule {
         Condition::FailUnder {
             value, required, ..
@@ -435,8 +473,17 @@ fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
         Condition::FailOnDrop {
             change, allowed, ..
         } => -change.change <= *allowed + ROUNDING,
-        Condition::FailOnThin => thin.is_empty(),
-        Condition::MissingSuite => false,
+        Condition::FailOnThin { .. } => thin.is_empty(),
+        Condition::FailOnLoss { relative, .. } => !relative.is_lost(),
+        Condition::MoreCopies { copies, old_inputs } => {
+            let share = |copies: usize, inputs: usize| copies as f64 / inputs.max(1) as f64;
+            let (new, old) = (
+                share(copies.new, suite.inputs),
+                share(copies.old, *old_inputs),
+            );
+            new - old <= MORE_COPIES + ROUNDING
+        }
+        Condition::NewlyThin | Condition::MissingSuite => false,
     };
     Finding {
         suite: suite.name.clone(),
@@ -447,32 +494,84 @@ fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
     }
 }
 
-/// Whether the decision graph knows the class: training inputs were classified as it.
-fn is_known(suite: &SuiteReport, class: &ClassCoverage) -> bool {
-    suite.clusters.is_empty() || suite.clusters.iter().any(|c| c.class == class.class)
+/// What a suite has lost, or not: coverage by each of the criteria, classes and clusters, different
+/// inputs.
+fn losses(
+    criteria: &[String],
+    suite: &SuiteReport,
+    changes: &SuiteDifference,
+) -> Result<Vec<Finding>, ConditionError> {
+    let old_inputs = changes.inputs.old;
+    let mut findings = Vec::new();
+    for name in criteria {
+        let Some(relative) = changes.relative.get(name) else {
+            return Err(why_not_compared(name, suite, changes));
+        };
+        let rule = Condition::FailOnLoss {
+            criterion: name.clone(),
+            relative,
+            lowest: relative.lowest(),
+            old_inputs,
+        };
+        findings.push(finding(suite, rule));
+    }
+    findings.push(Finding {
+        suite: suite.name.clone(),
+        inputs: suite.inputs,
+        passed: changes.thinned.is_empty(),
+        rule: Condition::NewlyThin,
+        thin: changes.thinned.clone(),
+    });
+    if let Some(copies) = changes.copies {
+        findings.push(finding(suite, Condition::MoreCopies { copies, old_inputs }));
+    }
+    Ok(findings)
 }
 
-fn class_name(class: &ClassCoverage) -> ClassName {
-    ClassName {
-        class: class.class,
-        name: class.name.clone(),
+/// Why what a suite covers cannot be held against what random samples cover, then and now.
+fn why_not_compared(name: &str, suite: &SuiteReport, changes: &SuiteDifference) -> ConditionError {
+    if suite.criteria.get(name).is_none() {
+        return unknown(name, suite);
+    }
+    match suite.baselines.get(name) {
+        None => ConditionError::NoBaseline {
+            criterion: name.to_owned(),
+            has: names(&suite.baselines),
+        },
+        Some(baselines) if baselines.of_random.is_none() => no_sample(name, suite),
+        Some(baselines) if baselines.spread.is_none() => ConditionError::NoSpread {
+            criterion: name.to_owned(),
+            has: names(&changes.relative),
+        },
+        Some(_) => ConditionError::NotCompared {
+            criterion: name.to_owned(),
+            has: names(&changes.relative),
+        },
     }
 }
 
-fn thin_classes(suite: &SuiteReport) -> Vec<ThinClass> {
-    let is_thin = |class: &&ClassCoverage| class.thin || class.inputs == 0;
-    let thin = suite.classes.iter().filter(is_thin);
-    let thin = thin.filter(|class| is_known(suite, class));
-    thin.map(|class| {
-        let clusters = suite.clusters.iter().filter(|c| c.class == class.class);
-        let expected: f64 = clusters.map(|cluster| cluster.expected).sum();
-        ThinClass {
-            class: class_name(class),
-            inputs: class.inputs,
-            expected: (!suite.clusters.is_empty()).then_some(expected),
-        }
-    })
-    .collect()
+fn no_sample(name: &str, suite: &SuiteReport) -> ConditionError {
+    let baselines = suite.baselines.get(name);
+    ConditionError::NoSample {
+        suite: suite.name.clone(),
+        criterion: name.to_owned(),
+        inputs: suite.inputs,
+        training: baselines.map_or(0, |baselines| baselines.inputs),
+        all_training: baselines.map_or(0, |baselines| baselines.all_inputs),
+    }
+}
+
+fn fail_on_thin(suite: &SuiteReport) -> Condition {
+    let (judged, not_judged) = suite.judged_classes();
+    let enough = not_judged.iter().filter_map(|class| class.enough).max();
+    let names = |classes: &[&ClassCoverage]| classes.iter().map(|c| c.class_name()).collect();
+    let others = suite.classes.iter().filter(|class| class.enough.is_none());
+    Condition::FailOnThin {
+        judged: names(&judged),
+        not_judged: names(&not_judged),
+        not_expected: others.map(ClassCoverage::class_name).collect(),
+        enough: enough.unwrap_or(suite.inputs as u64),
+    }
 }
 
 fn unknown(criterion: &str, suite: &SuiteReport) -> ConditionError {
@@ -493,8 +592,7 @@ fn names<T>(values: &Values<T>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::difference::Counts;
-    use crate::report::{Baselines, ClusterCoverage};
+    use crate::headline::Baselines;
     use proptest::prelude::*;
 
     fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
@@ -510,30 +608,30 @@ mod tests {
         }
     }
 
-    /// Half of SNPC, 0.3 of KMNC, and a count; three classes, of which the suite has one. Training
-    /// never showed the last.
+    /// Half of SNPC, 0.3 of KMNC, and a count; four classes, of which the suite has one and misses
+    /// another. Training hardly showed the third, and never the last.
     fn example() -> Report {
         let baselines = Baselines {
             training: 0.8,
             random: Some(0.6),
             reachable: 80,
             inputs: 50,
+            all_inputs: 50,
+            of_training: 0.5 / 0.8,
+            of_random: Some(0.5 / 0.6),
+            spread: Some(0.02),
         };
-        let class = |class: usize, inputs: usize| ClassCoverage {
-            class,
-            name: (class == 1).then(|| "dress".to_owned()),
-            inputs,
-            criteria: Values::default(),
-            thin: class == 1,
-        };
-        let cluster = |cluster: usize, class: usize, expected: f64| ClusterCoverage {
-            cluster,
-            class,
-            inputs: 0,
-            expected,
-            criteria: Values::default(),
-            thin: false,
-        };
+        let class =
+            |class: usize, inputs: usize, expected: f64, enough: Option<u64>| ClassCoverage {
+                class,
+                name: (class == 1).then(|| "dress".to_owned()),
+                inputs,
+                expected,
+                p: 0.001,
+                thin: class == 1,
+                enough,
+                criteria: Values::default(),
+            };
         Report {
             suites: vec![SuiteReport {
                 name: "test".to_owned(),
@@ -545,17 +643,30 @@ mod tests {
                     ("tknp", Amount::Count(7)),
                 ]),
                 baselines: values(&[("snpc", baselines)]),
-                classes: vec![class(0, 10), class(1, 0), class(2, 0)],
-                clusters: vec![cluster(0, 0, 4.0), cluster(1, 1, 4.0), cluster(2, 1, 2.0)],
-                layers: Vec::new(),
-                most: Vec::new(),
-                beyond: Vec::new(),
-                unfamiliar: None,
-                contested: None,
+                classes: vec![
+                    class(0, 10, 4.0, Some(5)),
+                    class(1, 0, 5.9, Some(4)),
+                    class(2, 0, 0.1, Some(600)),
+                    class(3, 0, 0.0, None),
+                ],
+                ..SuiteReport::default()
             }],
             together: None,
             buckets: values(&[("snpc", 100), ("kmnc", 100)]),
             warnings: Vec::new(),
+        }
+    }
+
+    fn dress(earlier: Option<usize>) -> Thin {
+        Thin {
+            class: ClassName {
+                class: 1,
+                name: Some("dress".to_owned()),
+            },
+            cluster: None,
+            inputs: 0,
+            expected: 5.9,
+            earlier,
         }
     }
 
@@ -573,10 +684,26 @@ mod tests {
                     ("kmnc", Change::between(0.4, 0.3)),
                     ("tknp", Change::between(9.0, 7.0)),
                 ]),
+                relative: values(&[(
+                    "snpc",
+                    Relative {
+                        change: Change::between(0.86, 0.5 / 0.6),
+                        spread: 0.03,
+                    },
+                )]),
                 things: Values::default(),
                 classes: Vec::new(),
+                thinned: Vec::new(),
+                copies: Some(Counts { old: 1, new: 1 }),
             }],
             ..Difference::default()
+        }
+    }
+
+    fn nothing_lost(criteria: &[&str]) -> Gate {
+        Gate {
+            losses: Some(criteria.iter().map(|&name| name.to_owned()).collect()),
+            ..Gate::default()
         }
     }
 
@@ -677,15 +804,7 @@ mod tests {
         let expected = [true, false, false, true, true, true, true, false];
         assert_eq!(passed(&floors(rules)), expected);
         let check = floors("snpc=0.6,snpc=0.1").check(&example(), None).unwrap();
-        let dress = ThinClass {
-            class: ClassName {
-                class: 1,
-                name: Some("dress".to_owned()),
-            },
-            inputs: 0,
-            expected: Some(6.0),
-        };
-        assert_eq!(check.findings[0].thin, [dress]);
+        assert_eq!(check.findings[0].thin, [dress(None)]);
         assert!(check.findings[1].thin.is_empty() && check.model_changed.is_none());
     }
 
@@ -721,18 +840,61 @@ mod tests {
     }
 
     #[test]
-    fn classes_that_training_showed_must_have_inputs() {
+    fn classes_that_can_be_judged_must_have_inputs() {
         let rules = Gate {
             thin_fails: true,
             ..Gate::default()
         };
         let check = rules.check(&example(), None).unwrap();
         assert!(!check.passed);
-        let classes = check.findings[0].thin.iter().map(|thin| thin.class.class);
-        assert_eq!(classes.collect::<Vec<_>>(), [1]);
+        assert_eq!(check.findings[0].thin, [dress(None)]);
+        let Condition::FailOnThin {
+            judged,
+            not_judged,
+            not_expected,
+            enough,
+        } = &check.findings[0].rule
+        else {
+            panic!("{check:?}");
+        };
+        let numbers = |classes: &[ClassName]| classes.iter().map(|c| c.class).collect::<Vec<_>>();
+        assert_eq!(
+            (numbers(judged), numbers(not_judged)),
+            (vec![0, 1], vec![2])
+        );
+        assert_eq!((*enough, numbers(not_expected)), (600, vec![3]));
         let mut whole = example();
         whole.suites[0].classes.remove(1);
         assert!(rules.check(&whole, None).unwrap().passed);
+    }
+
+    #[test]
+    fn nothing_may_be_lost() {
+        let gate = nothing_lost(&["snpc"]);
+        // 0.833 after 0.86 is chance, and one copy as before.
+        assert_eq!(passed(&gate), [true, true, true]);
+        let check = |change: &dyn Fn(&mut SuiteDifference)| {
+            let mut difference = difference();
+            change(&mut difference.suites[0]);
+            gate.check(&example(), Some(&difference)).unwrap()
+        };
+        let fell = check(&|suite| suite.relative.0[0].1.change = Change::between(1.0, 0.8));
+        let failed = |check: &Check| -> Vec<bool> {
+            check
+                .findings
+                .iter()
+                .map(|finding| !finding.passed)
+                .collect()
+        };
+        assert_eq!(failed(&fell), [true, false, false]);
+        assert_eq!(fell.findings[0].thin, [dress(None)]);
+        let thinned = check(&|suite| suite.thinned.push(dress(Some(4))));
+        assert_eq!(failed(&thinned), [false, true, false]);
+        assert_eq!(thinned.findings[1].thin, [dress(Some(4))]);
+        let copied = check(&|suite| suite.copies = Some(Counts { old: 0, new: 5 }));
+        assert_eq!(failed(&copied), [false, false, true]);
+        // Where nobody can tell, nothing is said.
+        assert_eq!(failed(&check(&|suite| suite.copies = None)), [false, false]);
     }
 
     #[test]
@@ -754,6 +916,14 @@ mod tests {
                 drops("nlc=1"),
                 "`nlc` was not measured; there are accuracy, snpc, kmnc, tknp",
             ),
+            (
+                nothing_lost(&["nlc"]),
+                "`nlc` was not measured; there are accuracy, snpc, kmnc, tknp",
+            ),
+            (
+                nothing_lost(&["snpc", "kmnc"]),
+                "`kmnc` has no yardstick; there are some for snpc",
+            ),
         ] {
             let error = rules.check(&example(), Some(&difference())).unwrap_err();
             assert_eq!(error.to_string(), message);
@@ -766,6 +936,16 @@ mod tests {
             error,
             ConditionError::NoSample { training: 50, .. }
         ));
+        let mut unknown = difference();
+        unknown.suites[0].relative = Values::default();
+        let lost = nothing_lost(&["snpc"]);
+        larger.suites[0].baselines.0[0].1.of_random = None;
+        let error = lost.check(&larger, Some(&unknown)).unwrap_err();
+        assert!(matches!(error, ConditionError::NoSample { .. }));
+        larger.suites[0].baselines.0[0].1.of_random = Some(0.8);
+        larger.suites[0].baselines.0[0].1.spread = None;
+        let error = lost.check(&larger, Some(&unknown)).unwrap_err();
+        assert!(matches!(error, ConditionError::NoSpread { .. }));
         let error = floors("accuracy=0.1").check(&larger, None).unwrap_err();
         assert_eq!(error, ConditionError::NoLabels("test".to_owned()));
         let error = drops("0.1").check(&larger, None).unwrap_err();

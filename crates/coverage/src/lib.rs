@@ -32,7 +32,9 @@
 //! `npcov-run` runs the network, `npcov-paths` and `npcov-criteria` do the arithmetic,
 //! `npcov-artefact` keeps the results. `npcov-select` stands on top; `npcov` is how all of it is used.
 
+mod binomial;
 mod build;
+mod class_shares;
 mod clustering;
 mod cover;
 mod coverage;
@@ -43,29 +45,33 @@ mod fitting;
 mod gate;
 mod graph;
 mod graph_inspection;
+mod headline;
 mod measurement;
+mod missing;
 mod placement;
 mod report;
 mod scores;
+mod thin;
 mod training;
 mod watching;
 
 pub use build::{AUTO_QUANTILE, AnpcUpper, BuildOptions, PAPER_UPPER, PerClass, build};
+pub use class_shares::ClassShares;
 pub use cover::{CoverTarget, SuiteSource, cover};
 pub use coverage::Coverage;
 pub use difference::{
-    Change, ClassDifference, ComparedReport, Counts, Difference, SuiteDifference, Things,
+    Change, ClassDifference, ComparedReport, Counts, Difference, Relative, SuiteDifference, Things,
 };
 pub use error::CoverageError;
-pub use gate::{
-    Allowance, Bound, Check, ClassName, Condition, ConditionError, Finding, Floor, Gate, ThinClass,
-};
+pub use gate::{Allowance, Bound, Check, Condition, ConditionError, Finding, Floor, Gate};
 pub use graph::LearntGraph;
 pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
+pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
+pub use missing::{ClassName, Thin};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
-    Baselines, ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport,
-    UNUSUAL, Unusual, Values,
+    ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport, UNUSUAL,
+    Unusual, Values,
 };
 pub use scores::Scores;

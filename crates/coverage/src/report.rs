@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use npcov_artefact::{LayerRecord, MeasuredSuite, ScoreKind};
 use npcov_criteria::{
-    Amount, Criterion, CriterionError, CriterionSet, CriterionValue, LayerValues, Member,
-    SlotsByInput, State, Warning,
+    Amount, Criterion, CriterionError, CriterionSet, CriterionValue, LayerValues, Member, State,
+    Warning,
 };
 use npcov_data::npz::{Compression, NpzWriter};
 use npcov_paths::NO_CLUSTER;
@@ -17,6 +17,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::coverage::Coverage;
 use crate::doubts;
 use crate::error::CoverageError;
+use crate::headline::{Baselines, alone, copies};
+use crate::thin::{judge, training_predictions};
 
 /// The coverage of suites.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +84,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Values<T> {
 }
 
 impl Report {
-    /// Clusters of which a suite has far fewer inputs than training would let expect.
+    /// Clusters of which a suite has far fewer inputs than training would let expect, by more than
+    /// chance. Those of a class without inputs are not among them: there the class is thin.
     pub fn gaps(&self) -> impl Iterator<Item = &ClusterCoverage> {
         let clusters = self.suites.iter().flat_map(|suite| &suite.clusters);
         clusters.filter(|cluster| cluster.thin)
@@ -99,7 +102,7 @@ impl Report {
 }
 
 /// What a suite covers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuiteReport {
     /// Its name.
     pub name: String,
@@ -127,6 +130,9 @@ pub struct SuiteReport {
     pub unfamiliar: Option<Unusual>,
     /// How many inputs are decided nearly as another class is; `None` where nothing is known of that.
     pub contested: Option<Unusual>,
+    /// How many inputs are copies of others: what was measured of them is the same to the last bit.
+    /// `None` where nothing was measured that tells inputs apart.
+    pub copies: Option<usize>,
 }
 
 impl SuiteReport {
@@ -151,20 +157,6 @@ pub struct Unusual {
 /// A score that so few inputs reach is unusual.
 pub const UNUSUAL: f64 = 0.05;
 
-/// What a suite's coverage by one criterion can be held against.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Baselines {
-    /// What the training inputs cover.
-    pub training: f64,
-    /// What a random sample of as many training inputs covers on average; `None` where there are
-    /// fewer.
-    pub random: Option<f64>,
-    /// How many things training inputs cover: those that can be reached, as far as one knows.
-    pub reachable: u64,
-    /// How many training inputs were measured for this.
-    pub inputs: u64,
-}
-
 /// What a suite covers of a class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassCoverage {
@@ -174,10 +166,17 @@ pub struct ClassCoverage {
     pub name: Option<String>,
     /// Inputs that are classified as it.
     pub inputs: usize,
+    /// How many that would be if classes were as frequent as they [should be](crate::ClassShares).
+    pub expected: f64,
+    /// How likely it is that chance leaves no more of them.
+    pub p: f64,
+    /// Whether these are far fewer than expected, by more than chance.
+    pub thin: bool,
+    /// A suite of so many inputs would show that the class is missing; `None` where no inputs of it
+    /// are expected.
+    pub enough: Option<u64>,
     /// The share of its buckets that are covered.
     pub criteria: Values,
-    /// Whether the suite has far fewer inputs of it than training would let expect.
-    pub thin: bool,
 }
 
 /// What a suite covers of a cluster.
@@ -189,12 +188,18 @@ pub struct ClusterCoverage {
     pub class: usize,
     /// Inputs that belong to it.
     pub inputs: usize,
-    /// How many that would be if clusters were as frequent as among training inputs.
+    /// How many that would be of the inputs of its class, if clusters were as frequent as among
+    /// training inputs.
     pub expected: f64,
+    /// How likely it is that chance leaves no more of them.
+    pub p: f64,
+    /// Whether these are far fewer than expected, by more than chance.
+    pub thin: bool,
+    /// So many inputs of its class would show that the cluster is missing; `None` where training
+    /// inputs leave it empty.
+    pub enough: Option<u64>,
     /// The share of its buckets that are covered.
     pub criteria: Values,
-    /// Whether the suite has far fewer inputs of it than training would let expect.
-    pub thin: bool,
 }
 
 /// What a suite covers of a layer.
@@ -225,10 +230,6 @@ pub struct Contribution {
     /// Buckets that no other input of the suite covers.
     pub alone: usize,
 }
-
-/// A class or cluster is thin when it has less than this share of the inputs that training would
-/// let expect, and those are at least one.
-const THIN: f64 = 0.2;
 
 /// Inputs that are named as adding most.
 const MOST: usize = 10;
@@ -290,6 +291,8 @@ impl Coverage {
             warnings.extend(found.iter().map(named));
         }
         let amounts = values(criteria, suite)?.into_iter().map(entry);
+        let scores = suite.scores(self.state().record());
+        let scores: Vec<&[f64]> = scores.map(|(_, scores)| scores).collect();
         Ok(SuiteReport {
             name: suite.name.clone(),
             inputs,
@@ -303,6 +306,7 @@ impl Coverage {
             beyond: self.beyond(criteria, suite)?,
             unfamiliar: self.unusual(suite, ScoreKind::Unfamiliar),
             contested: self.unusual(suite, ScoreKind::Contested),
+            copies: copies(criteria, suite, &scores)?,
         })
     }
 
@@ -319,37 +323,6 @@ impl Coverage {
             inputs: ranks.iter().filter(|&&p| p <= UNUSUAL).count(),
             expected: UNUSUAL * ranks.len() as f64,
         })
-    }
-
-    fn baselines(
-        &self,
-        criteria: &CriterionSet,
-        suite: &MeasuredSuite,
-    ) -> Result<Values<Baselines>, CoverageError> {
-        let records = self.state().record().criteria.iter();
-        let mut found = Values::default();
-        for ((record, member), state) in records.zip(criteria.members()).zip(&suite.states) {
-            let Some(training) = &record.training_coverage else {
-                continue;
-            };
-            let [value] = &values_of(criteria, member, state)?[..] else {
-                continue;
-            };
-            let all = match value.amount {
-                Amount::Share { total, .. } => total.max(1) as f64,
-                _ => 1.0,
-            };
-            let inputs = suite.inputs.len() as u64;
-            let random = (inputs <= training.inputs).then(|| training.expected(inputs) / all);
-            let reached = Baselines {
-                training: training.covered() as f64 / all,
-                random,
-                reachable: training.covered(),
-                inputs: training.inputs,
-            };
-            found.0.push((value.name.clone(), reached));
-        }
-        Ok(found)
     }
 
     /// What the first criterion that has bounds says of them.
@@ -377,18 +350,22 @@ impl Coverage {
         let columns = columns(criteria, suite, |criterion, state| {
             criterion.by_class(state)
         })?;
-        let members = self.class_members();
-        let all: u64 = members.iter().sum();
+        let shares = self.class_shares();
+        let known = shares.iter().filter(|&&share| share > 0.0).count();
         let predictions = suite.inputs.iter().map(|input| input.prediction);
         let counts = counts(record.classes.len(), predictions);
         let class = |(class, inputs): (usize, usize)| {
-            let share = members.get(class).copied().unwrap_or(0) as f64 / all.max(1) as f64;
+            let share = shares.get(class).copied().unwrap_or(0.0);
+            let verdict = judge(inputs, suite.inputs.len(), share, known);
             ClassCoverage {
                 class,
                 name: record.class_names.get(class).cloned().flatten(),
                 inputs,
+                expected: verdict.expected,
+                p: verdict.p,
+                thin: verdict.thin,
+                enough: verdict.enough,
                 criteria: row(&columns, class),
-                thin: is_thin(inputs, share * suite.inputs.len() as f64),
             }
         };
         Ok(counts.into_iter().enumerate().map(class).collect())
@@ -406,22 +383,28 @@ impl Coverage {
         let columns = columns(criteria, suite, |criterion, state| {
             criterion.by_cluster(state)
         })?;
-        let all: u64 = record.shares.iter().sum();
         let owners = record.classes.iter().enumerate();
         let owners = owners.flat_map(|(class, &(_, clusters))| (0..clusters).map(move |_| class));
         let owners: Vec<usize> = owners.collect();
-        let assigned = suite.inputs.iter().map(|input| input.cluster);
-        let counts = counts(owners.len(), assigned);
+        let classes = record.classes.len();
+        let predicted = counts(classes, suite.inputs.iter().map(|input| input.prediction));
+        let counts = counts(owners.len(), suite.inputs.iter().map(|input| input.cluster));
+        let trained = training_predictions(record);
+        // Clusters of classes without inputs say nothing that the class does not.
+        let looked_at = owners.iter().filter(|&&class| predicted[class] > 0).count();
         let cluster = |(cluster, (class, inputs)): (usize, (usize, usize))| {
-            let share = record.shares.get(cluster).copied().unwrap_or(0) as f64;
-            let expected = share / all.max(1) as f64 * suite.inputs.len() as f64;
+            let training = record.shares.get(cluster).copied().unwrap_or(0) as f64;
+            let share = training / trained[class].max(1) as f64;
+            let verdict = judge(inputs, predicted[class], share, looked_at);
             ClusterCoverage {
                 cluster,
                 class,
                 inputs,
-                expected,
+                expected: verdict.expected,
+                p: verdict.p,
+                thin: verdict.thin,
+                enough: verdict.enough,
                 criteria: row(&columns, cluster),
-                thin: is_thin(inputs, expected),
             }
         };
         let clusters = owners.into_iter().zip(counts).enumerate();
@@ -466,30 +449,27 @@ impl Coverage {
             let slots = member.criterion.slots_by_input(state);
             found = found.or(slots.map_err(|e| member.failed(e))?);
         }
-        let Some(SlotsByInput { lists, bound }) = found else {
+        let Some(slots) = found else {
             return Ok(Vec::new());
         };
-        let mut times = vec![0_u32; bound];
-        for slot in lists.iter().flatten() {
-            if let Some(times) = times.get_mut(*slot as usize) {
-                *times += 1;
-            }
-        }
-        let once = |slot: &&u32| times.get(**slot as usize) == Some(&1);
-        let alone = |list: &[u32]| list.iter().filter(once).count();
         let places = suite.shards.iter().flat_map(|shard| {
             (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input))
         });
-        let inputs = suite.inputs.iter().zip(lists).zip(places).enumerate();
+        let inputs = suite
+            .inputs
+            .iter()
+            .zip(alone(&slots))
+            .zip(places)
+            .enumerate();
         let name = |i: usize| suite.names.get(i).filter(|name| !name.is_empty());
         let mut most: Vec<Contribution> = inputs
-            .map(|(i, ((record, list), (data, input)))| Contribution {
+            .map(|(i, ((record, alone), (data, input)))| Contribution {
                 data: data.to_owned(),
                 input,
                 sample: name(i).cloned(),
                 prediction: record.prediction as usize,
                 label: record.is_correct().map(|_| record.label),
-                alone: alone(list),
+                alone,
             })
             .filter(|contribution| contribution.alone > 0)
             .collect();
@@ -497,18 +477,6 @@ impl Coverage {
         most.sort_by_key(|contribution| std::cmp::Reverse(contribution.alone));
         most.truncate(MOST);
         Ok(most)
-    }
-
-    /// By class: training inputs in its clusters.
-    fn class_members(&self) -> Vec<u64> {
-        let record = self.state().record();
-        let mut start = 0;
-        let class = |&(_, clusters): &(usize, usize)| {
-            let members = record.shares.get(start..start + clusters);
-            start += clusters;
-            members.map_or(0, |members| members.iter().sum())
-        };
-        record.classes.iter().map(class).collect()
     }
 
     /// Writes what was found for every input as arrays of an npz file: `name` (of its sample, or its row
@@ -642,10 +610,6 @@ fn columns(
 fn row(columns: &[(String, Vec<Amount>)], index: usize) -> Values {
     let number = |(name, column): &(String, Vec<Amount>)| Some((name.clone(), *column.get(index)?));
     Values(columns.iter().filter_map(number).collect())
-}
-
-fn is_thin(inputs: usize, expected: f64) -> bool {
-    expected >= 1.0 && (inputs as f64) < THIN * expected
 }
 
 /// What the inputs of a suite are called: their samples' names, or rows where those have none.

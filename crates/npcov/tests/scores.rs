@@ -133,7 +133,9 @@ fn clusters_and_scores_are_told_by_neighbours() {
         assert_eq!(record.prediction, input.class);
         let near = nearest(input, &all, landmarks, None);
         assert_eq!(record.cluster, voted(&near, assignment));
-        let unfamiliar = near.first().map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
+        let unfamiliar = near
+            .first()
+            .map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
         assert_eq!(record.score(ScoreKind::Unfamiliar), unfamiliar);
         let to = |same: bool| {
             let rows = landmarks.iter().map(|&row| &all[row as usize]);
@@ -165,7 +167,9 @@ fn clusters_and_scores_are_told_by_neighbours() {
     for &score in calibration {
         let is_it = |row: &usize| {
             let near = nearest(&all[*row], &all, landmarks, None);
-            let first = near.first().map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
+            let first = near
+                .first()
+                .map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
             let right = labels[*row] == i64::from(all[*row].class);
             first == Some(score) && right && !landmarks.contains(&(*row as u32))
         };
@@ -218,7 +222,11 @@ fn criteria_without_paths_tell_nothing() {
     let suite = Inputs::from(&data).rows(600..620);
     let coverage = graph.cover_with("s", suite, &options, &mut ()).unwrap();
     let inputs = &coverage.state().suites()[0].inputs;
-    assert!(inputs.iter().all(|i| i.cluster == NO_CLUSTER && i.unfamiliar == NO_SCORE));
+    assert!(
+        inputs
+            .iter()
+            .all(|i| i.cluster == NO_CLUSTER && i.unfamiliar == NO_SCORE)
+    );
     let report = coverage.report().unwrap();
     assert!(report.suites[0].unfamiliar.is_none() && report.suites[0].contested.is_none());
     assert_eq!(graph.learnt().file().predictions().len(), TRAINING);

@@ -3,14 +3,15 @@
 //! A line is read by whoever broke the build, so it says what was measured, what was asked for, and
 //! what that means, without the names of definitions alone.
 
-use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, ThinClass};
+use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, Thin};
 
 use crate::coverage::label;
-use crate::number::{apart, count, decimals};
+use crate::number::{apart, count, share};
+use crate::thin::{class, lines};
 use crate::visible::on_one_line;
 
-/// Classes that are named.
-const MOST_CLASSES: usize = 5;
+/// Classes or gaps that are named.
+const MOST_NAMED: usize = 5;
 
 /// Whether suites fulfil rules: a line for each that failed, then for each that holds.
 pub fn check(check: &Check) -> String {
@@ -112,13 +113,69 @@ pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
                 ),
             }
         }
-        Condition::FailOnThin if finding.passed => {
-            format!("suite `{suite}`: every class has inputs")
+        Condition::FailOnThin {
+            judged,
+            not_judged,
+            not_expected,
+            enough,
+        } => {
+            let of_classes = of_classes(judged, not_judged, not_expected, *enough);
+            match finding.passed {
+                true => format!("suite `{suite}`: {of_classes}"),
+                false => format!(
+                    "suite `{suite}`: {}: how the model decides there is hardly tried out; {of_classes}",
+                    gaps(&finding.thin)
+                ),
+            }
         }
-        Condition::FailOnThin => format!(
-            "suite `{suite}`: {}: how the model decides for them is hardly tried out",
-            few_inputs(&finding.thin)
+        Condition::FailOnLoss {
+            criterion,
+            relative,
+            lowest,
+            old_inputs,
+        } => {
+            let Change { old, new, .. } = relative.change;
+            let reached = format!(
+                "suite `{suite}`: by {} it reaches {} of what {} random training inputs reach, \
+                 earlier {} of what {} reach{}",
+                label(criterion),
+                share(new),
+                count(finding.inputs),
+                share(old),
+                count(*old_inputs),
+                mark(model_changed)
+            );
+            match finding.passed {
+                true => format!("{reached}: not less than chance explains"),
+                false => format!(
+                    "{reached}; chance explains {} and more: {} than before{}",
+                    share(*lowest),
+                    meaning(criterion),
+                    because(&finding.thin)
+                ),
+            }
+        }
+        Condition::NewlyThin if finding.passed => {
+            format!("suite `{suite}`: no class or cluster lost its inputs")
+        }
+        Condition::NewlyThin => format!(
+            "suite `{suite}`: {}: how the model decides there is no longer tried out",
+            gaps(&finding.thin)
         ),
+        Condition::MoreCopies { copies, old_inputs } => {
+            let part = |copies: usize, all: usize| format!("{} of {}", count(copies), count(all));
+            let (new, old) = (
+                part(copies.new, finding.inputs),
+                part(copies.old, *old_inputs),
+            );
+            match finding.passed {
+                true => format!("suite `{suite}`: {new} inputs are copies of others, {old} were"),
+                false => format!(
+                    "suite `{suite}`: {new} inputs are copies of others, {old} were: copies try \
+                     out nothing that the originals do not"
+                ),
+            }
+        }
         Condition::MissingSuite => {
             format!("suite `{suite}`: it was measured earlier, and is not in this state")
         }
@@ -185,59 +242,55 @@ fn shrunk(old: usize, new: usize) -> String {
     }
 }
 
-/// The classes that may be why.
-fn because(classes: &[ThinClass]) -> String {
-    match classes {
+/// The gaps that may be why.
+fn because(thin: &[Thin]) -> String {
+    match thin {
         [] => String::new(),
-        classes => format!("; {}", few_inputs(classes)),
+        thin => format!("; {}", gaps(thin)),
     }
 }
 
-/// Which classes have no inputs, and which have few.
-fn few_inputs(classes: &[ThinClass]) -> String {
-    let (none, few): (Vec<_>, Vec<_>) = classes.iter().partition(|class| class.inputs == 0);
-    let mut parts = Vec::new();
-    if !none.is_empty() {
-        let none: Vec<String> = none.iter().map(|thin| class(&thin.class)).collect();
-        parts.push(classes_have_none(none));
+fn gaps(thin: &[Thin]) -> String {
+    lines(thin, MOST_NAMED).join("; ")
+}
+
+/// Which classes were judged, which a suite is too small for, and which nobody expects.
+fn of_classes(
+    judged: &[ClassName],
+    not_judged: &[ClassName],
+    not_expected: &[ClassName],
+    enough: u64,
+) -> String {
+    let mut parts = vec![match judged {
+        [] => "no class could be judged".to_owned(),
+        judged if not_judged.is_empty() && not_expected.is_empty() => {
+            format!("all {} classes were judged", count(judged.len()))
+        }
+        [_] => format!("{} was judged", classes(judged)),
+        _ => format!("{} were judged", classes(judged)),
+    }];
+    if !not_judged.is_empty() {
+        let (names, enough) = (classes(not_judged), count(enough as usize));
+        parts.push(format!(
+            "for {names} it is too small, {enough} inputs would do"
+        ));
     }
-    parts.extend(few.iter().take(MOST_CLASSES).map(|class| has_few(class)));
-    if let Some(more @ 1..) = few.len().checked_sub(MOST_CLASSES) {
-        parts.push(format!("{more} more classes have too few"));
+    if !not_expected.is_empty() {
+        let names = classes(not_expected);
+        parts.push(format!("training inputs are never classified as {names}"));
     }
     parts.join("; ")
 }
 
-fn classes_have_none(mut names: Vec<String>) -> String {
-    if let Some(more @ 1..) = names.len().checked_sub(MOST_CLASSES) {
-        names.truncate(MOST_CLASSES);
+fn classes(list: &[ClassName]) -> String {
+    let mut names: Vec<String> = list.iter().take(MOST_NAMED).map(class).collect();
+    if let Some(more @ 1..) = list.len().checked_sub(MOST_NAMED) {
         names.push(format!("{more} more"));
     }
     match &names[..] {
         [] => String::new(),
-        [one] => format!("class {one} has no inputs"),
-        [first @ .., last] => format!("classes {} and {last} have no inputs", first.join(", ")),
-    }
-}
-
-fn has_few(thin: &ThinClass) -> String {
-    let expected = match thin.expected {
-        Some(expected) => format!(" where training would let expect {}", decimals(expected, 0)),
-        None => String::new(),
-    };
-    let word = if thin.inputs == 1 { "input" } else { "inputs" };
-    format!(
-        "class {} has {} {word}{expected}",
-        class(&thin.class),
-        thin.inputs
-    )
-}
-
-/// A class by its number and, where it has one, its name.
-fn class(class: &ClassName) -> String {
-    match &class.name {
-        Some(name) => format!("{} ({})", class.class, on_one_line(name)),
-        None => class.class.to_string(),
+        [one] => format!("class {one}"),
+        [first @ .., last] => format!("classes {} and {last}", first.join(", ")),
     }
 }
 
@@ -245,12 +298,15 @@ fn class(class: &ClassName) -> String {
 mod tests {
     use super::*;
     use crate::{Document, example, json};
+    use npcov::coverage::{Counts, Relative};
 
-    fn thin(class: ClassName, inputs: usize) -> ThinClass {
-        ThinClass {
+    fn thin(class: ClassName, inputs: usize) -> Thin {
+        Thin {
             class,
+            cluster: None,
             inputs,
-            expected: Some(7.6),
+            expected: 7.6,
+            earlier: None,
         }
     }
 
@@ -295,20 +351,22 @@ mod tests {
         assert_eq!(
             line(&under(0.021, 0.05, Bound::Value(0.05), false), false),
             "suite `test`: SNPC is 2.10%, below 5.00%: the suite exercises less of the model's \
-             decision logic than required; classes 1 (<dress>) and 5 have no inputs"
+             decision logic than required; class 1 (<dress>): no inputs where 7.6 are expected; \
+             class 5: no inputs where 7.6 are expected"
         );
         assert_eq!(
             line(&under(0.03, 0.04, Bound::Random(0.8), false), true),
             "suite `test`: SNPC is 3.00%, below 4.00% (0.8 of what 60 random training inputs \
-             cover): the suite exercises less of the model's decision logic than required; \
-             classes 1 (<dress>) and 5 have no inputs"
+             cover): the suite exercises less of the model's decision logic than required; class \
+             1 (<dress>): no inputs where 7.6 are expected; class 5: no inputs where 7.6 are \
+             expected"
         );
         assert_eq!(
             line(&fell("accuracy", 0.95, 0.9, 0.01, false), true),
             "suite `test`: accuracy fell from 95.00% to 90.00%, by 5.00 points, more than 1.00 \
              points (model changed): the model classifies fewer inputs of the suite as they are \
-             labelled than before; the suite has 60 inputs and had 80; classes 1 (<dress>) and 5 \
-             have no inputs"
+             labelled than before; the suite has 60 inputs and had 80; class 1 (<dress>): no inputs \
+             where 7.6 are expected; class 5: no inputs where 7.6 are expected"
         );
     }
 
@@ -347,7 +405,31 @@ mod tests {
                 under(0.06, 0.05, Bound::Random(0.5), true),
                 fell("kmnc", 0.5, 0.25, 0.01, false),
                 Finding {
-                    rule: Condition::FailOnThin,
+                    rule: Condition::FailOnThin {
+                        judged: vec![number(5)],
+                        not_judged: Vec::new(),
+                        not_expected: Vec::new(),
+                        enough: 60,
+                    },
+                    ..under(0.0, 0.0, Bound::Value(0.0), false)
+                },
+                Finding {
+                    rule: Condition::FailOnLoss {
+                        criterion: "snpc".to_owned(),
+                        relative: Relative {
+                            change: Change::between(0.5, 0.25),
+                            spread: 0.125,
+                        },
+                        lowest: 0.375,
+                        old_inputs: 10,
+                    },
+                    ..under(0.0, 0.0, Bound::Value(0.0), false)
+                },
+                Finding {
+                    rule: Condition::MoreCopies {
+                        copies: Counts { old: 0, new: 9 },
+                        old_inputs: 10,
+                    },
                     ..under(0.0, 0.0, Bound::Value(0.0), false)
                 },
             ],
@@ -357,27 +439,85 @@ mod tests {
     }
 
     #[test]
-    fn thin_classes_are_named() {
+    fn what_is_missing_is_named_with_what_was_judged() {
         let mut finding = under(0.0, 0.0, Bound::Value(0.0), false);
-        finding.rule = Condition::FailOnThin;
-        finding.thin = vec![
-            thin(example::dress(), 0),
-            thin(number(4), 1),
-            thin(number(7), 2),
-        ];
-        finding.thin[2].expected = None;
+        finding.rule = Condition::FailOnThin {
+            judged: vec![example::dress(), number(5)],
+            not_judged: vec![number(7)],
+            not_expected: vec![number(8), number(9)],
+            enough: 1200,
+        };
+        finding.thin.truncate(1);
         assert_eq!(
             line(&finding, false),
-            "suite `test`: class 1 (<dress>) has no inputs; class 4 has 1 input where training \
-             would let expect 8; class 7 has 2 inputs: how the model decides for them is hardly \
-             tried out"
+            "suite `test`: class 1 (<dress>): no inputs where 7.6 are expected: how the model \
+             decides there is hardly tried out; classes 1 (<dress>) and 5 were judged; for class 7 \
+             it is too small, 1,200 inputs would do; training inputs are never classified as \
+             classes 8 and 9"
         );
-        let many = |inputs: usize| -> Vec<ThinClass> {
-            (0..8).map(|class| thin(number(class), inputs)).collect()
+        finding.passed = true;
+        finding.rule = Condition::FailOnThin {
+            judged: (0..10).map(number).collect(),
+            not_judged: Vec::new(),
+            not_expected: Vec::new(),
+            enough: 60,
         };
-        let none = "classes 0, 1, 2, 3, 4 and 3 more have no inputs";
-        assert_eq!(few_inputs(&many(0)), none);
-        assert!(few_inputs(&many(1)).ends_with("; 3 more classes have too few"));
+        assert_eq!(
+            line(&finding, false),
+            "suite `test`: all 10 classes were judged"
+        );
+        let many: Vec<ClassName> = (0..8).map(number).collect();
+        assert_eq!(classes(&many), "classes 0, 1, 2, 3, 4 and 3 more");
+    }
+
+    #[test]
+    fn what_is_lost_can_be_read_without_the_paper() {
+        let finding = |rule: Condition, passed: bool, thin: Vec<Thin>| Finding {
+            suite: "test".to_owned(),
+            inputs: 2000,
+            passed,
+            rule,
+            thin,
+        };
+        let loss = |new: f64| Condition::FailOnLoss {
+            criterion: "snpc".to_owned(),
+            relative: Relative {
+                change: Change::between(0.98, new),
+                spread: 0.02,
+            },
+            lowest: 0.92,
+            old_inputs: 1000,
+        };
+        assert_eq!(
+            line(&finding(loss(0.71), false, Vec::new()), true),
+            "suite `test`: by SNPC it reaches 71.0% of what 2,000 random training inputs reach, \
+             earlier 98.0% of what 1,000 reach (model changed); chance explains 92.0% and more: \
+             the suite exercises less of the model's decision logic than before"
+        );
+        assert_eq!(
+            line(&finding(loss(0.97), true, Vec::new()), false),
+            "suite `test`: by SNPC it reaches 97.0% of what 2,000 random training inputs reach, \
+             earlier 98.0% of what 1,000 reach: not less than chance explains"
+        );
+        let cluster = Thin {
+            cluster: Some(12),
+            earlier: Some(1500),
+            ..thin(example::dress(), 1)
+        };
+        assert_eq!(
+            line(&finding(Condition::NewlyThin, false, vec![cluster]), false),
+            "suite `test`: cluster 12 of class 1 (<dress>): 1 input where 7.6 are expected and \
+             1,500 were: how the model decides there is no longer tried out"
+        );
+        let copies = Condition::MoreCopies {
+            copies: Counts { old: 0, new: 1000 },
+            old_inputs: 2000,
+        };
+        assert_eq!(
+            line(&finding(copies, false, Vec::new()), false),
+            "suite `test`: 1,000 of 2,000 inputs are copies of others, 0 of 2,000 were: copies try \
+             out nothing that the originals do not"
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What changed since an earlier state, in words.
 
-use npcov::coverage::{Difference, Report, SuiteDifference};
+use npcov::coverage::{Change, Difference, Report, SuiteDifference};
 
 use crate::coverage::label;
-use crate::number::{change, count, percent, worth};
+use crate::number::{change, count, percent, share as one_digit, worth};
 use crate::table::{Align, Table};
+use crate::thin::lines;
 use crate::visible::on_one_line;
 
 /// Classes that are named.
@@ -65,8 +66,20 @@ fn suite_difference(report: &Report, suite: &SuiteDifference) -> String {
             cells.extend([count(things.lost), count(things.new)]);
         }
         table.row(cells);
+        if let Some(relative) = suite.relative.get(name) {
+            let Change {
+                old,
+                new,
+                change: by,
+            } = relative.change;
+            let cells = [one_digit(old), one_digit(new), change(by, true)];
+            table.row(std::iter::once("  of random".to_owned()).chain(cells));
+        }
     }
     let mut text = table.lines();
+    for gap in lines(&suite.thinned, MOST_CLASSES) {
+        text += &format!("  became thin: {gap}\n");
+    }
     if !suite.classes.is_empty() {
         text += &format!("  fewer inputs: {}\n", fewer(suite));
     }
@@ -144,11 +157,12 @@ mod tests {
         let text = differences(&example::two_suites(), &example::difference());
         let expected = "\
 since the earlier state
-  unit|test  earlier     now  change  lost  new
-  inputs          15      10      -5
-  accuracy    85.00%  90.00%   +5.00
-  SNPC        55.00%  50.00%   -5.00     6    1
-  TKNP             7       7       0
+  unit|test    earlier     now  change  lost  new
+  inputs            15      10      -5
+  accuracy      85.00%  90.00%   +5.00
+  SNPC          55.00%  50.00%   -5.00     6    1
+    of random    95.0%   83.3%  -11.67
+  TKNP               7       7       0
   fewer inputs: class 1 (<dress>): 0 instead of 5
 suite `gone` is only in the earlier state
 suite `field` is not in the earlier state

@@ -2,8 +2,8 @@
 
 use npcov::coverage::{
     Baselines, Change, ClassCoverage, ClassDifference, ClassName, ClusterCoverage, Contribution,
-    Counts, Difference, LayerCoverage, Report, SuiteDifference, SuiteReport, Things, Unusual,
-    Values,
+    Counts, Difference, LayerCoverage, Relative, Report, SuiteDifference, SuiteReport, Things,
+    Unusual, Values,
 };
 use npcov::criteria::Amount;
 
@@ -23,11 +23,15 @@ fn percent(covered: u64) -> Amount {
 /// One suite with everything a report can say, whose name needs escaping, and one with little: it is
 /// larger than the training data and has no labels.
 pub(crate) fn two_suites() -> Report {
-    let baselines = |random: Option<f64>| Baselines {
+    let baselines = |value: f64, random: Option<f64>| Baselines {
         training: 0.8,
         random,
         reachable: 80,
         inputs: 50,
+        all_inputs: 100,
+        of_training: value / 0.8,
+        of_random: random.map(|random| value / random),
+        spread: random.map(|_| 0.05),
     };
     let unit = SuiteReport {
         name: "unit|test".to_owned(),
@@ -38,30 +42,38 @@ pub(crate) fn two_suites() -> Report {
             ("tknp", Amount::Count(7)),
             ("nlc", Amount::Number(2.5)),
         ]),
-        baselines: values(&[("snpc", baselines(Some(0.6)))]),
+        baselines: values(&[("snpc", baselines(0.5, Some(0.6)))]),
         classes: vec![
             ClassCoverage {
                 class: 0,
                 name: Some("shirt".to_owned()),
                 inputs: 10,
-                criteria: values(&[("snpc", percent(60))]),
+                expected: 4.1,
+                p: 1.0,
                 thin: false,
+                enough: Some(8),
+                criteria: values(&[("snpc", percent(60))]),
             },
             ClassCoverage {
                 class: 1,
                 name: Some("<dress>".to_owned()),
                 inputs: 0,
-                criteria: values(&[("snpc", percent(0))]),
+                expected: 5.9,
+                p: 1e-4,
                 thin: true,
+                enough: Some(6),
+                criteria: values(&[("snpc", percent(0))]),
             },
         ],
         clusters: vec![ClusterCoverage {
-            cluster: 3,
-            class: 1,
-            inputs: 0,
-            expected: 4.25,
-            criteria: values(&[("snpc", percent(0))]),
+            cluster: 0,
+            class: 0,
+            inputs: 1,
+            expected: 8.0,
+            p: 1e-5,
             thin: true,
+            enough: Some(10),
+            criteria: values(&[("snpc", percent(0))]),
         }],
         layers: vec![LayerCoverage {
             layer: 0,
@@ -82,6 +94,7 @@ pub(crate) fn two_suites() -> Report {
             expected: 0.2,
         }),
         contested: None,
+        copies: Some(0),
     };
     let field = SuiteReport {
         name: "field".to_owned(),
@@ -92,14 +105,8 @@ pub(crate) fn two_suites() -> Report {
             ("tknp", Amount::Count(9)),
             ("nlc", Amount::Number(1.0)),
         ]),
-        baselines: values(&[("snpc", baselines(None))]),
-        classes: Vec::new(),
-        clusters: Vec::new(),
-        layers: Vec::new(),
-        most: Vec::new(),
-        beyond: Vec::new(),
-        unfamiliar: None,
-        contested: None,
+        baselines: values(&[("snpc", baselines(0.2, None))]),
+        ..SuiteReport::default()
     };
     Report {
         suites: vec![unit, field],
@@ -124,12 +131,21 @@ pub(crate) fn difference() -> Difference {
                 ("snpc", Change::between(0.55, 0.5)),
                 ("tknp", Change::between(7.0, 7.0)),
             ]),
+            relative: values(&[(
+                "snpc",
+                Relative {
+                    change: Change::between(0.95, 0.5 / 0.6),
+                    spread: 0.06,
+                },
+            )]),
             things: values(&[("snpc", Things { lost: 6, new: 1 })]),
             classes: vec![ClassDifference {
                 class: 1,
                 name: Some("<dress>".to_owned()),
                 inputs: Counts { old: 5, new: 0 },
             }],
+            thinned: Vec::new(),
+            copies: Some(Counts { old: 0, new: 0 }),
         }],
         missing: vec!["gone".to_owned()],
         added: vec!["field".to_owned()],

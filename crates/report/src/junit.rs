@@ -81,7 +81,10 @@ impl<'a> Case<'a> {
             let kind = match finding.rule {
                 Condition::FailUnder { .. } => "fail-under",
                 Condition::FailOnDrop { .. } => "fail-on-drop",
-                Condition::FailOnThin => "fail-on-thin",
+                Condition::FailOnThin { .. } => "fail-on-thin",
+                Condition::FailOnLoss { .. } => "fail-on-loss",
+                Condition::NewlyThin => "newly-thin",
+                Condition::MoreCopies { .. } => "more-copies",
                 Condition::MissingSuite => "missing-suite",
             };
             let message = escape(&line(finding, model_changed));
@@ -98,7 +101,9 @@ fn cases<'a>(
 ) -> Vec<Case<'a>> {
     let about = |name: &str| -> Vec<&'a Finding> {
         let named = |finding: &&Finding| match &finding.rule {
-            Condition::FailUnder { criterion, .. } | Condition::FailOnDrop { criterion, .. } => {
+            Condition::FailUnder { criterion, .. }
+            | Condition::FailOnDrop { criterion, .. }
+            | Condition::FailOnLoss { criterion, .. } => {
                 finding.suite == suite.name && criterion == name
             }
             _ => false,
@@ -122,17 +127,31 @@ fn cases<'a>(
             let random = baselines.random.map(|random| ("random", random));
             case.properties.extend(random);
             case.properties.push(("training", baselines.training));
+            let of_random = baselines.of_random.map(|part| ("of-random", part));
+            case.properties.extend(of_random);
+            let spread = baselines.spread.map(|spread| ("spread", spread));
+            case.properties.extend(spread);
         }
         let earlier = changes.and_then(|changes| changes.criteria.get(name));
         case.properties
             .extend(earlier.map(|change| ("earlier", change.old)));
         cases.push(case);
     }
+    let own = |finding: &&Finding| finding.suite == suite.name;
     let thin =
-        |finding: &&Finding| finding.suite == suite.name && finding.rule == Condition::FailOnThin;
-    let thin: Vec<&Finding> = findings.iter().filter(thin).collect();
-    if !thin.is_empty() {
-        cases.push(Case::new("classes", &thin));
+        |rule: &Condition| matches!(rule, Condition::FailOnThin { .. } | Condition::NewlyThin);
+    let copies = |rule: &Condition| matches!(rule, Condition::MoreCopies { .. });
+    let others: [(&str, &dyn Fn(&Condition) -> bool); 2] =
+        [("classes", &thin), ("copies", &copies)];
+    for (name, about) in others {
+        let found: Vec<&Finding> = findings
+            .iter()
+            .filter(own)
+            .filter(|f| about(&f.rule))
+            .collect();
+        if !found.is_empty() {
+            cases.push(Case::new(name, &found));
+        }
     }
     cases
 }
@@ -159,7 +178,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::example;
-    use npcov::coverage::{Bound, ThinClass};
+    use npcov::coverage::{Bound, Thin};
 
     #[test]
     fn attributes_are_escaped() {
@@ -179,6 +198,8 @@ mod tests {
                     <property name=\"value\" value=\"0.5\"/>\n        \
                     <property name=\"random\" value=\"0.6\"/>\n        \
                     <property name=\"training\" value=\"0.8\"/>\n        \
+                    <property name=\"of-random\" value=\"0.8333333333333334\"/>\n        \
+                    <property name=\"spread\" value=\"0.05\"/>\n        \
                     <property name=\"earlier\" value=\"0.55\"/>\n      </properties>\n    \
                     </testcase>\n";
         assert!(xml.contains(case), "{xml}");
@@ -191,10 +212,12 @@ mod tests {
             inputs: 10,
             passed: false,
             rule,
-            thin: vec![ThinClass {
+            thin: vec![Thin {
                 class: example::dress(),
+                cluster: None,
                 inputs: 0,
-                expected: None,
+                expected: 5.9,
+                earlier: None,
             }],
         };
         let under = Condition::FailUnder {
@@ -209,7 +232,7 @@ mod tests {
             model_changed: None,
             findings: vec![
                 finding("unit|test", under),
-                finding("unit|test", Condition::FailOnThin),
+                finding("unit|test", Condition::NewlyThin),
                 finding("gone", Condition::MissingSuite),
             ],
         };
@@ -217,7 +240,7 @@ mod tests {
         assert!(xml.contains("tests=\"9\" failures=\"3\""), "{xml}");
         assert!(xml.contains("<failure type=\"fail-under\" message=\"suite `unit|test`: SNPC is"));
         assert!(
-            xml.contains("class 1 (&lt;dress&gt;) has no inputs\"/>"),
+            xml.contains("class 1 (&lt;dress&gt;): no inputs where 5.9 are expected"),
             "{xml}"
         );
         assert!(

@@ -48,6 +48,7 @@ mod predictions;
 mod report;
 mod selection;
 mod table;
+mod thin;
 mod tuning;
 mod visible;
 

@@ -1,16 +1,22 @@
 //! Coverage as Markdown, for pull requests.
 
+use npcov::artefact::ScoreKind;
 use npcov::coverage::{Difference, Report, SuiteReport, Values};
 
-use crate::coverage::label;
+use crate::coverage::{classes, headlines, label, source, value};
 use crate::difference::{fewer, notes};
-use crate::number::{change, count};
-use crate::report::{Column, HOW_TO_READ, Row, columns, rows};
-use crate::report::{classes, clusters, layers, most};
+use crate::number::{change, count, decimals, percent, worth};
+use crate::report::{layers, most, unusual};
+use crate::thin;
 use crate::visible::on_one_line;
 
-/// Classes that are named.
-const MOST_CLASSES: usize = 10;
+/// Gaps of a suite that are named.
+const MOST_GAPS: usize = 10;
+
+/// How to read the columns beside a suite's.
+const HOW_TO_READ: &str = "\
+A random sample has as many training inputs as the suite: what it covers on average. A suite below \
+it tries out less than chance would; what training does not reach may be out of reach for any input.";
 
 /// What suites cover, for a pull request: the shares, what changed and what is thin; the rest folds
 /// out.
@@ -19,10 +25,18 @@ pub fn markdown(report: &Report, difference: Option<&Difference>) -> String {
     if difference.is_some_and(|difference| difference.model_changed) {
         text += "**Model changed.**\n\n";
     }
+    for headline in headlines(report) {
+        text += &format!("{}\n\n", escape(&headline));
+    }
     text += &table(report, difference, is_shown);
     let mut points = Vec::new();
     for suite in &report.suites {
-        points.extend(thin(suite));
+        let name = escape(&suite.name);
+        let gaps = thin::lines(&suite.thin(), MOST_GAPS);
+        points.extend(
+            gaps.iter()
+                .map(|gap| format!("Gap in **{name}**: {}", escape(gap))),
+        );
     }
     for suite in difference.map_or(&[][..], |difference| &difference.suites) {
         if !suite.classes.is_empty() {
@@ -60,10 +74,7 @@ fn table(
     difference: Option<&Difference>,
     keep: impl Fn(&Report, &Row<'_>) -> bool,
 ) -> String {
-    let columns: Vec<Column<'_>> = columns(report)
-        .into_iter()
-        .filter(|column| !matches!(column, Column::Reachable))
-        .collect();
+    let columns = columns(report);
     let mut text = String::new();
     for row in rows(report).iter().filter(|row| keep(report, row)) {
         let cell = |column: &Column<'_>| {
@@ -108,31 +119,121 @@ fn moved(
     })
 }
 
-fn thin(suite: &SuiteReport) -> Option<String> {
-    let thin: Vec<_> = suite.classes.iter().filter(|class| class.thin).collect();
-    if thin.is_empty() {
-        return None;
+/// A column of the table of criteria.
+enum Column<'a> {
+    /// A suite.
+    Suite(&'a SuiteReport),
+    /// A random sample of as many training inputs.
+    Random(&'a SuiteReport),
+    /// All suites.
+    Together(&'a Values),
+    /// The training inputs.
+    Training,
+}
+
+/// The columns of the table of criteria. Those that would be empty are left out.
+fn columns(report: &Report) -> Vec<Column<'_>> {
+    let mut columns = Vec::new();
+    for suite in &report.suites {
+        columns.push(Column::Suite(suite));
+        if suite.baselines.0.iter().any(|(_, y)| y.random.is_some()) {
+            columns.push(Column::Random(suite));
+        }
     }
-    let class = |class: &&npcov::coverage::ClassCoverage| {
-        let name = class
-            .name
-            .as_ref()
-            .map_or(String::new(), |n| format!(" ({n})"));
-        format!("{}{name}: {}", class.class, count(class.inputs))
-    };
-    let mut names: Vec<String> = thin.iter().take(MOST_CLASSES).map(class).collect();
-    if let Some(more @ 1..) = thin.len().checked_sub(MOST_CLASSES) {
-        names.push(format!("and {more} more"));
+    columns.extend(report.together.as_ref().map(Column::Together));
+    if report.suites.iter().any(|s| !s.baselines.0.is_empty()) {
+        columns.push(Column::Training);
     }
-    let (suite, names) = (escape(&suite.name), escape(&names.join(", ")));
-    Some(format!("Classes of **{suite}** with few inputs: {names}"))
+    columns
+}
+
+/// A row of the table of criteria.
+enum Row<'a> {
+    Head,
+    Inputs,
+    Accuracy,
+    Criterion(&'a str),
+    Unusual(ScoreKind),
+}
+
+/// The rows of the table of criteria.
+fn rows(report: &Report) -> Vec<Row<'_>> {
+    let mut rows = vec![Row::Head, Row::Inputs];
+    if report.suites.iter().any(|suite| suite.accuracy.is_some()) {
+        rows.push(Row::Accuracy);
+    }
+    let names = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
+    rows.extend(names.iter().map(|(name, _)| Row::Criterion(name)));
+    let is_told = |kind: &ScoreKind| report.suites.iter().any(|s| s.unusual(*kind).is_some());
+    let told = ScoreKind::ALL.into_iter().filter(is_told);
+    rows.extend(told.map(Row::Unusual));
+    rows
+}
+
+impl Row<'_> {
+    /// What the row is about.
+    fn title(&self) -> String {
+        match self {
+            Row::Head => "criterion".to_owned(),
+            Row::Inputs => "inputs".to_owned(),
+            Row::Accuracy => "accuracy".to_owned(),
+            Row::Criterion(name) => label(name),
+            Row::Unusual(kind) => kind.name().to_owned(),
+        }
+    }
+
+    /// What it says in a column; empty where it says nothing.
+    fn cell(&self, report: &Report, column: &Column<'_>) -> String {
+        let baselines = |name: &str| report.suites.iter().find_map(|s| s.baselines.get(name));
+        let shown = |name: &str, number: f64| match report.is_share(name) {
+            true => percent(number),
+            false => worth(number),
+        };
+        match (self, column) {
+            (Row::Head, Column::Suite(suite)) => suite.name.clone(),
+            (Row::Head, Column::Random(_)) => "random sample".to_owned(),
+            (Row::Head, Column::Together(_)) => "together".to_owned(),
+            (Row::Head, Column::Training) => "training".to_owned(),
+            (Row::Inputs, Column::Suite(suite) | Column::Random(suite)) => count(suite.inputs),
+            (Row::Inputs, Column::Together(_)) => {
+                count(report.suites.iter().map(|suite| suite.inputs).sum())
+            }
+            (Row::Inputs, Column::Training) => {
+                let all = report.suites.iter().flat_map(|s| &s.baselines.0);
+                let most = all.map(|(_, baselines)| baselines.all_inputs).max();
+                most.map_or(String::new(), |most| count(most as usize))
+            }
+            (Row::Accuracy, Column::Suite(suite)) => suite.accuracy.map_or(String::new(), percent),
+            (Row::Criterion(name), Column::Suite(suite)) => value(name, &suite.criteria),
+            (Row::Criterion(name), Column::Random(suite)) => {
+                let random = suite.baselines.get(name).and_then(|y| y.random);
+                random.map_or(String::new(), |random| match report.is_share(name) {
+                    true => percent(random),
+                    // A mean of counts.
+                    false => decimals(random, 1),
+                })
+            }
+            (Row::Criterion(name), Column::Together(together)) => value(name, together),
+            (Row::Criterion(name), Column::Training) => {
+                baselines(name).map_or(String::new(), |y| {
+                    let training = shown(name, y.training);
+                    match y.is_sample() {
+                        true => format!("{training} ({})", source(&y)),
+                        false => training,
+                    }
+                })
+            }
+            (Row::Unusual(kind), Column::Suite(suite)) => unusual(suite, *kind),
+            _ => String::new(),
+        }
+    }
 }
 
 /// What folds out: other criteria, and what is behind the numbers.
 fn details(report: &Report, difference: Option<&Difference>) -> String {
     let mut text = "\n<details>\n<summary>Details</summary>\n\n".to_owned();
     if report.suites.iter().any(|s| !s.baselines.0.is_empty()) {
-        text += &format!("{}\n\n", HOW_TO_READ.replace('\n', " "));
+        text += &format!("{HOW_TO_READ}\n\n");
     }
     let rest = |report: &Report, row: &Row<'_>| matches!(row, Row::Head) || !is_shown(report, row);
     if rows(report).iter().filter(|row| rest(report, row)).count() > 1 {
@@ -144,8 +245,7 @@ fn details(report: &Report, difference: Option<&Difference>) -> String {
             .map(|s| &s.things);
         let things = things.filter(|things| !things.0.is_empty());
         text += &block("lost and new in", suite, things.map(lost_and_new));
-        text += &block("classes of", suite, classes(suite));
-        text += &block("thin clusters of", suite, clusters(suite));
+        text += &block("classes of", suite, classes(suite, false));
         text += &block("layers of", suite, layers(suite));
         text += &block("inputs that add most to", suite, most(suite));
     }
@@ -201,13 +301,16 @@ mod tests {
         let first = "\
 ### Neuron path coverage
 
-| criterion | unit\\|test | random | field | together | training |
-|---|--:|--:|--:|--:|--:|
-| inputs | 10 ▼ -5 | 10 | 90 | 100 | 50 |
-| accuracy | 90.00% ▲ +5.00 |  |  |  |  |
-| SNPC | 50.00% ▼ -5.00 | 60.00% | 20.00% | 55.00% | 80.00% |
+unit\\|test reaches 83.3% (± 5.0%) of what 10 random training inputs reach
 
-- Classes of **unit\\|test** with few inputs: 1 (&lt;dress&gt;): 0
+| criterion | unit\\|test | random sample | field | together | training |
+|---|--:|--:|--:|--:|--:|
+| inputs | 10 ▼ -5 | 10 | 90 | 100 | 100 |
+| accuracy | 90.00% ▲ +5.00 |  |  |  |  |
+| SNPC | 50.00% ▼ -5.00 | 60.00% | 20.00% | 55.00% | 80.00% (a sample of 50) |
+
+- Gap in **unit\\|test**: cluster 0 of class 0 (shirt): 1 input where 8.0 are expected
+- Gap in **unit\\|test**: class 1 (&lt;dress&gt;): no inputs where 5.9 are expected
 - Fewer inputs in **unit\\|test**: class 1 (&lt;dress&gt;): 0 instead of 5
 - suite \\`gone\\` is only in the earlier state
 - suite \\`field\\` is not in the earlier state

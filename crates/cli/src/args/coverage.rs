@@ -1,7 +1,7 @@
 //! The arguments of commands about paths and coverage.
 
-use std::ops::Range;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,7 +12,9 @@ use npcov::paths::choices::{
 };
 use serde::Deserialize;
 
-use super::{CriteriaArgs, DataArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs};
+use super::{
+    CriteriaArgs, DataArgs, DetailArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs,
+};
 use crate::value::{ClusterCount, ClusteringMethod, Criteria, Fraction, Threads, Upper};
 
 /// Learn a decision graph from training data
@@ -67,6 +69,14 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "LIST", help_heading = "Measuring")]
     pub(crate) criteria: Option<Criteria>,
 
+    /// Training inputs that suites are held against by criteria that take long (ANPC, DSC, ...); by
+    /// default 1,000
+    ///
+    /// A suite can be held against a random sample of as many training inputs if it has no more inputs
+    /// than these.
+    #[arg(long, value_name = "N", help_heading = "Measuring")]
+    pub(crate) yardstick_inputs: Option<usize>,
+
     #[command(flatten)]
     pub(crate) path_choices: PathChoices,
 
@@ -85,10 +95,11 @@ pub(crate) struct BuildArgs {
 
 /// Measure which decision logic suites exercise
 ///
-/// Prints what each suite is worth by every criterion that the graph was built for. SNPC counts how
-/// many degrees of similarity between an input's path and the abstract paths of its class were seen,
-/// ANPC how many distances of activations; `docs/criteria.md` explains the others. The state keeps
-/// what was covered, to be merged with others.
+/// Prints what each suite reaches of what as many random training inputs reach, which classes and
+/// clusters it has too few inputs of, and with `--all` what it is worth by every criterion that the
+/// graph was built for. SNPC counts how many degrees of similarity between an input's path and the
+/// abstract paths of its class were seen, ANPC how many distances of activations; `docs/criteria.md`
+/// explains the others. The state keeps what was covered, to be merged with others.
 ///
 /// Work that was interrupted goes on where it was when the same command is given again, if there is a
 /// state to write.
@@ -139,6 +150,9 @@ pub(crate) struct CoverArgs {
     /// Measure only this part of each suite: `1/4` is the first quarter
     #[arg(long, value_name = "I/N")]
     pub(crate) shard: Option<Fraction>,
+
+    #[command(flatten)]
+    pub(crate) detail: DetailArgs,
 
     #[command(flatten)]
     pub(crate) criteria: CriteriaArgs,

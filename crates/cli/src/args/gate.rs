@@ -5,12 +5,40 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use npcov::coverage::{Allowance, Floor};
 
+use crate::value::Shares;
+
+/// What is shown of coverage, and what suites should be like.
+#[derive(Debug, Args)]
+pub(crate) struct DetailArgs {
+    /// Show every criterion with a word on what it means, all classes, layers, and the inputs that add
+    /// most
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    #[command(flatten)]
+    pub(crate) class_shares: ClassSharesArgs,
+}
+
+/// What suites should be like.
+#[derive(Debug, Args)]
+pub(crate) struct ClassSharesArgs {
+    /// How frequent classes should be in a suite: `training`, `balanced`, or a file
+    ///
+    /// By default as frequent as training inputs are classified as them. `balanced` is for suites that
+    /// have all classes alike on purpose. A file has a number for each class, its share or how many
+    /// inputs of it there should be, with commas or space between them. In `npcov.toml`:
+    /// `class-shares`.
+    #[arg(long, value_name = "SHARES")]
+    pub(crate) class_shares: Option<Shares>,
+}
+
 /// Show what a coverage state says, beside yardsticks
 ///
-/// A bare number says little: most buckets may be out of reach. So beside the value of each suite
-/// stands what a random sample of as many training inputs covers on average, what all training
-/// inputs cover, and how many things that are. Then classes, clusters with few inputs, layers, and
-/// the inputs without which the suite would cover least.
+/// A bare number says little: most buckets may be out of reach. So first comes what each suite
+/// reaches as a part of what as many training inputs, drawn at random, reach on average, and by how
+/// much chance moves that. Then gaps, which are classes and clusters with far fewer inputs than
+/// training would let expect, and the classes. `--all` shows every criterion, layers, and the inputs
+/// without which the suite would cover least.
 ///
 /// With `--against`, also what changed since an earlier state. A retrained model is no obstacle:
 /// values are compared and marked, single buckets only for the same decision graph.
@@ -34,6 +62,9 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) suite: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) detail: DetailArgs,
+
     /// How to print the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
@@ -52,18 +83,22 @@ pub(crate) enum ReportFormat {
     Junit,
 }
 
-/// Fail when suites cover too little
+/// Fail when suites lose something, or cover too little
 ///
-/// Holds the suites of a coverage state against rules, and prints a line for each: first those that
-/// do not hold, with the reason, then the others. The exit code is 0 when all hold, 1 when one does
-/// not, and 2 when a rule cannot be applied or a state cannot be read. `docs/ci.md` shows how to use
-/// it in CI.
+/// With `--against EARLIER` alone, fails when a suite has lost something that it had: coverage, by
+/// more than chance; a class or a cluster; or different inputs, which gave way to copies. No number
+/// has to be chosen, the model may have been trained again, and the suite may have another size.
+///
+/// Other rules have numbers. Each is a line of the result: first those that do not hold, with the
+/// reason, then the others. The exit code is 0 when all hold, 1 when one does not, and 2 when a rule
+/// cannot be applied or a state cannot be read. `docs/ci.md` shows how to use it in CI.
 ///
 /// Rules can stand in `npcov.toml`, in a table `[check]` with keys named as the flags.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  npcov check state.npcov --fail-under snpc=0.05,accuracy=90%
+  npcov check state.npcov --against main.npcov
+  npcov check state.npcov --against main.npcov --fail-under accuracy=90%
   npcov check state.npcov --fail-under snpc=0.8*random --fail-on-thin
   npcov check state.npcov --fail-on-drop 0.01 --against main.npcov
   npcov check state.npcov --fail-on-drop 0.01,kmnc=0.05 --against main.npcov --format junit")]
@@ -87,13 +122,27 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "DROP,...", value_delimiter = ',')]
     pub(crate) fail_on_drop: Option<Vec<Allowance>>,
 
-    /// Fail when a class has no inputs, or far fewer than training would let expect
+    /// Fail when something of `--against` is lost, by these criteria: `snpc`, `snpc,anpc`
+    ///
+    /// Coverage as a part of what as many random training inputs reach may not fall by more than chance
+    /// and more than a twentieth; classes and clusters that had enough inputs must have enough; and no
+    /// more than a twentieth of the inputs may have become copies. With `--against` and without
+    /// `--fail-on-drop`, that is the rule, by SNPC.
+    #[arg(long, value_name = "CRITERION,...", value_delimiter = ',')]
+    pub(crate) fail_on_loss: Option<Vec<String>>,
+
+    /// Fail when a class has far fewer inputs than training would let expect
+    ///
+    /// By more than chance, so small suites are judged on few classes; the result says on which.
     #[arg(long)]
     pub(crate) fail_on_thin: bool,
 
-    /// The earlier state, for `--fail-on-drop`; that of another model will do
+    /// The earlier state; that of another model will do
     #[arg(long, value_name = "STATE")]
     pub(crate) against: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) class_shares: ClassSharesArgs,
 
     /// Only this suite; may be repeated
     #[arg(long, value_name = "NAME")]

@@ -20,7 +20,9 @@ pub(crate) use coverage::{
     TuneArgs,
 };
 
-pub(crate) use gate::{CheckArgs, CheckFormat, ReportArgs, ReportFormat};
+pub(crate) use gate::{
+    CheckArgs, CheckFormat, ClassSharesArgs, DetailArgs, ReportArgs, ReportFormat,
+};
 pub(crate) use lab::{
     GraphArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args, Rq5Args,
     StudyArgs,

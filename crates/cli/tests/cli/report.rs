@@ -53,6 +53,78 @@ fn a_report_in_every_format() {
 }
 
 #[test]
+fn all_shows_every_criterion() {
+    let project = with_states();
+    assert_snapshot!("report_all", project.snapshot("report new.npcov --all"));
+}
+
+/// A suite without class 9 beside a complete one of the same size, with copies, and half as large.
+#[test]
+fn what_is_lost_fails_and_chance_does_not() {
+    let project = Project::new();
+    let rows = project.rows("fashion-1000.npz", "x");
+    let labels = project.rows("fashion-1000.npz", "y").concat();
+    let suite = |name: &str, chosen: &[usize]| {
+        let pixels: Vec<f32> = chosen.iter().flat_map(|&i| rows[i].clone()).collect();
+        let labels: Vec<i64> = chosen.iter().map(|&i| labels[i] as i64).collect();
+        project.npz(name, &[28, 28], &pixels, &labels);
+        succeed(
+            &project,
+            &format!("cover g.npcov --data {name} --criteria snpc -o {name}.npcov"),
+        );
+    };
+    let build = "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 400 --clusters 1";
+    succeed(&project, &format!("{build} --criteria snpc -o g.npcov"));
+    let all: Vec<usize> = (400..1000).collect();
+    let (earlier, other) = all.split_at(300);
+    suite("earlier", earlier);
+    suite("other", other);
+    suite("smaller", &other[..150]);
+    let without: Vec<usize> = (earlier.iter().copied())
+        .filter(|&i| labels[i] as i64 != 9)
+        .collect();
+    suite("without", &without);
+    let half: Vec<usize> = earlier[..150]
+        .iter()
+        .chain(&earlier[..150])
+        .copied()
+        .collect();
+    suite("copies", &half);
+    for name in ["other", "smaller", "without", "copies"] {
+        let shown = project.snapshot(&format!("check {name}.npcov --against earlier.npcov"));
+        assert_snapshot!(format!("lost_{name}"), shown);
+    }
+    // Without boots on purpose.
+    project.write("shares.txt", "1 1 1 1 1 1 1 1 1 0\n");
+    let declared = "check without.npcov --against earlier.npcov --class-shares shares.txt";
+    assert_snapshot!("lost_declared", project.snapshot(declared));
+    project.write("few.txt", "1 1\n");
+    project.write("wrong.txt", "1 two\n");
+    for shares in ["few.txt", "wrong.txt", "balance"] {
+        let shown = project.snapshot(&format!("report other.npcov --class-shares {shares}"));
+        assert_snapshot!(format!("shares_{shares}"), shown);
+    }
+}
+
+#[test]
+fn a_yardstick_says_what_it_was_computed_from() {
+    let project = Project::new();
+    let data = "--data fashion-1000.npz";
+    let build = format!("build lenet.onnx {data} --divide 255 --limit 200 --clusters 1");
+    let build = format!("{build} --criteria snpc,anpc --yardstick-inputs 50 -o g.npcov");
+    succeed(&project, &build);
+    succeed(
+        &project,
+        &format!("cover g.npcov {data} --limit 80 --name random -o s.npcov"),
+    );
+    assert_snapshot!("yardstick_sample", project.snapshot("report s.npcov --all"));
+    for yardstick in ["random", "training"] {
+        let check = format!("check s.npcov --fail-under anpc=0.01*{yardstick}");
+        assert_snapshot!(format!("yardstick_{yardstick}"), project.snapshot(&check));
+    }
+}
+
+#[test]
 fn a_report_for_programs() {
     let project = with_states();
     // Without an earlier state it is what `cover` prints.

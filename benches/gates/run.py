@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""How often the default gate (`npcov check STATE --against EARLIER`) fails, and how often it should.
+
+    benches/gates/run.py --npcov target/release/npcov --models models/gate-*.onnx \
+        --train data/mnist:train --test data/mnist:test \
+        [--limit 10000] [--size 2000] [--draws 200] [--options "--divide 255"] [--keep FOLDER]
+
+The models are trainings of one architecture. For each a decision graph is built
+from `--limit` training inputs, and the whole test set is measured, once. Suites
+are drawn from what was measured: a state keeps what each input covers, so the
+state of some inputs is made of theirs, to the byte what measuring them alone
+gives (`--verify` measures one draw anew and compares). Then the gate is asked,
+by the program itself.
+
+Rows: another draw of the same size, disjoint; the same suite with another
+training; a class gone; a cluster gone that has at least a twentieth of its class
+and is large enough to be missed; half of the suite replaced by copies of the
+other half; a random twentieth removed. Where something is gone, it also counts
+whether the gate names it. Rates have Clopper-Pearson intervals of 95 %.
+
+Needs NumPy.
+"""
+
+import argparse
+import json
+import math
+import re
+import shlex
+import struct
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+TYPES = {"U32": "<u4", "I64": "<i8", "F64": "<f8", "U64": "<u8", "F32": "<f4", "U8": "u1"}
+
+
+class State:
+    """A coverage state of one suite, measured by SNPC."""
+
+    def __init__(self, path):
+        content = Path(path).read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        header = json.loads(content[8 : 8 + length])
+        self.record = json.loads(header.pop("__metadata__")["npcov"])
+        self.tensors, self.types = {}, {}
+        for name, entry in header.items():
+            start, end = (8 + length + offset for offset in entry["data_offsets"])
+            array = np.frombuffer(content[start:end], TYPES[entry["dtype"]])
+            self.tensors[name] = array.reshape(entry["shape"])
+            self.types[name] = entry["dtype"]
+        self.inputs = len(self.tensors["0.prediction"])
+        lengths = self.tensors["0.snpc.inputs.lengths"].astype(np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(lengths)])
+
+    def pick(self, rows, path):
+        """Writes the state of some of the inputs."""
+        slots = self.tensors["0.snpc.inputs"]
+        lists = [slots[self.starts[row] : self.starts[row + 1]] for row in rows]
+        lists = np.concatenate(lists) if lists else slots[:0]
+        bits = np.zeros(64 * len(self.tensors["0.snpc.buckets"]), bool)
+        bits[lists] = True
+        picked = {}
+        for name, array in self.tensors.items():
+            if name == "0.snpc.inputs":
+                picked[name] = lists
+            elif name == "0.snpc.buckets":
+                picked[name] = np.packbits(bits, bitorder="little").view("<u8")
+            elif array.ndim and len(array) == self.inputs:
+                picked[name] = array[rows]
+            else:
+                picked[name] = array
+        record = json.loads(json.dumps(self.record))
+        data = record["suites"][0]["shards"][0]["sha256"]
+        record["suites"][0]["shards"] = [{"sha256": data, "start": 0, "end": len(rows)}]
+        header = {"__metadata__": {"npcov": json.dumps(record, sort_keys=True)}}
+        offset = 0
+        for name, array in picked.items():
+            size = array.nbytes
+            header[name] = {
+                "dtype": self.types[name],
+                "shape": list(array.shape),
+                "data_offsets": [offset, offset + size],
+            }
+            offset += size
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text)
+            for array in picked.values():
+                file.write(np.ascontiguousarray(array).tobytes())
+        return path
+
+
+class Model:
+    """A training, its graph, and what was measured of the test set."""
+
+    def __init__(self, options, folder, model):
+        stem = folder / Path(model).stem
+        graph, state = Path(f"{stem}.graph"), Path(f"{stem}.state")
+        if not state.exists():
+            build = [options.npcov, "build", model, "--data", options.train]
+            build += ["--limit", str(options.limit), "--criteria", "snpc", "-o", str(graph)]
+            run(build + shlex.split(options.options))
+            run([options.npcov, "cover", str(graph), "--data", options.test, "-o", str(state)])
+        self.graph = graph
+        self.state = State(state)
+        self.labels = self.state.tensors["0.label"]
+        self.predictions = self.state.tensors["0.prediction"]
+        names = ["0.cluster", "0.nearest"]
+        self.clusters = next(self.state.tensors[n] for n in names if n in self.state.tensors)
+
+
+def run(command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Gate:
+    """The program's verdict about two suites."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+
+    def check(self, new, new_rows, old, old_rows):
+        """Whether the gate fails, and what it prints."""
+        now = new.state.pick(new_rows, self.folder / "new.state")
+        then = old.state.pick(old_rows, self.folder / "old.state")
+        command = [self.options.npcov, "check", str(now), "--against", str(then)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            raise SystemExit(done.stderr)
+        return done.returncode == 1, done.stdout
+
+    def report(self, model, rows):
+        state = model.state.pick(rows, self.folder / "one.state")
+        command = [self.options.npcov, "report", str(state), "--format", "json"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def draw(random, model, size):
+    return np.sort(random.permutation(model.state.inputs)[:size])
+
+
+def other_draw(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    order = random.permutation(model.state.inputs)
+    return gate.check(model, order[:size], model, order[size : 2 * size])[0], None
+
+
+def retrained(gate, random, models, size):
+    new, old = random.choice(len(models), 2, replace=False)
+    rows = draw(random, models[new], size)
+    return gate.check(models[new], rows, models[old], rows)[0], None
+
+
+def class_gone(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    rows = draw(random, model, size)
+    gone = random.choice(np.unique(model.labels[rows]))
+    failed, text = gate.check(model, rows[model.labels[rows] != gone], model, rows)
+    return failed, re.search(rf"\bclass {gone}\b[^;]*: ", text) is not None
+
+
+def cluster_gone(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    rows = draw(random, model, size)
+    suite = gate.report(model, rows)["suites"][0]
+    inputs = [entry["inputs"] for entry in suite["classes"]]
+    candidates = [
+        cluster
+        for cluster in suite["clusters"]
+        if cluster["expected"] >= 0.05 * inputs[cluster["class"]] > 0
+        # Without it the class has fewer inputs.
+        and cluster["enough"] <= inputs[cluster["class"]] - cluster["inputs"]
+        and not cluster["thin"]
+    ]
+    if not candidates:
+        return None, None
+    gone = candidates[random.integers(len(candidates))]["cluster"]
+    failed, text = gate.check(model, rows[model.clusters[rows] != gone], model, rows)
+    return failed, f"cluster {gone} of class" in text
+
+
+def copies(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    rows = draw(random, model, size)
+    half = random.permutation(rows)[: size // 2]
+    failed, text = gate.check(model, np.concatenate([half, half]), model, rows)
+    return failed, "are copies of others" in text
+
+
+def fewer(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    rows = draw(random, model, size)
+    kept = np.sort(random.permutation(rows)[: size - size // 20])
+    return gate.check(model, kept, model, rows)[0], None
+
+
+ROWS = [
+    ("same data, other draw", "at most 5 %", other_draw),
+    ("same suite, model trained again", "at most 10 %", retrained),
+    ("a class gone", "fails", class_gone),
+    ("a cluster of at least 5 % of its class gone", "fails", cluster_gone),
+    ("half replaced by copies of the other half", "fails", copies),
+    ("a random 5 % removed", "passes", fewer),
+]
+
+
+def at_most(k, n, p):
+    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k + 1))
+
+
+def interval(k, n, level=0.025):
+    """Clopper and Pearson's interval for a rate of which k of n are known."""
+
+    def solve(found):
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if found(middle) else (low, middle)
+        return low
+
+    lower = 0.0 if k == 0 else solve(lambda p: 1 - at_most(k - 1, n, p) < level)
+    upper = 1.0 if k == n else solve(lambda p: at_most(k, n, p) > level)
+    return lower, upper
+
+
+def verify(options, folder, model):
+    """Measures the first inputs anew, and compares with the state that is picked."""
+    measured = folder / "measured.state"
+    run([options.npcov, "cover", str(model.graph), "--data", options.test]
+        + ["--limit", "500", "-o", str(measured)])
+    picked = State(model.state.pick(np.arange(500), folder / "picked.state"))
+    for name, array in State(measured).tensors.items():
+        if not np.array_equal(array, picked.tensors[name]):
+            raise SystemExit(f"{name} of a draw is not what measuring gives")
+    print("a draw is what measuring gives", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--npcov", default="target/release/npcov")
+    parser.add_argument("--models", nargs="+", required=True)
+    parser.add_argument("--train", required=True)
+    parser.add_argument("--test", required=True)
+    parser.add_argument("--limit", type=int, default=10000)
+    parser.add_argument("--size", type=int, default=2000)
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--options", default="--divide 255")
+    parser.add_argument("--keep", type=Path, help="a folder for graphs and states, which then stay")
+    parser.add_argument("--verify", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        models = [Model(options, folder, model) for model in options.models]
+        if options.verify:
+            verify(options, Path(temporary), models[0])
+        right = [np.mean(model.labels == model.predictions) for model in models]
+        print(f"{len(models)} models, accuracy {min(right):.2%} to {max(right):.2%}", flush=True)
+        gate = Gate(options, Path(temporary))
+        print("| what changed | should | fails | 95 % interval | named |")
+        print("|---|---|---|---|---|")
+        for number, (title, should, case) in enumerate(ROWS):
+            random = np.random.default_rng(number)
+            found = [case(gate, random, models, options.size) for _ in range(options.draws)]
+            found = [(failed, named) for failed, named in found if failed is not None]
+            failed, count = sum(failed for failed, _ in found), len(found)
+            lower, upper = interval(failed, count)
+            named = [named for _, named in found if named is not None]
+            named = f"{sum(named)} of {len(named)}" if named else ""
+            print(
+                f"| {title} | {should} | {failed} of {count} | {lower:.1%} to {upper:.1%} | {named} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -136,7 +136,9 @@ fn from_text(text: &str) -> PathBuf {
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
     for part in parts {
         // Whatever else follows a NUL was not written by npcov, and is the name of no file.
-        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let byte = part
+            .get(..2)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(byte.unwrap_or(0));
         bytes.extend(part.get(2..).unwrap_or_default().as_bytes());
     }

@@ -83,7 +83,8 @@ impl ShardStore {
         require_place(artefact)?;
         let lock = OutputLock::beside(artefact)?;
         let plan_file = lock.folder().join(PLAN);
-        let resumed = npcov_file::read_text(&plan_file, plan.len() as u64).is_ok_and(|found| found == plan);
+        let resumed =
+            npcov_file::read_text(&plan_file, plan.len() as u64).is_ok_and(|found| found == plan);
         if !resumed {
             // The plan goes first, so that shards are never taken for those of another one.
             remove_file(lock.folder(), &plan_file)?;

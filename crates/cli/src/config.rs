@@ -95,7 +95,10 @@ pub(crate) fn not_toml(
     let column = 1 + before.chars().rev().take_while(|&c| c != '\n').count();
     // The parser's message may go on over several lines.
     let message = message.trim_end().replace('\n', ", ");
-    anyhow!("`{}` is not TOML: line {line}, column {column}: {message}", path.display())
+    anyhow!(
+        "`{}` is not TOML: line {line}, column {column}: {message}",
+        path.display()
+    )
 }
 
 impl Config {

@@ -200,8 +200,18 @@ mod tests {
             assert!(outputs.spare(at("data")).is_ok());
         }
         // Inside of a folder of data, what exists is kept, and something more does no harm.
-        assert!(outputs(&[&at("data/1.png")]).unwrap().spare(at("data")).is_err());
-        assert!(outputs(&[&at("data/2.png")]).unwrap().spare(at("data")).is_ok());
+        assert!(
+            outputs(&[&at("data/1.png")])
+                .unwrap()
+                .spare(at("data"))
+                .is_err()
+        );
+        assert!(
+            outputs(&[&at("data/2.png")])
+                .unwrap()
+                .spare(at("data"))
+                .is_ok()
+        );
     }
 
     #[test]

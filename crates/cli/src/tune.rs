@@ -84,9 +84,9 @@ impl SettingsFile {
             Ok(false) => String::new(),
             _ => read_settings(path)?,
         };
-        let document: DocumentMut = text.parse().map_err(|error: TomlError| {
-            not_toml(path, &text, error.span(), error.message())
-        })?;
+        let document: DocumentMut = text
+            .parse()
+            .map_err(|error: TomlError| not_toml(path, &text, error.span(), error.message()))?;
         if document
             .get(TABLE)
             .is_some_and(|item| !item.is_table_like())

@@ -150,17 +150,16 @@ impl LearntGraph {
 ///
 /// A graph may come from somebody else. A way that leads out of its folder is followed only to the very model that the
 /// graph was learnt from; whatever else is there is treated as if there were nothing, so that no answer tells of it.
-fn named_model(
-    file: &GraphFile,
-    graph: &Path,
-) -> Result<(PathBuf, OnnxModel), CoverageError> {
+fn named_model(file: &GraphFile, graph: &Path) -> Result<(PathBuf, OnnxModel), CoverageError> {
     let record = &file.record().extraction.model;
     let way = record.way();
     let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     let named = record.path(graph);
     if !way.components().all(inside)
         && let Ok(model) = OnnxModel::read(&named)
-        && model.digest().is_ok_and(|digest| Digest::from(digest).to_string() == record.sha256)
+        && model
+            .digest()
+            .is_ok_and(|digest| Digest::from(digest).to_string() == record.sha256)
     {
         return Ok((named, model));
     }

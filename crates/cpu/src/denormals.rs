@@ -19,7 +19,10 @@ pub struct FlushDenormals {
 impl FlushDenormals {
     /// From here on.
     #[inline]
-    #[expect(clippy::new_without_default, reason = "it changes how the thread computes")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "it changes how the thread computes"
+    )]
     pub fn new() -> FlushDenormals {
         let before = control::read();
         control::write(before | control::FLUSH);

@@ -224,7 +224,11 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("a"), "").unwrap();
         std::fs::write(at("b:x"), "").unwrap();
-        let cases = [("a:x,y", "a", Some("x,y")), ("b:x", "b:x", None), ("c:x", "c:x", None)];
+        let cases = [
+            ("a:x,y", "a", Some("x,y")),
+            ("b:x", "b:x", None),
+            ("c:x", "c:x", None),
+        ];
         for (spec, path, part) in cases {
             assert_eq!(split(at(spec).as_os_str()), (at(path), part), "{spec}");
         }

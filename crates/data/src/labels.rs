@@ -22,7 +22,9 @@ pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Vec<i64>, Da
     // Before any is read: a small file can hold many.
     if rows.len() != count {
         let found = rows.len();
-        return Err(wrong(format!("there are {found} labels for {count} samples")));
+        return Err(wrong(format!(
+            "there are {found} labels for {count} samples"
+        )));
     }
     let one_hot = rows.sample_len() > 1;
     if rows.sample_len() > MOST_CLASSES {

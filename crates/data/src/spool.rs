@@ -153,7 +153,11 @@ mod tests {
 
     #[test]
     fn threads_see_the_same_bytes() {
-        let reader = io::Cursor::new((0..1u32 << 18).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+        let reader = io::Cursor::new(
+            (0..1u32 << 18)
+                .flat_map(u32::to_le_bytes)
+                .collect::<Vec<u8>>(),
+        );
         let spool = Spool::new(Box::new(reader), 1 << 20).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4u32 {

@@ -86,7 +86,8 @@ impl WorkFolder {
             damaged: Vec::new(),
         };
         let file = work.file(PLAN);
-        let resumed = npcov_file::read_text(&file, plan.len() as u64).is_ok_and(|found| found == plan);
+        let resumed =
+            npcov_file::read_text(&file, plan.len() as u64).is_ok_and(|found| found == plan);
         if !resumed {
             // The plan goes first, so that parts are never taken for those of another one.
             work.remove(&file)?;

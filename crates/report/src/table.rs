@@ -74,6 +74,9 @@ mod tests {
         table.row(["a", "b"]);
         let lines = table.lines();
         assert_eq!(lines.lines().count(), 2, "{lines}");
-        assert!(lines.starts_with("  relu\\n  total  100%  \\u{1b}[2Jx\n"), "{lines}");
+        assert!(
+            lines.starts_with("  relu\\n  total  100%  \\u{1b}[2Jx\n"),
+            "{lines}"
+        );
     }
 }

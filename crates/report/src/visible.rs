@@ -18,7 +18,8 @@ pub fn visible(text: &str) -> String {
 /// The same on a single line.
 pub(crate) fn on_one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    text.chars().for_each(|character| push(&mut shown, character));
+    text.chars()
+        .for_each(|character| push(&mut shown, character));
     shown
 }
 

@@ -63,7 +63,9 @@ pub enum RunError {
         own: usize,
     },
     /// The model's file fixes a batch size that is too large to be tried out.
-    #[error("the model's file fixes its batch size at {batch}; at most {most} inputs are run at once")]
+    #[error(
+        "the model's file fixes its batch size at {batch}; at most {most} inputs are run at once"
+    )]
     LargeBatch {
         /// The batch size.
         batch: usize,

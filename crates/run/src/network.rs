@@ -412,7 +412,10 @@ mod tests {
 
     #[test]
     fn large_batches_are_refused_before_anything_runs() {
-        assert_eq!(open(&[1024, 3], &ModelOptions::default()).unwrap().batch(), 1);
+        assert_eq!(
+            open(&[1024, 3], &ModelOptions::default()).unwrap().batch(),
+            1
+        );
         for batch in [1025, 1 << 40] {
             let refused = open(&[batch, 5], &ModelOptions::default()).unwrap_err();
             let expected = format!(

@@ -1,7 +1,7 @@
 //! The arguments of commands about paths and coverage.
 
-use std::ops::Range;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;

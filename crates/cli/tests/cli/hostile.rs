@@ -61,7 +61,11 @@ fn an_axis_that_is_too_long_to_resize() {
         let resize = with_int(with_text(resize, "mode", "cubic"), "antialias", 1);
         let sizes = with_ints(node("Constant", &[], "sizes"), "value_ints", &sizes);
         let nodes = [sizes, resize, node("Flatten", &["resized"], "y")];
-        model(&[("x", &format!("1x1x4x{extent}"))], &nodes, &[("y", "NxM")])
+        model(
+            &[("x", &format!("1x1x4x{extent}"))],
+            &nodes,
+            &[("y", "NxM")],
+        )
     };
     let command = "compile net.onnx --program gradient --output out.onnx";
     project.write("net.onnx", resize(1 << 24));
@@ -128,12 +132,36 @@ fn only_regular_files_are_read() {
     for special in ["/dev/zero", "fifo", "images"] {
         let from = project.path("").join(special);
         for (link, commands) in [
-            ("model.onnx", &["inspect model.onnx", "compile model.onnx --program trace -o o.onnx"][..]),
-            ("data.npz", &["predict lenet.onnx --data data.npz", "predict lenet.onnx --data data.npz:x"]),
+            (
+                "model.onnx",
+                &[
+                    "inspect model.onnx",
+                    "compile model.onnx --program trace -o o.onnx",
+                ][..],
+            ),
+            (
+                "data.npz",
+                &[
+                    "predict lenet.onnx --data data.npz",
+                    "predict lenet.onnx --data data.npz:x",
+                ],
+            ),
             ("images/1.png", &["predict lenet.onnx --data images"]),
             ("mlp-external.bin", &["inspect mlp-external.onnx"]),
-            ("npcov.toml", &["inspect lenet.onnx", "tune lenet.onnx --data fashion-1000.npz --write npcov.toml"]),
-            ("graph.npcov", &["cover graph.npcov --data fashion-1000.npz -o s.npcov", "inspect graph.npcov"]),
+            (
+                "npcov.toml",
+                &[
+                    "inspect lenet.onnx",
+                    "tune lenet.onnx --data fashion-1000.npz --write npcov.toml",
+                ],
+            ),
+            (
+                "graph.npcov",
+                &[
+                    "cover graph.npcov --data fashion-1000.npz -o s.npcov",
+                    "inspect graph.npcov",
+                ],
+            ),
         ] {
             if special == "images" && ["data.npz", "images/1.png"].contains(&link) {
                 continue;
@@ -169,7 +197,8 @@ fn what_is_no_toml_is_not_shown() {
 #[test]
 fn a_graph_does_not_tell_of_other_files() {
     let project = Project::new();
-    let build = "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc -o";
+    let build =
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc -o";
     std::fs::create_dir_all(project.path("there/graphs")).unwrap();
     let outcome = project.run(&format!("{build} there/graphs/g.npcov"));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
@@ -181,7 +210,10 @@ fn a_graph_does_not_tell_of_other_files() {
     std::fs::remove_file(&honest).unwrap();
     let nothing = refused(&project, cover);
     assert_snapshot!(nothing);
-    project.write("lenet.onnx", std::fs::read(project.path("keras.onnx")).unwrap());
+    project.write(
+        "lenet.onnx",
+        std::fs::read(project.path("keras.onnx")).unwrap(),
+    );
     assert_eq!(refused(&project, cover), nothing);
     project.write("lenet.onnx", "root:hunter2");
     assert_eq!(refused(&project, cover), nothing);
@@ -210,7 +242,13 @@ fn no_input_is_overwritten() {
         }
         .unwrap();
     };
-    for name in ["lenet.onnx", "fashion-1000.npz", "g.npcov", "s.npcov", "mlp-external.bin"] {
+    for name in [
+        "lenet.onnx",
+        "fashion-1000.npz",
+        "g.npcov",
+        "s.npcov",
+        "mlp-external.bin",
+    ] {
         link("hard", name);
         link("soft", name);
     }
@@ -227,7 +265,11 @@ fn no_input_is_overwritten() {
         format!("init {lenet} --force --output lenet.onnx"),
     ];
     for file in ["lenet.onnx", "fashion-1000.npz", "g.npcov", "npcov.toml"] {
-        for name in [file.to_owned(), format!("hard-{file}"), format!("soft-{file}")] {
+        for name in [
+            file.to_owned(),
+            format!("hard-{file}"),
+            format!("soft-{file}"),
+        ] {
             if !project.path(&name).exists() {
                 continue;
             }
@@ -245,11 +287,17 @@ fn no_input_is_overwritten() {
             }
         }
     }
-    for name in ["mlp-external.bin", "hard-mlp-external.bin", "soft-mlp-external.bin"] {
+    for name in [
+        "mlp-external.bin",
+        "hard-mlp-external.bin",
+        "soft-mlp-external.bin",
+    ] {
         for command in ["build", "predict", "attack --limit 2", "explain --limit 2"] {
             commands.push(format!("{command} {external} -o {name}"));
         }
-        commands.push(format!("compile mlp-external.onnx --program trace -o {name}"));
+        commands.push(format!(
+            "compile mlp-external.onnx --program trace -o {name}"
+        ));
         commands.push(format!("tune {external} --write {name}"));
         commands.push(format!("init {external} --force --output {name}"));
     }
@@ -258,9 +306,15 @@ fn no_input_is_overwritten() {
         let told = format!("{command}: {:?}\n{}", outcome.code, outcome.stderr);
         assert_eq!(outcome.code, Some(2), "{told}");
         let refused = ["would overwrite what is read", "are the same file"];
-        assert!(refused.iter().any(|text| outcome.stderr.contains(text)), "{told}");
+        assert!(
+            refused.iter().any(|text| outcome.stderr.contains(text)),
+            "{told}"
+        );
     }
-    assert!(contents(project.path("").as_path()) == before, "something was written");
+    assert!(
+        contents(project.path("").as_path()) == before,
+        "something was written"
+    );
 }
 
 /// All files of a folder, with what is in them.
@@ -284,7 +338,10 @@ fn names_are_shown_and_not_obeyed() {
         node("GlobalAveragePool", &[relu], "pool"),
         node("Flatten", &["pool"], "y\u{7}"),
     ];
-    project.write("net.onnx", model(&[("x", "Nx3x2x2")], &nodes, &[("y\u{7}", "Nx3")]));
+    project.write(
+        "net.onnx",
+        model(&[("x", "Nx3x2x2")], &nodes, &[("y\u{7}", "Nx3")]),
+    );
     project.npz("data.npz", &[3, 2, 2], &[1.0; 24], &[]);
     assert_snapshot!(project.snapshot("inspect net.onnx"));
     assert_snapshot!(project.snapshot("explain net.onnx --data data.npz --index 0 --no-heatmap"));
@@ -297,7 +354,10 @@ fn names_are_shown_and_not_obeyed() {
     project.write("net.onnx", model(&[("x", "Nx3")], &nodes, &[("y", "Nx3")]));
     let told = project.run("predict net.onnx --data data.npz").stderr;
     assert!(!told.chars().any(|c| c.is_control() && c != '\n'), "{told}");
-    assert!(!told.lines().any(|line| line.starts_with("warning")), "{told}");
+    assert!(
+        !told.lines().any(|line| line.starts_with("warning")),
+        "{told}"
+    );
 }
 
 #[test]
@@ -324,7 +384,12 @@ fn a_closed_or_full_standard_output_is_an_error() {
             .env("PATH", "/bin:/usr/bin");
         let outcome = project.outcome(command);
         assert_eq!(outcome.code, Some(code), "{shell}: {}", outcome.stderr);
-        assert_eq!(outcome.stderr.contains("standard output"), code == 2, "{}", outcome.stderr);
+        assert_eq!(
+            outcome.stderr.contains("standard output"),
+            code == 2,
+            "{}",
+            outcome.stderr
+        );
     }
 }
 
@@ -353,8 +418,26 @@ fn paths_may_be_any_bytes() {
     let paths = [&model, &data, &graph, &state, &inputs, &selected].map(|path| path.as_os_str());
     let [model, data, graph, state, inputs, selected] = paths;
     run(&[s("predict"), model, s("--data"), data, s("-o"), selected]);
-    run(&[s("build"), model, s("--data"), data, s("--limit"), s("60"), s("-o"), graph]);
-    let cover = [s("cover"), graph, s("--data"), data, s("--limit"), s("20"), s("-o"), state];
+    run(&[
+        s("build"),
+        model,
+        s("--data"),
+        data,
+        s("--limit"),
+        s("60"),
+        s("-o"),
+        graph,
+    ]);
+    let cover = [
+        s("cover"),
+        graph,
+        s("--data"),
+        data,
+        s("--limit"),
+        s("20"),
+        s("-o"),
+        state,
+    ];
     run(&[&cover[..], &[s("--inputs"), inputs]].concat());
     for file in [graph, state, inputs, selected] {
         assert!(Path::new(file).exists(), "{file:?}");

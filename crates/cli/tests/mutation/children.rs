@@ -66,7 +66,12 @@ fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> Result<(), (u64, 
     std::fs::write(progress(folder), first.to_string()).unwrap();
     let errors = folder.join("errors");
     let mut child = start(reader, first, end, folder, &errors);
-    let now = || std::fs::read_to_string(progress(folder)).ok()?.parse::<u64>().ok();
+    let now = || {
+        std::fs::read_to_string(progress(folder))
+            .ok()?
+            .parse::<u64>()
+            .ok()
+    };
     let mut number = first;
     let mut since = (Instant::now(), 0.0);
     loop {
@@ -88,7 +93,10 @@ fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> Result<(), (u64, 
         if computed > SECONDS || since.0.elapsed() > Duration::from_secs(PATIENCE) {
             child.kill().unwrap();
             child.wait().unwrap();
-            return Err((number, format!("does not end, after {computed:.1} seconds of computing")));
+            return Err((
+                number,
+                format!("does not end, after {computed:.1} seconds of computing"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

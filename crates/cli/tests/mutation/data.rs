@@ -11,8 +11,27 @@ use crate::mutator::{Random, change_bytes, change_text};
 
 /// Words of headers.
 const WORDS: &[&str] = &[
-    "'descr'", "'<f4'", "'|u1'", "'>i8'", "'<f2'", "'|b1'", "'|O'", "True", "False", "(", ")", ",",
-    "{", "}", ":", " ", "-1", "()", "(0,)", "(2, 0, 3)", "\u{0}",
+    "'descr'",
+    "'<f4'",
+    "'|u1'",
+    "'>i8'",
+    "'<f2'",
+    "'|b1'",
+    "'|O'",
+    "True",
+    "False",
+    "(",
+    ")",
+    ",",
+    "{",
+    "}",
+    ":",
+    " ",
+    "-1",
+    "()",
+    "(0,)",
+    "(2, 0, 3)",
+    "\u{0}",
 ];
 
 /// Opens a file and reads all that it claims to hold, if that is little.
@@ -20,7 +39,11 @@ pub(crate) fn read(path: &Path) {
     let Ok(samples) = data::open(path) else {
         return;
     };
-    assert!(samples.labels().is_none_or(|labels| labels.len() == samples.len()));
+    assert!(
+        samples
+            .labels()
+            .is_none_or(|labels| labels.len() == samples.len())
+    );
     let shape = samples.inputs()[0].shape().to_vec();
     let _ = samples.digest();
     let Ok(loader) = Loader::new(samples, &shape, &Preprocessing::default()) else {
@@ -182,7 +205,11 @@ pub(crate) fn cifar(number: u64, folder: &Path) {
         true => change_bytes(&mut random, &mut bytes),
         false => {
             let at = random.below(bytes.len());
-            bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = random.next() as u8);
+            bytes
+                .iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|byte| *byte = random.next() as u8);
         }
     }
     let inside = folder.join("cifar");

@@ -39,7 +39,11 @@ fn windows() -> Vec<u8> {
         node("Relu", &["image"], "relu"),
         pool("MaxPool", "relu", "max"),
         pool("AveragePool", "max", "average"),
-        with_ints(node("Transpose", &["average"], "turned"), "perm", &[0, 2, 3, 1]),
+        with_ints(
+            node("Transpose", &["average"], "turned"),
+            "perm",
+            &[0, 2, 3, 1],
+        ),
         with_ints(node("ReduceMean", &["turned"], "mean"), "axes", &[1, 2]),
         node("Softmax", &["mean"], "soft"),
         node("Flatten", &["soft"], "scores"),
@@ -80,7 +84,11 @@ pub(crate) fn external(number: u64, folder: &Path) {
 
 /// Opens a model, makes all programs of it, and runs those that are small.
 fn ask(model: OnnxModel) {
-    let _ = (model.operators(), model.unknown_operators(), model.parameters());
+    let _ = (
+        model.operators(),
+        model.unknown_operators(),
+        model.parameters(),
+    );
     let Ok(network) = Network::new(model, &ModelOptions::default()) else {
         return;
     };
@@ -113,7 +121,11 @@ fn run(graph: &Graph) {
     let Ok(prepared) = Native::default().prepare(graph, KEEP_ALL) else {
         return;
     };
-    let all = |lens: &[usize]| lens.iter().map(|&len| zeros(1, len)).collect::<Result<Vec<_>, _>>();
+    let all = |lens: &[usize]| {
+        lens.iter()
+            .map(|&len| zeros(1, len))
+            .collect::<Result<Vec<_>, _>>()
+    };
     let (Ok(inputs), Ok(mut outputs), Ok(mut worker)) = (
         all(prepared.input_lens()),
         all(prepared.output_lens()),
@@ -123,5 +135,7 @@ fn run(graph: &Graph) {
     };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    worker.run(1, &inputs, &mut outputs, &mut |_, _| {}).unwrap();
+    worker
+        .run(1, &inputs, &mut outputs, &mut |_, _| {})
+        .unwrap();
 }

@@ -89,7 +89,9 @@ fn change_once(random: &mut Random, bytes: &mut Vec<u8>) {
     match random.below(8) {
         0 => bytes.truncate(at),
         1 => {
-            let some: Vec<u8> = (0..=random.below(16)).map(|_| random.next() as u8).collect();
+            let some: Vec<u8> = (0..=random.below(16))
+                .map(|_| random.next() as u8)
+                .collect();
             bytes.splice(at..at, some);
         }
         2 => {
@@ -112,8 +114,16 @@ fn change_once(random: &mut Random, bytes: &mut Vec<u8>) {
                 *place = byte;
             }
         }
-        5 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = random.next() as u8),
-        _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << random.below(8)),
+        5 => bytes
+            .iter_mut()
+            .skip(at)
+            .take(1)
+            .for_each(|byte| *byte = random.next() as u8),
+        _ => bytes
+            .iter_mut()
+            .skip(at)
+            .take(1)
+            .for_each(|byte| *byte ^= 1 << random.below(8)),
     }
 }
 

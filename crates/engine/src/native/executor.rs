@@ -152,9 +152,13 @@ mod tests {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
         let factor = graph.add_constant("tiny", Tensor::scalar(f32::from_bits(1)));
-        let y = graph.push("y", Op::Binary(Binary::Mul), &[x, factor]).unwrap();
+        let y = graph
+            .push("y", Op::Binary(Binary::Mul), &[x, factor])
+            .unwrap();
         let half = graph.add_constant("half", Tensor::scalar(0.5));
-        let z = graph.push("z", Op::Binary(Binary::Mul), &[x, half]).unwrap();
+        let z = graph
+            .push("z", Op::Binary(Binary::Mul), &[x, half])
+            .unwrap();
         graph.set_outputs(vec![y, z]);
         let executor = Executor::new(&graph, Options::default(), KEEP_ALL).unwrap();
         let run = || {

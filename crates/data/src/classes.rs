@@ -191,6 +191,8 @@ impl Samples for Matched<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::arrays::Arrays;
 

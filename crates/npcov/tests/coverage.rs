@@ -17,7 +17,7 @@ use npcov::coverage::{
 use npcov::criteria::exact::fixed;
 use npcov::criteria::{SetPart, SumsPart};
 use npcov::data::safetensors::SafetensorsReader;
-use npcov::data::{Loader, Preprocessing, open};
+use npcov::data::{Loader, Preprocessing, Source, open};
 use npcov::paths::choices::Buckets;
 use npcov::paths::{Choices, Clustering, Clusters, NO_CLUSTER, Preset};
 use npcov::program::{Output, Reduction, Side, Tap};
@@ -744,20 +744,13 @@ fn an_input_that_the_graph_was_learnt_from_has_distance_zero_to_itself() {
 
 /// The bytes of an artefact with another record.
 fn with_record(bytes: &[u8], edit: impl FnOnce(&mut Value)) -> Vec<u8> {
-    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let mut header: Value = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
-    let record = &mut header["__metadata__"]["npcov"];
-    let mut value: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
-    edit(&mut value);
-    *record = value.to_string().into();
-    let mut text = header.to_string().into_bytes();
-    text.resize(text.len().next_multiple_of(8), b' ');
-    [
-        &(text.len() as u64).to_le_bytes()[..],
-        &text,
-        &bytes[8 + len..],
-    ]
-    .concat()
+    let reader = SafetensorsReader::new(&Source::from_bytes(bytes.to_vec()), "bytes").unwrap();
+    let mut record: Value = serde_json::from_str(reader.metadata().unwrap()).unwrap();
+    edit(&mut record);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited");
+    reader.save(&file, &record.to_string()).unwrap();
+    std::fs::read(file).unwrap()
 }
 
 /// Uses a file as a decision graph for all that it is good for.

@@ -55,9 +55,14 @@ fn graph_of(engine: Arc<dyn Engine>, batch: usize, folder: &Path) -> (GraphRecor
     let graph = npcov::coverage::build(&network, &inputs, &options, Some(&output), &mut ());
     let record = graph.unwrap().file().record().clone();
     let bytes = std::fs::read(&output).unwrap();
-    // The length of a header, the header, the numbers.
-    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    (record, bytes[8 + header..].to_vec())
+    // The length of a header, the header, the numbers; the checksums are of both.
+    let len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + len]).unwrap();
+    let checksums = header["npcov.sha256"]["data_offsets"][0].as_u64().unwrap() as usize;
+    let last = header.as_object().unwrap().values();
+    let ends = last.filter_map(|tensor| tensor["data_offsets"][0].as_u64());
+    assert_eq!(ends.max(), Some(checksums as u64));
+    (record, bytes[8 + len..8 + len + checksums].to_vec())
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::artefact::{ArtefactError, GraphFile};
+use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Arrays, DataError, Preprocessing, Samples, open};
 use npcov::run::RunError;
 use npcov::{
@@ -147,18 +148,13 @@ fn states_of_another_arithmetic_are_not_merged() {
     part(150..200).save(&b).unwrap();
     Coverage::merge_files(&[a.clone(), b.clone()], None).unwrap();
     let own = graph.model().network().engine().record().arithmetic;
-    let bytes = std::fs::read(&b).unwrap();
-    let (field, other) = (
-        format!(r#"\"arithmetic\":\"{own}\""#),
-        format!(r#"\"arithmetic\":\"{}\""#, "x".repeat(own.len())),
-    );
-    let mut windows = bytes.windows(field.len());
-    let place = windows
-        .position(|window| window == field.as_bytes())
+    let reader = SafetensorsReader::open(&b).unwrap();
+    let field = |arithmetic: &str| format!(r#""arithmetic":"{arithmetic}""#);
+    let record = reader.metadata().unwrap().to_owned();
+    assert!(record.contains(&field(&own)));
+    reader
+        .save(&b, &record.replace(&field(&own), &field("other")))
         .unwrap();
-    let mut edited = bytes.clone();
-    edited[place..place + other.len()].copy_from_slice(other.as_bytes());
-    std::fs::write(&b, edited).unwrap();
     let merged = Coverage::merge_files(&[a, b], None).map_err(Error::from);
     let Err(Error::Artefact(ArtefactError::Mismatch { differences, .. })) = merged else {
         panic!("states of different arithmetic were merged");

@@ -47,6 +47,7 @@ fn random_samples_reach_what_random_samples_reach() {
     let train = Inputs::from(&samples).rows(0..TRAINING);
     let graph = model.build(train, &options, &mut ()).unwrap();
 
+    let mut within = Vec::new();
     for size in [25, 50, 100, 200, 300] {
         let mut parts = Vec::new();
         for start in (0..TRAINING).step_by(size) {
@@ -56,10 +57,7 @@ fn random_samples_reach_what_random_samples_reach() {
             let suite = &report.suites[0];
             let baselines = suite.baselines.get("snpc").unwrap();
             let (part, spread) = (baselines.of_random.unwrap(), baselines.spread.unwrap());
-            assert!(
-                (part - 1.0).abs() <= 2.0 * spread,
-                "{size}: {part} ± {spread}"
-            );
+            within.push((part - 1.0).abs() <= 2.0 * spread);
             // A spread that could not be missed would say nothing.
             assert!(spread < 1.0 / (size as f64).sqrt(), "{size}: {spread}");
             assert_eq!(suite.thin(), [], "{size}");
@@ -68,6 +66,9 @@ fn random_samples_reach_what_random_samples_reach() {
         let mean = parts.iter().sum::<f64>() / parts.len() as f64;
         assert!((mean - 1.0).abs() < 0.02, "{size}: {mean}");
     }
+    // Two spreads around what is expected hold 95 % of samples, if they are normally distributed.
+    let far = within.iter().filter(|&&within| !within).count();
+    assert!(far * 10 <= within.len(), "{far} of {}", within.len());
     // All of them reach exactly what training reaches, and nothing of them is thin.
     let all = Inputs::from(&samples).rows(0..TRAINING);
     let report = graph.cover("all", all, &mut ()).unwrap().report().unwrap();

@@ -105,6 +105,12 @@ fn nearest(input: &Seen, all: &[Seen], landmarks: &[u32], except: Option<u32>) -
     found
 }
 
+/// The distance to the nearest.
+fn distance(nearest: &[(u64, u32)]) -> Option<f64> {
+    let squared = nearest.first()?.0;
+    Some(npcov::paths::profile::distance(squared as u32))
+}
+
 /// The cluster that most of them are in; of equals that of the nearest.
 fn voted(nearest: &[(u64, u32)], assignment: &[u32]) -> u32 {
     let mut votes: BTreeMap<u32, usize> = BTreeMap::new();

@@ -147,7 +147,9 @@ pub(crate) fn copies(
             .map(f64::to_bits)
             .collect();
         let covered: Vec<Option<&Box<[u32]>>> = lists.iter().map(|lists| lists.get(i)).collect();
-        (input.prediction, bits, covered)
+        // A training input is at no distance from itself, which tells it from no other one.
+        let itself = (numbers == [0.0; 2]).then_some(i);
+        (input.prediction, bits, covered, itself)
     };
     let different: HashSet<_> = (0..suite.inputs.len()).map(measured).collect();
     Ok(Some(suite.inputs.len() - different.len()))

@@ -128,8 +128,6 @@ mod tests {
             }
             assert_eq!((product(denormal, 4.0), product(small, 0.5)), (0.0, 0.0));
             assert_eq!(product(small, 2.0), 2.0 * small);
-            let elsewhere = std::thread::spawn(move || product(small, 0.5)).join();
-            assert!(elsewhere.unwrap() > 0.0);
         }
         assert!(product(denormal, 4.0) > 0.0 && product(small, 0.5) > 0.0);
     }

@@ -139,10 +139,7 @@ fn clusters_and_scores_are_told_by_neighbours() {
         assert_eq!(record.prediction, input.class);
         let near = nearest(input, &all, landmarks, None);
         assert_eq!(record.cluster, voted(&near, assignment));
-        let unfamiliar = near
-            .first()
-            .map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
-        assert_eq!(record.score(ScoreKind::Unfamiliar), unfamiliar);
+        assert_eq!(record.score(ScoreKind::Unfamiliar), distance(&near));
         let to = |same: bool| {
             let rows = landmarks.iter().map(|&row| &all[row as usize]);
             rows.filter(|other| (other.class == input.class) == same)
@@ -173,11 +170,8 @@ fn clusters_and_scores_are_told_by_neighbours() {
     for &score in calibration {
         let is_it = |row: &usize| {
             let near = nearest(&all[*row], &all, landmarks, None);
-            let first = near
-                .first()
-                .map(|(squared, _)| (*squared as f64).sqrt() / 255.0);
             let right = labels[*row] == i64::from(all[*row].class);
-            first == Some(score) && right && !landmarks.contains(&(*row as u32))
+            distance(&near) == Some(score) && right && !landmarks.contains(&(*row as u32))
         };
         assert!((0..TRAINING).any(|row| is_it(&row)), "{score}");
     }

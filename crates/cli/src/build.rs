@@ -29,6 +29,9 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     let model = config.prepare(model, &args.data)?;
     let inputs = samples::first(&samples::open(&data)?, args.limit);
     samples::warn(&model.warnings(inputs.clone())?, printer);
+    if let Some(warning) = model.label_warning(inputs.clone())? {
+        printer.warning(&warning);
+    }
     let mut progress = ProgressBar::new(inputs.len(), printer).keeping(&args.output);
     let graph = model.build_file(inputs, &options, &args.output, &mut progress);
     drop(progress);

@@ -191,7 +191,6 @@ impl Samples for Matched<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use super::*;
     use crate::arrays::Arrays;

@@ -56,6 +56,7 @@ pub static FORMATS: &[&dyn Format] = &[
 /// | a folder of folders | PNG and JPEG images | one class per folder, in the order of their names |
 /// | a folder of images | PNG and JPEG images | - |
 ///
+/// An npz file's `class_names` and `name`, arrays of texts, are the names of its classes and of its samples.
 /// Labels are whole numbers of any type, as `[n]` or `[n, 1]`, or exactly one-hot rows `[n, classes]`.
 pub fn open(spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, DataError> {
     open_with(FORMATS, spec)

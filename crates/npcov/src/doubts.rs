@@ -31,40 +31,53 @@ impl Model {
         {
             warnings.extend(scaling(&loader, &stored));
         }
-        warnings.extend(self.class_warnings(&inputs, &loader));
+        warnings.extend(self.counted_classes(&loader));
         Ok(warnings)
     }
 
-    fn class_warnings(&self, inputs: &Inputs<'_>, loader: &Loader<'_>) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// Labels that are no classes, where nothing but the count of right predictions depends on them.
+    pub fn label_warning<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+    ) -> Result<Option<String>, Error> {
+        let inputs = inputs.into();
+        let loader = self.loader(inputs.samples().clone())?;
+        Ok(self.strange_label(&inputs, &loader))
+    }
+
+    fn strange_label(&self, inputs: &Inputs<'_>, loader: &Loader<'_>) -> Option<String> {
         let classes = self.network().classes();
-        let file = loader.name();
-        let names = loader.class_names().unwrap_or_default();
-        if !names.is_empty() && names.len() != classes {
-            let counted = names.iter().enumerate().take(LISTED);
-            let counted: Vec<String> = counted
-                .map(|(class, name)| format!("`{name}` as class {class}"))
-                .collect();
-            let more = if names.len() > LISTED { ", ..." } else { "" };
-            warnings.push(format!(
-                "`{file}` has {} classes and the model {classes}, whose names are not known: {}{more} \
-                 are counted; `--class-names FILE` says which classes they are",
-                names.len(),
-                counted.join(", ")
-            ));
-        }
-        let labels = loader.labels().unwrap_or_default().iter().enumerate();
+        let labels = loader.labels()?.iter().enumerate();
         let range = inputs.range();
         let mut labels = labels.take(range.end).skip(range.start);
         let is_class = |label: i64| usize::try_from(label).is_ok_and(|label| label < classes);
-        if let Some((row, label)) = labels.find(|(_, label)| !is_class(**label)) {
-            warnings.push(format!(
-                "`{file}` has labels that are no classes of the model: row {row} has {label}, and there \
-                 are {classes} classes (0 to {}); such inputs count as misclassified",
-                classes.saturating_sub(1)
-            ));
-        }
-        warnings
+        let (row, label) = labels.find(|(_, label)| !is_class(**label))?;
+        Some(format!(
+            "`{}` has labels that are no classes of the model: row {row} has {label}, and there are \
+             {classes} classes (0 to {}); such inputs count as misclassified",
+            loader.name(),
+            classes.saturating_sub(1)
+        ))
+    }
+
+    /// Classes of data that are not all of the model's, and whose names cannot be matched.
+    fn counted_classes(&self, loader: &Loader<'_>) -> Option<String> {
+        let classes = self.network().classes();
+        let names = loader
+            .class_names()
+            .filter(|names| names.len() != classes)?;
+        let counted = names.iter().enumerate().take(LISTED);
+        let counted: Vec<String> = counted
+            .map(|(class, name)| format!("`{name}` counts as class {class}"))
+            .collect();
+        let more = if names.len() > LISTED { ", ..." } else { "" };
+        Some(format!(
+            "`{}` has {} classes and the model {classes}, whose names are not known: {}{more}; \
+             `--class-names FILE` says which classes they are",
+            loader.name(),
+            names.len(),
+            counted.join(", ")
+        ))
     }
 }
 
@@ -79,7 +92,8 @@ impl DecisionGraph {
         if let (Some(training), Some(own)) = (training, loader.value_range(inputs.range())?) {
             warnings.extend(differently_scaled(loader.name(), &own, &training));
         }
-        warnings.extend(self.model().class_warnings(&inputs, &loader));
+        warnings.extend(self.model().counted_classes(&loader));
+        warnings.extend(self.model().strange_label(&inputs, &loader));
         Ok(warnings)
     }
 }
@@ -112,8 +126,8 @@ fn differently_scaled(file: &str, own: &ValueRange, training: &ValueRange) -> Op
     let (width, usual) = (own.width(), training.width());
     let far = !(f64::from(training.min)..=f64::from(training.max)).contains(&own.mean);
     let guess = match () {
-        () if width * WIDTHS <= usual => "were they scaled twice?",
-        () if width >= usual * WIDTHS => "were they not scaled?",
+        () if width * WIDTHS < usual => "were they scaled twice?",
+        () if width > usual * WIDTHS => "were they not scaled?",
         () if far => "were they scaled in another way?",
         () => return None,
     };
@@ -151,7 +165,7 @@ mod tests {
             (range(0.0, 0.3), pixels, None),
             (range(0.1, 1.3), pixels, None),
             (range(0.0, 1.0), range(0.0, 0.9), None),
-            (range(1.0, 1.0), range(1.0, 1.0), Some("scaled twice?")),
+            (range(1.0, 1.0), range(1.0, 1.0), None),
         ] {
             let found = differently_scaled("data", &own, &training);
             assert_eq!(found.is_some(), guess.is_some(), "{found:?}");

@@ -81,7 +81,7 @@ impl Given {
 }
 
 /// What the state is called in messages.
-const THE_STATE: &str = "the state that is given";
+const THE_STATE: &str = "--given";
 
 #[cfg(test)]
 mod tests {

@@ -136,7 +136,7 @@ impl Project {
         Outcome {
             code: output.status.code(),
             stdout: text(output.stdout),
-            stderr: text(output.stderr),
+            stderr: without_progress(&text(output.stderr)),
         }
     }
 
@@ -150,4 +150,13 @@ impl Project {
             outcome.stderr
         )
     }
+}
+
+/// Leaves out the lines that tell how far work is, which only slow machines see.
+fn without_progress(text: &str) -> String {
+    let is_progress =
+        |line: &&str| line.starts_with("note: ") && line.trim_end().ends_with(" left");
+    text.split_inclusive('\n')
+        .filter(|line| !is_progress(line))
+        .collect()
 }

@@ -310,9 +310,14 @@ fn paths(file: &mut Settings) {
         "share of relevance that critical neurons have together",
     );
     file.set(
+        "clustering",
+        "\"graph\"",
+        "how training inputs become clusters: \"graph\" finds how many there are; \"kmeans\"",
+    );
+    file.set(
         "clusters",
         &clusters.to_string(),
-        "clusters of each class; \"auto\" chooses",
+        "kmeans: clusters of each class; \"auto\" chooses",
     );
     file.set(
         "beta",

@@ -126,20 +126,22 @@ impl PathsTable {
         self.restarts.unwrap_or(usual)
     }
 
-    /// How training inputs are clustered: as a flag says, or the file. Where only a number of clusters
-    /// or a preset of the paper's choices is given, that is k-means.
+    /// How training inputs are clustered: as a flag says, or else the file. Where of either only a
+    /// number of clusters or a preset of the paper's choices is given, that is k-means.
     fn clustering(&self, args: &BuildArgs) -> anyhow::Result<Clustering> {
-        let count = args.paths.clusters.or(self.clusters).is_some()
-            || self.class.values().any(|class| class.clusters.is_some());
-        let preset = args.path_choices.choices.or(self.choices.preset).is_some();
-        let named = args.paths.clustering.as_ref().or(self.clustering.as_ref());
-        match named {
-            Some(ClusteringMethod(Clustering::Graph(_))) if args.paths.clusters.is_some() => {
+        let (clusters, preset) = (args.paths.clusters, args.path_choices.choices);
+        let in_file = self.clusters.is_some()
+            || self.class.values().any(|class| class.clusters.is_some())
+            || self.choices.preset.is_some();
+        match (&args.paths.clustering, &self.clustering) {
+            (Some(ClusteringMethod(Clustering::Graph(_))), _) if clusters.is_some() => {
                 bail!("`--clusters` is for `--clustering kmeans`: `graph` finds how many there are")
             }
-            Some(ClusteringMethod(clustering)) => Ok(clustering.clone()),
-            None if count || preset => Ok(Clustering::KMeans),
-            None => Ok(BuildOptions::default().clustering),
+            (Some(ClusteringMethod(clustering)), _) => Ok(clustering.clone()),
+            _ if clusters.is_some() || preset.is_some() => Ok(Clustering::KMeans),
+            (None, Some(ClusteringMethod(clustering))) => Ok(clustering.clone()),
+            (None, None) if in_file => Ok(Clustering::KMeans),
+            (None, None) => Ok(BuildOptions::default().clustering),
         }
     }
 

@@ -136,10 +136,12 @@ pub(crate) struct CoverArgs {
 
     /// Write what was found for every input to this npz file
     ///
-    /// Arrays: `name` (that of the sample, or its row), `suite`, `prediction`, `nearest` (the most similar cluster of the predicted class),
-    /// `similarity`, `unknown` (1 - similarity), `other` (the most similar cluster of another class),
-    /// `incorrect` (its similarity minus that of `nearest`), `label` (-1 for none), and the scores of
-    /// criteria that give inputs scores: `lsa`, `dsa`, `deepgini`, ...
+    /// Arrays: `name` (that of the sample, or its row), `suite`, `prediction`, `label` (-1 for none),
+    /// `cluster` (the one of the predicted class that the input belongs to), the scores `unfamiliar`
+    /// (how far the decision is from those of its class in training) and `contested` (how much it
+    /// looks like one of another class) with their ranks `unfamiliar.p` and `contested.p` (the share
+    /// of usual inputs with at least such a score), and the scores of criteria that give inputs
+    /// scores: `lsa`, `dsa`, `deepgini`, ...
     #[arg(long, value_name = "OUT.npz")]
     pub(crate) inputs: Option<PathBuf>,
 

@@ -41,8 +41,8 @@ pub(crate) struct SelectArgs {
     /// `kmnc`, `nbc`, `tknc`, `lsc`, with options as in `--criteria` of `cover`.
     ///
     /// `score:NAME`: those with the highest score: `deepgini`, `entropy`, `margin`, `max-softmax`,
-    /// `lsa`, `dsa`, `mdsa`, `unknown` (far from every cluster of its class) or `incorrect` (closer
-    /// to another class). `random`: a random order, to compare with.
+    /// `lsa`, `dsa`, `mdsa`, `unfamiliar` (decided as next to nothing of its class was in training)
+    /// or `contested` (decided nearly as another class). `random`: a random order, to compare with.
     ///
     /// Of equal inputs, the first in the pool comes first.
     #[arg(long, value_name = "STRATEGY")]

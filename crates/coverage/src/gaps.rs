@@ -84,8 +84,10 @@ pub struct Gap {
     pub cluster: Option<usize>,
     /// Inputs of the suite that belong to it.
     pub inputs: usize,
-    /// How many that would be if it were as frequent as among training inputs.
+    /// How many that would be if it were as frequent as it should be.
     pub expected: f64,
+    /// How likely it is that chance leaves no more of them.
+    pub p: f64,
     /// How many inputs are to be added, so that it is as frequent as that.
     pub missing: usize,
     /// Training inputs that are typical of it, the nearest to its centre first.
@@ -263,7 +265,7 @@ fn present(suite: &MeasuredSuite, gap: &Gap, count: usize) -> Vec<PresentInput> 
 
 /// A class of a suite.
 struct ClassPart {
-    /// Its share of the training inputs.
+    /// Its share of what is expected.
     share: f64,
     inputs: usize,
     thin: bool,
@@ -282,38 +284,29 @@ struct ClusterPart {
 impl ClassPart {
     /// The classes of a suite; `training` are training inputs by cluster.
     fn of(suite: &SuiteReport, training: &[u64]) -> Vec<ClassPart> {
-        let mut parts: Vec<ClassPart> = suite
-            .classes
-            .iter()
-            .map(|class| ClassPart {
-                share: 0.0,
-                inputs: class.inputs,
-                thin: class.thin,
-                clusters: Vec::new(),
-            })
-            .collect();
+        let classes = suite.classes.iter().map(|class| ClassPart {
+            share: class.expected / suite.inputs.max(1) as f64,
+            inputs: class.inputs,
+            thin: class.thin,
+            clusters: Vec::new(),
+        });
+        let mut classes: Vec<ClassPart> = classes.collect();
         for cluster in &suite.clusters {
-            let share = training.get(cluster.cluster).copied().unwrap_or(0) as f64;
-            if let Some(class) = parts.get_mut(cluster.class) {
-                class.share += share;
+            if let Some(class) = classes.get_mut(cluster.class) {
                 class.clusters.push(ClusterPart {
                     cluster: cluster.cluster,
-                    share,
+                    share: training.get(cluster.cluster).copied().unwrap_or(0) as f64,
                     inputs: cluster.inputs,
                     thin: cluster.thin,
                 });
             }
         }
-        let all: f64 = parts.iter().map(|class| class.share).sum();
-        for class in &mut parts {
-            let of_class = class.share.max(1.0);
-            class
-                .clusters
-                .iter_mut()
-                .for_each(|cluster| cluster.share /= of_class);
-            class.share /= all.max(1.0);
+        for class in &mut classes {
+            let all: f64 = class.clusters.iter().map(|cluster| cluster.share).sum();
+            let clusters = class.clusters.iter_mut();
+            clusters.for_each(|cluster| cluster.share /= all.max(1.0));
         }
-        parts
+        classes
     }
 }
 
@@ -387,14 +380,14 @@ fn thin(suite: &SuiteReport, training: &[u64]) -> Vec<Gap> {
                 .iter()
                 .any(|part| part.cluster == cluster && !part.thin)
         };
-        let counts = (class.inputs, part.share * suite.inputs as f64);
+        let counts = (class.inputs, class.expected, class.p);
         let place = (class.class, None);
         Gap::new(place, name(class.class), counts, wanted(&rest))
     });
     let clusters = suite.clusters.iter().filter(|cluster| cluster.thin);
     let clusters = clusters.map(|cluster| {
         let place = (cluster.class, Some(cluster.cluster));
-        let counts = (cluster.inputs, cluster.expected);
+        let counts = (cluster.inputs, cluster.expected, cluster.p);
         let itself = |other: usize| other == cluster.cluster;
         Gap::new(place, name(cluster.class), counts, wanted(&itself))
     });
@@ -405,7 +398,7 @@ impl Gap {
     fn new(
         (class, cluster): (usize, Option<usize>),
         name: Option<String>,
-        (inputs, expected): (usize, f64),
+        (inputs, expected, p): (usize, f64, f64),
         wanted: Vec<ClusterWanted>,
     ) -> Gap {
         let missing = wanted
@@ -417,6 +410,7 @@ impl Gap {
             cluster,
             inputs,
             expected,
+            p,
             missing,
             exemplars: Vec::new(),
             present: Vec::new(),

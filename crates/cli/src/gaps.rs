@@ -9,26 +9,33 @@ use npcov_report::GapImages;
 
 use crate::args::{Format, GapsArgs};
 use crate::config::Config;
-use crate::output::refuse_overwriting;
+use crate::output::Outputs;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::{graph, samples};
 
 /// Says what a suite is missing, and writes the inputs of a pool that fill it.
 pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let mut read = vec![args.graph.as_path(), args.state.as_path()];
-    read.extend(args.pool.iter().chain(&args.data).map(Path::new));
-    for (flag, path) in [("--output", &args.output), ("--picture", &args.picture)] {
-        if let Some(path) = path {
-            refuse_overwriting(flag, path, &read)?;
-        }
+    let outputs = Outputs::new(
+        config,
+        [
+            ("--output", args.output.as_deref()),
+            ("--picture", args.picture.as_deref()),
+        ],
+    )?;
+    outputs.spare(&args.graph)?;
+    outputs.spare(&args.state)?;
+    for data in args.pool.iter().chain(&args.data) {
+        outputs.spare_data(data)?;
     }
+    outputs.spare_all(config.class_names_file(&args.classes))?;
     let shares = config.class_shares(&args.class_shares)?;
     let coverage = Coverage::open(&args.state).and_then(|c| c.with_class_shares(shares));
     let coverage = coverage.map_err(npcov::Error::from)?;
     let given = (&args.classes, &args.preprocessing);
     let graph = graph::open(&args.graph, args.model.model.as_deref(), given, config)?
         .with_threads(config.threads(args.run.threads));
+    outputs.spare_all(graph.model().network().files())?;
     let options = GapOptions {
         suites: args.suite.clone(),
         exemplars: args.exemplars,

@@ -17,6 +17,7 @@ mod cover;
 mod demo;
 mod explain;
 mod failure;
+mod gaps;
 mod graph;
 mod init;
 mod inspect;
@@ -89,6 +90,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<ExitCode> {
         Command::Merge(args) => merge::run(args, &config, printer),
         Command::Report(args) => report::run(args, &config, printer),
         Command::Check(args) => return check::run(args, &config, printer),
+        Command::Gaps(args) => gaps::run(args, &config, printer),
         Command::Select(args) => select::run(args, &config, printer),
         Command::Minimize(args) => minimize::run(args, &config, printer),
         Command::Attack(args) => attack::run(args, &config, printer),

@@ -41,6 +41,11 @@ pub enum CoverageError {
         /// The digest of this one.
         found: String,
     },
+    /// A state does not say to which clusters inputs belong.
+    #[error(
+        "the state does not say to which clusters its inputs belong: no criterion that it was measured by needs paths"
+    )]
+    WithoutPaths,
     /// A decision graph has nothing for a criterion that must be fitted to training data.
     #[error("`{graph}` has nothing that `{criterion}` was fitted to; it has {has}")]
     NotFitted {

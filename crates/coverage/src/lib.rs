@@ -42,6 +42,7 @@ mod difference;
 mod doubts;
 mod error;
 mod fitting;
+mod gaps;
 mod gate;
 mod graph;
 mod graph_inspection;
@@ -63,6 +64,7 @@ pub use difference::{
     Change, ClassDifference, ComparedReport, Counts, Difference, Relative, SuiteDifference, Things,
 };
 pub use error::CoverageError;
+pub use gaps::{ClusterWanted, Gap, GapOptions, GapPool, Gaps, PresentInput, TypicalInput};
 pub use gate::{Allowance, Bound, Check, Condition, ConditionError, Finding, Floor, Gate};
 pub use graph::LearntGraph;
 pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use npcov_artefact::GraphFile;
 use npcov_coverage::{
-    CoverOptions, CoverTarget, Coverage, GraphInspection, LearntGraph, Measurement,
-    PathExplanation, SuiteSource,
+    CoverOptions, CoverTarget, Coverage, GapOptions, Gaps, GraphInspection, LearntGraph,
+    Measurement, PathExplanation, SuiteSource,
 };
 use npcov_data::{Loader, Samples};
 use npcov_graph::OnnxModel;
@@ -249,6 +249,50 @@ impl DecisionGraph {
             ..CoverOptions::default()
         };
         Ok(self.graph.measurement(&nothing)?)
+    }
+
+    /// What a suite is missing: its thin classes and clusters, with training inputs that are typical of
+    /// them, and how many inputs would fill them.
+    pub fn gaps(&self, coverage: &Coverage, options: &GapOptions) -> Result<Gaps, Error> {
+        Ok(self.graph.gaps(coverage, options)?)
+    }
+
+    /// The same, with inputs of a pool to add; see [`npcov_select::fill_gaps`].
+    pub fn fill_gaps<'a>(
+        &self,
+        coverage: &Coverage,
+        pool: impl Into<Inputs<'a>>,
+        options: &GapOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<Gaps, Error> {
+        self.fill_into(coverage, pool, options, None, progress)
+    }
+
+    /// The same; those inputs are written to an npz file, or, of an image folder, to a folder of links.
+    pub fn fill_gaps_file<'a>(
+        &self,
+        coverage: &Coverage,
+        pool: impl Into<Inputs<'a>>,
+        options: &GapOptions,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<Gaps, Error> {
+        self.fill_into(coverage, pool, options, Some(path.as_ref()), progress)
+    }
+
+    fn fill_into<'a>(
+        &self,
+        coverage: &Coverage,
+        pool: impl Into<Inputs<'a>>,
+        options: &GapOptions,
+        output: Option<&Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<Gaps, Error> {
+        let graph = &self.graph;
+        self.model.with_inputs(pool, |pool| {
+            let filled = npcov_select::fill_gaps(graph, coverage, options, pool, output, progress);
+            Ok(filled?)
+        })
     }
 
     /// Orders the inputs of a pool by what they are worth, and gives the first.

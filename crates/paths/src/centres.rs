@@ -83,6 +83,38 @@ impl Centres {
         }
         nearest.map(|(cluster, _)| cluster as u32)
     }
+
+    /// How far a path is from the centre of a cluster.
+    pub fn distance(&self, cluster: usize, path: &[u64]) -> f64 {
+        let centre = &self.centres[cluster];
+        let square = f64::from(centre.members).powi(2);
+        // An empty cluster has its centre where no neuron is.
+        let beside = centre.numerator(path) as f64 / square.max(1.0);
+        // Rounding must not make a root of something below zero.
+        (bits::ones(path).count() as f64 + beside).max(0.0).sqrt()
+    }
+
+    /// The members of a cluster that are nearest to its centre, at most `count`, with their distances;
+    /// of those with equal paths only the first.
+    pub fn typical(&self, graph: &PathGraph, cluster: usize, count: usize) -> Vec<(u32, f64)> {
+        let members = graph.members(cluster).iter();
+        let mut members: Vec<(u32, f64)> = members
+            .map(|&row| (row, self.distance(cluster, graph.path(row))))
+            .collect();
+        // A stable sort: of equal ones the first.
+        members.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let mut found: Vec<(u32, f64)> = Vec::new();
+        for (row, distance) in members {
+            if found.len() == count {
+                break;
+            }
+            let path = graph.path(row);
+            if found.iter().all(|&(other, _)| graph.path(other) != path) {
+                found.push((row, distance));
+            }
+        }
+        found
+    }
 }
 
 #[cfg(test)]
@@ -188,6 +220,27 @@ mod tests {
                 prop_assert!(!is_nearer(distance(found), distance(own)));
                 prop_assert!(found <= own);
             }
+        }
+    }
+
+    #[test]
+    fn typical_members_are_nearest_to_the_centre_and_differ() {
+        // The centre has neuron 0 in full, 1 and 2 by a quarter.
+        let paths = [0b011, 0b001, 0b101, 0b001];
+        let graph = learn(&paths, 1, 1);
+        let centres = Centres::of(&graph);
+        // The path 001 lacks two quarters; 011 lacks one and has three quarters too much.
+        let near = (2.0f64 / 16.0).sqrt();
+        let far = (9.0f64 / 16.0 + 1.0 / 16.0).sqrt();
+        assert_eq!(centres.typical(&graph, 0, 2), [(1, near), (0, far)]);
+        assert_eq!(
+            centres.typical(&graph, 0, 9),
+            [(1, near), (0, far), (2, far)]
+        );
+        for path in [0b011, 0b001, 0b111000] {
+            let (square, over) = naive_distance(&paths, graph.members(0), path);
+            let distance = (square as f64 / over as f64).sqrt();
+            assert!((centres.distance(0, &row(path)) - distance).abs() < 1e-12);
         }
     }
 

@@ -34,6 +34,7 @@ mod difference;
 #[cfg(test)]
 mod example;
 mod explanation;
+mod gaps;
 mod heatmap;
 mod image_grid;
 mod inspection;
@@ -59,6 +60,7 @@ pub use coverage::coverage;
 pub use decision_graph::decision_graph;
 pub use difference::notes;
 pub use explanation::{explanation, explanations};
+pub use gaps::{GapImages, gap_sheet, gaps};
 pub use heatmap::Heatmap;
 pub use image_grid::ImageGrid;
 pub use inspection::inspection;

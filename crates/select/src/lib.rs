@@ -2,7 +2,7 @@
 //!
 //! [`select`] orders a pool by a [`Strategy`] and writes the first inputs; where labels tell which
 //! inputs are misclassified, [`Apfd`] says how early the order shows them. [`minimize`] finds a
-//! small part of a suite that covers what all of it covers.
+//! small part of a suite that covers what all of it covers. [`fill_gaps`] finds what a suite is missing.
 //!
 //! ```
 //! use npcov_select::{Strategy, apfd};
@@ -20,7 +20,9 @@
 mod apfd;
 mod chosen;
 mod error;
+mod gaps;
 mod given;
+mod links;
 mod minimize;
 mod pool;
 mod ranking;
@@ -37,6 +39,7 @@ use serde::{Deserialize, Serialize};
 pub use apfd::{Apfd, apfd};
 pub use chosen::Chosen;
 pub use error::SelectError;
+pub use gaps::fill_gaps;
 pub use minimize::{Minimization, MinimizeOptions, MinimizedCriterion, minimize};
 pub use strategy::{Strategy, counting_criteria};
 

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_artefact::{ArtefactError, DataRecord, ScoreKind, ShardStore};
+use npcov_artefact::{ArtefactError, DataRecord, NO_SCORE, ScoreKind, ShardStore};
 use npcov_coverage::Measurement;
 use npcov_criteria::{Batch, Member, Slot, Spec};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::{Input, Observer};
+use npcov_paths::{Centres, Input, NO_CLUSTER, Observer};
 use npcov_run::{
     PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel, shards,
 };
@@ -26,7 +26,7 @@ use crate::ranking::SlotLists;
 const IN_MEMORY: u64 = 1 << 25;
 
 /// What is wanted of inputs, besides their predictions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Wanted {
     /// Nothing.
     Nothing,
@@ -36,6 +36,8 @@ pub(crate) enum Wanted {
     Score(String),
     /// A score that their neighbours in the decision graph give them.
     Neighbours(ScoreKind),
+    /// The cluster that they belong to, and how far they are from its centre.
+    Cluster(Centres),
 }
 
 impl Wanted {
@@ -45,6 +47,7 @@ impl Wanted {
             Wanted::Slots => "slots",
             Wanted::Score(name) => name,
             Wanted::Neighbours(kind) => kind.name(),
+            Wanted::Cluster(_) => "cluster",
         }
     }
 }
@@ -53,8 +56,10 @@ impl Wanted {
 pub(crate) struct Pool {
     /// What each input is taken for.
     pub(crate) predictions: Vec<u32>,
-    /// A score for each, where one was wanted.
+    /// A score for each, where one was wanted: of a cluster, the distance from its centre.
     pub(crate) scores: Vec<f64>,
+    /// The cluster of each, where that was wanted.
+    pub(crate) clusters: Vec<u32>,
     /// What each covers, where that was wanted.
     pub(crate) lists: PoolLists,
     /// Where all this is stored.
@@ -103,7 +108,7 @@ impl Pool {
         let extraction = measurement.extraction()?;
         extract_shards(extraction, pool, find, progress, &mut recording)?;
         let mut predictions = Vec::with_capacity(range.len());
-        let mut scores = Vec::new();
+        let (mut scores, mut clusters) = (Vec::new(), Vec::new());
         let parts = Parts {
             store: &store,
             shards: shards(range.clone()).collect(),
@@ -112,16 +117,21 @@ impl Pool {
             let reader = reader?;
             predictions.extend(reader.read::<u32>("prediction")?);
             scores.extend(reader.read::<f64>("score")?);
+            clusters.extend(reader.read::<u32>("cluster")?);
         }
         let inputs = predictions.len();
         let is_scored = !matches!(wanted, Wanted::Nothing | Wanted::Slots);
         if is_scored && scores.len() != inputs {
             return Err(damaged(&store, "not every input has a score").into());
         }
+        if matches!(wanted, Wanted::Cluster(_)) && clusters.len() != inputs {
+            return Err(damaged(&store, "not every input has a cluster").into());
+        }
         let lists = PoolLists::gather(&parts, kinds, IN_MEMORY)?;
         Ok(Pool {
             predictions,
             scores,
+            clusters,
             lists,
             store,
         })
@@ -253,10 +263,26 @@ impl Sink<'_> for Recording<'_> {
         let parts = in_parallel(inputs, self.threads, |inputs| {
             self.part(&observer, shard, inputs)
         });
-        let mut scores = Vec::new();
-        if let Wanted::Neighbours(kind) = self.wanted {
-            let found = self.measurement.scores(shard, self.threads)?;
-            scores.extend(found.iter().map(|scores| scores.get(*kind)));
+        let (mut scores, mut clusters) = (Vec::new(), Vec::new());
+        match self.wanted {
+            Wanted::Neighbours(kind) => {
+                let found = self.measurement.scores(shard, self.threads)?;
+                scores.extend(found.iter().map(|scores| scores.get(*kind)));
+            }
+            Wanted::Cluster(centres) => {
+                let found = self.measurement.scores(shard, self.threads)?;
+                clusters.extend(found.iter().map(|scores| scores.cluster));
+                scores.extend(
+                    clusters
+                        .iter()
+                        .enumerate()
+                        .map(|(i, &cluster)| match cluster {
+                            NO_CLUSTER => NO_SCORE,
+                            cluster => centres.distance(cluster as usize, shard.paths.row(i)),
+                        }),
+                );
+            }
+            Wanted::Nothing | Wanted::Slots | Wanted::Score(_) => {}
         }
         let mut all = std::mem::take(&mut self.streamed);
         self.forget();
@@ -276,6 +302,7 @@ impl Sink<'_> for Recording<'_> {
         let part = ShardOf {
             predictions: &shard.predictions,
             scores: &scores,
+            clusters: &clusters,
             kinds: &columns,
         };
         Ok(part.write(self.store, index, shard.rows.clone())?)
@@ -390,6 +417,7 @@ fn lists_of(spec: &Spec, slots: &[Vec<Slot>]) -> Result<[Kind; 2], SelectError> 
 struct ShardOf<'a> {
     predictions: &'a [u32],
     scores: &'a [f64],
+    clusters: &'a [u32],
     kinds: &'a [Kind],
 }
 
@@ -403,6 +431,7 @@ impl ShardOf<'_> {
         let mut specs = vec![
             TensorSpec::of::<u32>("prediction", &[self.predictions.len()]),
             TensorSpec::of::<f64>("score", &[self.scores.len()]),
+            TensorSpec::of::<u32>("cluster", &[self.clusters.len()]),
         ];
         for (kind, Kind { lists, patterns }) in self.kinds.iter().enumerate() {
             specs.extend(lists.specs(&format!("{kind}.things")));
@@ -411,6 +440,7 @@ impl ShardOf<'_> {
         store.write(&shard_name(index), inputs, "{}", &specs, |writer| {
             writer.append("prediction", self.predictions)?;
             writer.append("score", self.scores)?;
+            writer.append("cluster", self.clusters)?;
             for (kind, Kind { lists, patterns }) in self.kinds.iter().enumerate() {
                 lists.write(writer, &format!("{kind}.things"))?;
                 patterns.write(writer, &format!("{kind}.patterns"))?;
@@ -613,6 +643,7 @@ mod tests {
             let shard = ShardOf {
                 predictions: &vec![0; slots.len()],
                 scores: &[],
+                clusters: &[],
                 kinds: &kinds,
             };
             shard.write(&store, *i, inputs.clone()).unwrap();

@@ -79,6 +79,9 @@ impl FromStr for Strategy {
     }
 }
 
+/// A criterion that needs no more of an input than its path.
+pub(crate) const PATHS: &str = "snpc";
+
 /// Prepares to measure what a strategy needs, and says what that is.
 pub(crate) fn prepare<'g>(
     graph: &'g LearntGraph,
@@ -92,10 +95,9 @@ pub(crate) fn prepare<'g>(
         }
         Strategy::Random => Ok((measurement(graph, &[], choices)?, Wanted::Nothing)),
         Strategy::Score(spec) if let Some(kind) = by_neighbours(&spec.name) => {
-            // SNPC needs no more than an input's path.
             let snpc = Spec {
-                name: "snpc".to_owned(),
                 options: spec.options.clone(),
+                ..Spec::named(PATHS)
             };
             let measurement = measurement(graph, &[snpc], choices)?;
             Ok((measurement, Wanted::Neighbours(kind)))

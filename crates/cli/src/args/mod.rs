@@ -2,6 +2,7 @@
 
 mod attack;
 mod coverage;
+mod gaps;
 mod gate;
 mod lab;
 mod selection;
@@ -20,6 +21,7 @@ pub(crate) use coverage::{
     TuneArgs,
 };
 
+pub(crate) use gaps::GapsArgs;
 pub(crate) use gate::{
     CheckArgs, CheckFormat, ClassSharesArgs, DetailArgs, ReportArgs, ReportFormat,
 };
@@ -104,6 +106,7 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     Report(ReportArgs),
     Check(CheckArgs),
+    Gaps(GapsArgs),
     Select(SelectArgs),
     Minimize(MinimizeArgs),
     Attack(AttackArgs),

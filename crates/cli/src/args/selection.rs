@@ -171,7 +171,7 @@ pub(crate) struct MeasuringArgs {
     pub(crate) preprocessing: PreprocessingArgs,
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("use a whole number from 1 on".to_owned()),
         Ok(count) => Ok(count),

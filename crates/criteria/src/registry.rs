@@ -100,9 +100,9 @@ pub fn find(value: &str) -> Option<&'static Entry> {
 
 /// The criterion whose name is most like one that there is not; `None` where none is like it.
 fn meant(name: &str) -> Option<&'static str> {
-    const ALIKE: f64 = 0.7;
+    const ALIKE: f64 = 0.6;
     let name = name.to_lowercase();
-    let alike = |known: &str| strsim::jaro(&name, known);
+    let alike = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);
     let closest = names()
         .into_iter()
         .max_by(|a, b| alike(a).total_cmp(&alike(b)))?;

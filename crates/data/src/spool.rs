@@ -82,10 +82,13 @@ impl Spool {
             }
             (&self.file).write_all(&chunk[..count]).map_err(temporary)?;
             decoded += count as u64;
+            // Whoever has the last bytes knows that they are the last ones.
+            if decoded == self.len {
+                check_end(&mut reader, decoded, self.len)?;
+            }
             self.decoded.store(decoded, Ordering::Release);
         }
-        // Whoever has the last bytes knows that they are the last ones.
-        match decoded < end || decoded == self.len {
+        match decoded < end {
             true => check_end(&mut reader, decoded, self.len),
             false => Ok(()),
         }

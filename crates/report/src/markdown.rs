@@ -341,7 +341,7 @@ unit\\|test reaches 83.3% (± 5.0%) of what 10 random training inputs reach
     fn names_cannot_break_the_table() {
         assert_eq!(
             escape("a|b\n<c> *d* _e_"),
-            "a\\|b &lt;c&gt; \\*d\\* \\_e\\_"
+            "a\\|b\\\\n&lt;c&gt; \\*d\\* \\_e\\_"
         );
     }
 }

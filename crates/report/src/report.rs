@@ -185,10 +185,10 @@ mod tests {
         let text = report(&example::two_suites(), None, true);
         let expected = "
 criteria of unit|test
-  criterion   value  random sample  training  reachable  training inputs
-  SNPC       50.00%         60.00%    80.00%  80 of 100  a sample of 50
-  TKNP            7
-  NLC         2.500
+  criterion         value  random sample  training  reachable  training inputs
+  SNPC             50.00%         60.00%    80.00%  80 of 100  a sample of 50
+  TKNP                  7
+  NLC               2.500
   unfamiliar  2 (0 usual)
 ";
         assert!(text.contains(expected), "{text}");

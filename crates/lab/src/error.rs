@@ -36,6 +36,30 @@ pub enum LabError {
         /// How many are needed.
         wanted: usize,
     },
+    /// Other data than the decision graph was learnt from.
+    #[error("`{data}` is not what `{graph}` was learnt from")]
+    NotTrainingData {
+        /// The data.
+        data: String,
+        /// The decision graph.
+        graph: String,
+    },
+    /// There is not a kind for each input.
+    #[error("`{data}` has {inputs} inputs and {kinds} kinds")]
+    Kinds {
+        /// The data.
+        data: String,
+        /// How many kinds it has.
+        kinds: usize,
+        /// How many inputs it has.
+        inputs: usize,
+    },
+    /// Clusters of k-means, where those by a network of neighbours are looked at.
+    #[error(
+        "the clusters of `{0}` are those of k-means: build it with `--clustering graph`, to which \
+         k-means is compared"
+    )]
+    NoCommunities(String),
     /// A parameter has a value that it cannot have.
     #[error("{name} cannot be {value}: use {wanted}")]
     Parameter {

@@ -1,9 +1,10 @@
-//! The paper's experiments, on any model and data.
+//! The paper's experiments, and two that it does not make, on any model and data.
 //!
 //! Each research question is a function that gives a result: [`rq1`] whether critical decision paths
 //! decide, [`rq2`] whether the abstract paths of clusters still do, [`rq3`] how criteria react to
 //! errors in a suite, [`rq4`] how they go with the impartiality of outputs, [`rq5`] how long they
-//! take. [`Paper`] holds the published numbers, which stand beside ours where the network is one of
+//! take; [`rq6`] whether clusters find kinds that nobody labelled, [`rq7`] whether a kind that is
+//! missing from a suite is named. [`Paper`] holds the published numbers, which stand beside ours where the network is one of
 //! the paper's.
 //!
 //! ```
@@ -37,9 +38,11 @@
 //! draw comes from one seed, and results do not depend on the number of threads. The crate stands on
 //! the verbs of `npcov`; what is shown to people is made by `npcov-report`.
 
+mod agreement;
 mod error;
 mod folder;
 mod inputs;
+mod kinds;
 mod published;
 mod random;
 mod rq1;
@@ -47,10 +50,13 @@ mod rq2;
 mod rq3;
 mod rq4;
 mod rq5;
+mod rq6;
+mod rq7;
 mod similarity;
 mod statistics;
 mod suites;
 
+pub use agreement::{adjusted_rand, purity};
 pub use error::LabError;
 pub use folder::WorkFolder;
 pub use published::{Masking, Paper, Published, RQ4_CRITERIA, RQ5_CRITERIA};
@@ -61,5 +67,7 @@ pub use rq4::{
     AttackKind, Configuration, Rq4, Rq4Correlation, Rq4Settings, Rq4Size, Rq4Suite, rq4,
 };
 pub use rq5::{Rq5, Rq5Row, Rq5Settings, rq5};
+pub use rq6::{Clustered, Rq6, Rq6Class, Rq6Row, Rq6Settings, rq6};
+pub use rq7::{OfKinds, Rq7, Rq7Cluster, Rq7Missing, Rq7Settings, rq7};
 pub use similarity::Similarities;
 pub use statistics::{Correlation, impartiality, normalised, pearson, spearman};

@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
     Others = 7,
     /// Seeds of diverse suites.
     Seeds = 8,
+    /// Suites without a kind, and complete ones.
+    Kinds = 9,
 }
 
 /// Puts a list into a random order; every order is equally likely.

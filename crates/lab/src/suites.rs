@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use npcov::coverage::{Coverage, Measurement};
-use npcov::coverage::{Report, Values};
+use npcov::artefact::{InputRecord, MeasuredSuite};
+use npcov::coverage::{ClusterCoverage, Coverage, Measurement, Report, Values};
 use npcov::data::Loader;
 use npcov::data::npz::{ArrayHandle, Compression, NpzWriter};
 use npcov::run::SampleRange;
@@ -93,4 +93,22 @@ pub(crate) fn values(coverage: &Coverage) -> Result<Values<f64>, LabError> {
             .map(|(name, amount)| (name, amount.value()))
             .collect(),
     ))
+}
+
+/// What a report says of the clusters of a suite with these inputs. What they cover is left out.
+pub(crate) fn clusters(
+    measurement: &Measurement<'_>,
+    inputs: Vec<InputRecord>,
+) -> Result<Vec<ClusterCoverage>, LabError> {
+    let mut state = measurement.state();
+    state.add(MeasuredSuite {
+        name: "suite".to_owned(),
+        shards: Vec::new(),
+        inputs,
+        names: Vec::new(),
+        states: measurement.criteria().states(),
+    })?;
+    let report: Report = Coverage::new(state).report()?;
+    let first = report.suites.into_iter().next();
+    Ok(first.map(|suite| suite.clusters).unwrap_or_default())
 }

@@ -14,7 +14,8 @@ use super::{
 
 /// Repeat the experiments of the paper on neuron path coverage
 ///
-/// Each research question of the paper is a command, for any model and data. Results are printed,
+/// Each research question of the paper is a command, for any model and data; so are two questions
+/// that it does not ask, of clusters (`rq6`, `rq7`). Results are printed,
 /// and written as JSON and SVG into the folder `--output`. With `--paper` the published numbers stand
 /// beside ours, for a network of the paper's architecture.
 ///
@@ -38,6 +39,8 @@ pub(crate) enum Question {
     Rq3(Box<Rq3Args>),
     Rq4(Box<Rq4Args>),
     Rq5(Box<Rq5Args>),
+    Rq6(Box<Rq6Args>),
+    Rq7(Box<Rq7Args>),
 }
 
 /// What all experiments take.
@@ -322,6 +325,78 @@ pub(crate) struct Rq5Args {
 
     #[command(flatten)]
     pub(crate) graph: GraphArgs,
+}
+
+/// Do clusters find the kinds that nobody labelled?
+///
+/// For a network that was trained on labels which merge finer ones, its kinds: compares the clusters
+/// of the graph with the kinds of its training inputs. Beside them stand clusters of paths by k-means,
+/// with as many clusters as there are kinds, and activations and pixels, clustered by the method that
+/// the graph was built with.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov lab rq6 graph.npcov --data train.npz -o lab
+  npcov lab rq6 graph.npcov --data train.npz --kinds digit --restarts 3 -o lab")]
+pub(crate) struct Rq6Args {
+    /// Restarts of k-means; by default as many as the graph was built with
+    #[arg(long, value_name = "N")]
+    pub(crate) restarts: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) lab: LabOptions,
+
+    #[command(flatten)]
+    pub(crate) kinds: KindsArgs,
+}
+
+/// Is a missing kind named?
+///
+/// Draws suites from test data, each without inputs of one kind but with as many of each predicted
+/// class as ever, and says whether a cluster is thin that is mostly of that kind among training inputs.
+/// Complete suites are the control. Also says which clusters are thin in the whole test data, and in
+/// the training data itself.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov lab rq7 graph.npcov --data train.npz --test test.npz --quick -o lab
+  npcov lab rq7 graph.npcov --data train.npz --test test.npz --kinds digit --size 1000 -o lab")]
+pub(crate) struct Rq7Args {
+    /// The data that suites are drawn from
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: OsString,
+
+    /// Inputs of a suite; by default 2000
+    #[arg(long, value_name = "N")]
+    pub(crate) size: Option<usize>,
+
+    /// Complete suites; by default 40
+    #[arg(long, value_name = "N")]
+    pub(crate) complete: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) lab: LabOptions,
+
+    #[command(flatten)]
+    pub(crate) kinds: KindsArgs,
+}
+
+/// A decision graph, its training data, and kinds.
+#[derive(Debug, Args)]
+pub(crate) struct KindsArgs {
+    /// The decision graph
+    #[arg(value_name = "GRAPH")]
+    pub(crate) graph: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) model: GraphModelArgs,
+
+    /// The array of the npz files that has the kind of each input, a whole number
+    #[arg(long, value_name = "ARRAY", default_value = "kind")]
+    pub(crate) kinds: String,
+
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
 }
 
 /// A decision graph, test data, and what is measured.

@@ -26,8 +26,8 @@ pub(crate) use gate::{
     CheckArgs, CheckFormat, ClassSharesArgs, DetailArgs, ReportArgs, ReportFormat,
 };
 pub(crate) use lab::{
-    GraphArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args, Rq5Args,
-    StudyArgs,
+    GraphArgs, KindsArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args,
+    Rq5Args, Rq6Args, Rq7Args, StudyArgs,
 };
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 

@@ -1,6 +1,7 @@
 //! `npcov lab`.
 
 mod coverage;
+mod kinds;
 mod masking;
 
 use std::ffi::OsStr;
@@ -25,6 +26,8 @@ pub(crate) fn run(args: &LabArgs, config: &Config, printer: &Printer) -> anyhow:
         Question::Rq3(args) => coverage::rq3(args, config, printer),
         Question::Rq4(args) => coverage::rq4(args, config, printer),
         Question::Rq5(args) => coverage::rq5(args, config, printer),
+        Question::Rq6(args) => kinds::rq6(args, config, printer),
+        Question::Rq7(args) => kinds::rq7(args, config, printer),
     }
 }
 

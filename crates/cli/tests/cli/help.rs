@@ -32,6 +32,8 @@ fn help() {
         "lab rq3",
         "lab rq4",
         "lab rq5",
+        "lab rq6",
+        "lab rq7",
     ] {
         let name = |flag: &str| format!("help_{}{flag}", command.replace(' ', "-"));
         assert_snapshot!(

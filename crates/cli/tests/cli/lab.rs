@@ -58,6 +58,32 @@ fn coverage_studies_in_words() {
     }
 }
 
+/// Builds the decision graph `shoes.npcov` of a network that tells footwear from other clothes.
+/// What it was not told is the kind of clothes, the labels of the data.
+fn shoes(project: &Project) {
+    succeed(
+        project,
+        "build binary-sigmoid.onnx --data fashion-1000.npz:x --divide 255 --criteria snpc \
+         -o shoes.npcov",
+    );
+}
+
+const KINDS: &str = "shoes.npcov --data fashion-1000.npz:x --kinds y --quick";
+
+#[test]
+fn studies_of_kinds_in_words() {
+    let project = Project::new();
+    shoes(&project);
+    let rq6 = format!("lab rq6 {KINDS} -o lab");
+    assert_snapshot!("lab_rq6", project.snapshot(&rq6));
+    let rq7 = format!("lab rq7 {KINDS} --test fashion-1000.npz:x --size 400 -o lab");
+    assert_snapshot!("lab_rq7", project.snapshot(&rq7));
+    for (name, row) in [("rq6", "pixels"), ("rq7", "without 9")] {
+        let svg = String::from_utf8(bytes(&project, &format!("lab/{name}.svg"))).unwrap();
+        assert!(svg.contains(&format!(">{row}</text>")), "{svg}");
+    }
+}
+
 /// Times differ from run to run; what they belong to does not.
 #[test]
 fn times_of_criteria() {
@@ -99,12 +125,15 @@ fn times_of_criteria() {
 #[test]
 fn any_number_of_threads_gives_the_same_bytes() {
     let project = with_graph();
+    shoes(&project);
     let graph = "g.npcov --data fashion-1000.npz --quick";
     for command in [
         "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
         "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
         format!("lab rq3 {graph} --criteria snpc,nc,lsc,nlc"),
         format!("lab rq4 {graph} --criteria snpc,nc,lsc,nlc"),
+        format!("lab rq6 {KINDS}"),
+        format!("lab rq7 {KINDS} --test fashion-1000.npz:x"),
     ] {
         let name = &command[4..7];
         let runs = ["1", "2", "5"].map(|threads| {
@@ -169,9 +198,13 @@ fn settings_come_from_the_file() {
 fn lab_arguments_that_cannot_be() {
     let project = with_graph();
     project.npz("small.npz", &[28, 28], &[0.0; 784 * 3], &[0, 1, 2]);
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc -o c.npcov",
+    );
     for (i, arguments) in [
         "lab",
-        "lab rq6",
+        "lab rq8",
         "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255",
         "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --paper resnet -o lab",
         "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --alphas 0,1 -o lab",
@@ -185,6 +218,13 @@ fn lab_arguments_that_cannot_be() {
         "lab rq4 g.npcov --data small.npz --quick -o lab",
         "lab rq5 g.npcov --data small.npz -o lab",
         "lab rq5 lenet.onnx --data fashion-1000.npz -o lab",
+        "lab rq6 g.npcov --data fashion-1000.npz --kinds y -o lab",
+        "lab rq6 c.npcov --data fashion-1000.npz --kinds y --paper sadl-1 -o lab",
+        "lab rq6 c.npcov --data fashion-1000.npz -o lab",
+        "lab rq6 c.npcov --data small.npz --kinds y -o lab",
+        "lab rq7 c.npcov --data fashion-1000.npz --test small.npz --kinds y -o lab",
+        "lab rq7 c.npcov --data fashion-1000.npz --test fashion-1000.npz --kinds y --size 0 -o lab",
+        "lab rq7 c.npcov --data fashion-1000.npz --test fashion-1000.npz --kinds x -o lab",
     ]
     .iter()
     .enumerate()

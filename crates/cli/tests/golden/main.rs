@@ -48,6 +48,7 @@ scripts!(
     keras,
     lab_attacks,
     lab_errors,
+    lab_kinds,
     lab_masking,
     lenet,
     mlp,

@@ -1,16 +1,20 @@
-//! The paper's experiments in words and pictures.
+//! Experiments in words and pictures.
 
 mod rq1;
 mod rq2;
 mod rq3;
 mod rq4;
 mod rq5;
+mod rq6;
+mod rq7;
 
 pub use rq1::{rq1, rq1_plot};
 pub use rq2::{cluster_grid, rq2, rq2_plot};
 pub use rq3::{rq3, rq3_plot};
 pub use rq4::{rq4, rq4_plot};
 pub use rq5::{rq5, rq5_plot};
+pub use rq6::{rq6, rq6_plot};
+pub use rq7::{rq7, rq7_plot};
 
 use npcov_lab::Paper;
 

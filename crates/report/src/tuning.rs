@@ -47,18 +47,16 @@ pub fn tuning(found: &Tuning) -> String {
 
     text += "\nthe same with abstract paths of clusters, at this alpha\n";
     text += &grid(found);
-    text += &format!(
-        "* {}: of the numbers tried nearest to {}, the groups that paths of a class fall into by \
-         themselves (median of the classes)\n",
-        things(clusters, "cluster"),
-        found.natural_clusters,
-    );
-    text += &reason(
-        &format!("beta {beta}"),
-        "abstract paths",
-        &found.abstraction,
-    );
-    text
+    let clusters = things(clusters, "cluster");
+    if found.abstraction.basis == Basis::Narrowest {
+        let groups = things(found.natural_clusters, "group");
+        text += &format!(
+            "* {clusters}: by themselves, the paths of a class fall into {groups} (median of the \
+             classes)\n"
+        );
+    }
+    let chosen = format!("{clusters} and beta {beta}");
+    text + &reason(&chosen, "abstract paths of so many", &found.abstraction)
 }
 
 fn alphas(found: &Tuning) -> String {
@@ -239,10 +237,9 @@ points of the lowest (0.0%)
 the same with abstract paths of clusters, at this alpha
      clusters  beta  paths  width  Inc.C  Inc.NC
   *         4   0.8     40  14.6%  94.1%    3.9%
-* 4 clusters: of the numbers tried nearest to 3, the groups that paths of a class fall into by \
-themselves (median of the classes)
-* beta 0.8: the narrowest abstract paths with Inc.C within 5 points of the best (98.9%) and Inc.NC \
-within 3 points of the lowest (0.0%)
+* 4 clusters: by themselves, the paths of a class fall into 3 groups (median of the classes)
+* 4 clusters and beta 0.8: the narrowest abstract paths of so many with Inc.C within 5 points of the \
+best (98.9%) and Inc.NC within 3 points of the lowest (0.0%)
 ";
         assert_eq!(tuning(&found()), expected);
     }

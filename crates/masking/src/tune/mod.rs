@@ -152,10 +152,10 @@ pub enum Control {
 /// the lowest, the one with the smallest width is recommended; of equal ones that with the smaller
 /// alpha or beta. When there is none, the one with the largest difference of the two is.
 ///
-/// Masking does not tell how many clusters there are: the fewer, the fewer neurons do their members
-/// share, so the narrowest abstract paths that still decide tend to be those of one cluster. Of the
-/// numbers that are tried, the one nearest to [`npcov_paths::number_of_clusters`] is recommended (of
-/// two the lower), and masking chooses beta there.
+/// Masking alone does not tell how many clusters there are: the fewer, the fewer neurons do their
+/// members share, so the narrowest abstract paths that still decide tend to be those of one cluster. So
+/// of the points that are good enough those with the least number of clusters that is not below
+/// [`npcov_paths::number_of_clusters`] come first, or else the largest one.
 ///
 /// `progress` is told how many inputs more are done, [`TuneOptions::work`] says of how many. The
 /// result does not depend on the number of threads.
@@ -216,7 +216,7 @@ pub fn tune(
     }
     let points: Vec<_> = alphas
         .iter()
-        .map(|point| (point.width, point.path))
+        .map(|point| ((), point.width, point.path))
         .collect();
     let alpha = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
     let mut grid: Vec<GridPoint> = Vec::new();
@@ -229,16 +229,13 @@ pub fn tune(
     }
     let most = options.clusters.last().copied().unwrap_or(1);
     let natural = study.number_of_clusters(alpha.point, most);
-    let nearest = options.clusters.iter().min_by_key(|k| k.abs_diff(natural));
-    let with_nearest = grid.iter().filter(|point| Some(&point.clusters) == nearest);
-    let points: Vec<_> = with_nearest
-        .map(|point| (point.width, point.path))
-        .collect();
-    let first = grid
+    // Not fewer than there are, and not many more.
+    let rank = |clusters: usize| (clusters < natural, clusters.abs_diff(natural));
+    let points: Vec<_> = grid
         .iter()
-        .position(|point| Some(&point.clusters) == nearest);
-    let mut abstraction = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
-    abstraction.point += first.unwrap_or(0);
+        .map(|point| (rank(point.clusters), point.width, point.path))
+        .collect();
+    let abstraction = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
     Ok(Tuning {
         data: name(),
         available: data.len(),

@@ -40,26 +40,28 @@ pub enum Basis {
     LargestDifference,
 }
 
-/// Chooses among points, each a width and what masking did; the first of equal ones. `None`
-/// without points.
-pub(super) fn recommend(points: &[(f64, Inconsistency)]) -> Option<Recommendation> {
-    let best = points.iter().map(|(_, inc)| inc.inc_c).reduce(f64::max)?;
-    let lowest = points.iter().map(|(_, inc)| inc.inc_nc).reduce(f64::min)?;
+/// Chooses among points, each a rank, a width and what masking did: of those that are good enough the
+/// narrowest of the lowest rank, the first of equal ones. `None` without points.
+pub(super) fn recommend<R: Copy + Ord>(
+    points: &[(R, f64, Inconsistency)],
+) -> Option<Recommendation> {
+    let best = points.iter().map(|point| point.2.inc_c).reduce(f64::max)?;
+    let lowest = points.iter().map(|point| point.2.inc_nc).reduce(f64::min)?;
     let is_good = |inc: &Inconsistency| {
         best - inc.inc_c <= INC_C_SLACK + ROUNDING && inc.inc_nc - lowest <= INC_NC_SLACK + ROUNDING
     };
     let good: Vec<usize> = (0..points.len())
-        .filter(|&i| is_good(&points[i].1))
+        .filter(|&i| is_good(&points[i].2))
         .collect();
     // The first of equal ones: `min_by` keeps it.
-    let narrowest = good
-        .iter()
-        .copied()
-        .min_by(|&a, &b| points[a].0.total_cmp(&points[b].0));
+    let narrowest = good.iter().copied().min_by(|&a, &b| {
+        let ((rank, width, _), (other_rank, other_width, _)) = (points[a], points[b]);
+        rank.cmp(&other_rank).then(width.total_cmp(&other_width))
+    });
     let (point, basis) = match narrowest {
         Some(point) => (point, Basis::Narrowest),
         None => {
-            let gap = |i: usize| points[i].1.difference();
+            let gap = |i: usize| points[i].2.difference();
             let widest_gap = |&a: &usize, &b: &usize| gap(b).total_cmp(&gap(a));
             (
                 (0..points.len()).min_by(widest_gap)?,
@@ -89,7 +91,7 @@ mod tests {
                 inc_c: c / 100.0,
                 inc_nc: nc / 100.0,
             };
-            (width / 100.0, inc)
+            ((), width / 100.0, inc)
         };
         let points: Vec<_> = rows.iter().map(point).collect();
         let found = recommend(&points).unwrap();
@@ -192,6 +194,22 @@ mod tests {
     fn when_none_is_good_the_largest_difference_counts() {
         let rows = [[10.0, 50.0, 0.0], [20.0, 80.0, 25.0], [30.0, 99.0, 60.0]];
         assert_eq!(chosen(&rows), (1, Basis::LargestDifference));
-        assert_eq!(recommend(&[]), None);
+        assert_eq!(recommend::<()>(&[]), None);
+    }
+
+    #[test]
+    fn the_lowest_rank_that_is_good_enough_comes_first() {
+        let point = |rank: usize, width: f64, inc_nc: f64| {
+            let inc = Inconsistency { inc_c: 1.0, inc_nc };
+            (rank, width, inc)
+        };
+        let points = [
+            point(2, 0.1, 0.0),
+            point(1, 0.4, 0.0),
+            point(1, 0.3, 0.02),
+            point(0, 0.2, 0.2),
+        ];
+        assert_eq!(recommend(&points).map(|found| found.point), Some(2));
+        assert_eq!(recommend(&points[..2]).map(|found| found.point), Some(1));
     }
 }

@@ -1,4 +1,5 @@
-"""The networks of the paper on neuron path coverage (Xie et al. 2022), as PyTorch modules.
+"""The networks of the paper on neuron path coverage (Xie et al. 2022), as PyTorch modules, and
+small ones for questions that the paper does not ask.
 
 Images are pixels from 0 to 1 without further normalisation; outputs are logits. All
 convolutions and dense layers have biases.
@@ -52,4 +53,22 @@ def alexnet():
         nn.Conv2d(64, 192, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         *convolutions([384, 256, 256, "M"], 192, norm=False), nn.Flatten(), nn.Dropout(),
         nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 10),
+    )  # fmt: skip
+
+
+def small(classes):
+    """For MNIST and Fashion-MNIST, 1x28x28."""
+    plan = [16, "M", 32, "M", 64, "M"]
+    return nn.Sequential(
+        *convolutions(plan, 1, norm=False), nn.Flatten(),
+        nn.Linear(576, 64), nn.ReLU(), nn.Linear(64, classes),
+    )  # fmt: skip
+
+
+def pooled(classes):
+    """For things at any place, 1x40x40: nothing after the convolutions knows where."""
+    plan = [16, "M", 32, "M", 48, "M", 64]
+    return nn.Sequential(
+        *convolutions(plan, 1, norm=False), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, classes),
     )  # fmt: skip

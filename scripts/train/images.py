@@ -12,11 +12,16 @@ class Missing(Exception):
     """Files that are not there; the message says how to get them."""
 
 
-def mnist(folder, part):
+def mnist(folder, part, name="mnist"):
     """MNIST's IDX files, as `scripts/get_data.py` writes them."""
-    name = {"train": "train", "test": "t10k"}[part]
-    images = idx(folder / "mnist" / f"{name}-images-idx3-ubyte.gz")
-    return images[:, None], idx(folder / "mnist" / f"{name}-labels-idx1-ubyte.gz")
+    prefix = folder / name / {"train": "train", "test": "t10k"}[part]
+    images = idx(prefix.with_name(f"{prefix.name}-images-idx3-ubyte.gz"))
+    return images[:, None], idx(prefix.with_name(f"{prefix.name}-labels-idx1-ubyte.gz"))
+
+
+def fashion_mnist(folder, part):
+    """Fashion-MNIST, in MNIST's format."""
+    return mnist(folder, part, "fashion-mnist")
 
 
 def idx(path):

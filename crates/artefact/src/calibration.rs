@@ -75,10 +75,8 @@ impl Calibration {
     }
 
     pub(crate) fn write(&self, writer: &mut SafetensorsWriter) -> Result<(), DataError> {
-        let kinds = ScoreKind::ALL.into_iter();
-        kinds
-            .map(|kind| writer.append(&tensor(kind), self.scores(kind)))
-            .collect()
+        let mut kinds = ScoreKind::ALL.into_iter();
+        kinds.try_for_each(|kind| writer.append(&tensor(kind), self.scores(kind)))
     }
 
     pub(crate) fn read(reader: &SafetensorsReader) -> Result<Calibration, ArtefactError> {

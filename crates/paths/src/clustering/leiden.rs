@@ -32,14 +32,16 @@ const MARGIN: f64 = 0.01;
 pub(super) fn communities(network: &Network, resolution: f64, random: &mut Generator) -> Vec<u32> {
     let mut membership: Vec<u32> = (0..network.len() as u32).collect();
     // Nodes without any edge are on their own.
-    while network.total > 0.0 {
+    if network.total <= 0.0 {
+        return membership;
+    }
+    loop {
         let before = quality(network, resolution, &membership);
         membership = round(network, resolution, membership, random);
         if quality(network, resolution, &membership) <= before + MARGIN {
-            break;
+            return membership;
         }
     }
-    membership
 }
 
 /// How good a partition is.

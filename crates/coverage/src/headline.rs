@@ -110,8 +110,8 @@ pub(crate) fn alone(slots: &SlotsByInput<'_>) -> Vec<usize> {
         }
     }
     let once = |slot: &&u32| times.get(**slot as usize) == Some(&1);
-    let alone = |list: &Box<[u32]>| list.iter().filter(once).count();
-    slots.lists.iter().map(alone).collect()
+    let alone = |list: &[u32]| list.iter().filter(once).count();
+    slots.lists.iter().map(|list| alone(list)).collect()
 }
 
 /// The jackknife's estimate of the variance of how many things are covered.

@@ -74,20 +74,20 @@ fn what_numpy_writes_is_read() {
         }
         let labels = [3, 1, 4, 1, 5];
         assert_eq!(open(&file).unwrap().labels(), Some(&labels[..]));
-        assert_eq!(open(&format!("{file}:x")).unwrap().labels(), None);
+        assert_eq!(open(format!("{file}:x")).unwrap().labels(), None);
         for array in ["y", "column", "onehot"] {
-            let dataset = open(&format!("{file}:u8,{array}")).unwrap();
+            let dataset = open(format!("{file}:u8,{array}")).unwrap();
             assert_eq!(dataset.labels(), Some(&labels[..]), "{array}");
             assert_eq!(dataset.inputs()[0].element(), Element::U8);
         }
-        let object = open(&format!("{file}:object")).unwrap_err().to_string();
+        let object = open(format!("{file}:object")).unwrap_err().to_string();
         assert!(object.contains("pickled"), "{object}");
-        let absent = open(&format!("{file}:z")).unwrap_err().to_string();
+        let absent = open(format!("{file}:z")).unwrap_err().to_string();
         assert!(absent.contains("`x`, `y`, `u8`"), "{absent}");
         for bad in ["", "x,", ",y", "x,y,z"] {
-            assert!(open(&format!("{file}:{bad}")).is_err(), "{bad}");
+            assert!(open(format!("{file}:{bad}")).is_err(), "{bad}");
         }
-        let x_as_labels = open(&format!("{file}:x,x")).unwrap_err().to_string();
+        let x_as_labels = open(format!("{file}:x,x")).unwrap_err().to_string();
         assert!(x_as_labels.contains("one-hot"), "{x_as_labels}");
     }
 }
@@ -142,11 +142,11 @@ fn cifar_folders_are_named_by_set() {
     put("test_batch.bin", 5, 50);
     let both = open(root).unwrap_err().to_string();
     assert!(both.contains(":train") && both.contains(":test"), "{both}");
-    let train = open(&format!("{root}:train")).unwrap();
+    let train = open(format!("{root}:train")).unwrap();
     assert_eq!(train.labels(), Some(&[3, 4][..]));
     let test = format!("{root}:test");
     assert_eq!(plain(&test, &[3, 32, 32]), vec![50.0; 3072]);
-    assert!(open(&format!("{root}:validation")).is_err());
+    assert!(open(format!("{root}:validation")).is_err());
     let file = folder.path().join("test_batch.bin");
     assert_eq!(plain(text(&file), &[32, 32, 3]), vec![50.0; 3072]);
 }
@@ -307,7 +307,7 @@ fn what_is_restored_is_read_as_before() {
 
 #[test]
 fn pixels_without_a_scale_get_a_warning() {
-    let pixels = || open(&format!("{}:u8", fixture("stored.npz"))).unwrap();
+    let pixels = || open(format!("{}:u8", fixture("stored.npz"))).unwrap();
     let loader = Loader::new(pixels(), &[2, 3], &Preprocessing::default()).unwrap();
     assert!(loader.warnings()[0].contains("--divide 255"));
     let scaled = Preprocessing {
@@ -320,7 +320,7 @@ fn pixels_without_a_scale_get_a_warning() {
             .warnings()
             .is_empty()
     );
-    let floats = open(&fixture("x.npy")).unwrap();
+    let floats = open(fixture("x.npy")).unwrap();
     let loader = Loader::new(floats, &[2, 3], &Preprocessing::default()).unwrap();
     assert!(loader.warnings().is_empty());
 }
@@ -353,7 +353,7 @@ fn numbers_that_are_not_finite_name_their_row() {
 
 #[test]
 fn ranges_and_buffers_are_checked() {
-    let dataset = open(&fixture("x.npy")).unwrap();
+    let dataset = open(fixture("x.npy")).unwrap();
     let loader = Loader::new(dataset, &[6], &Preprocessing::default()).unwrap();
     let mut out = [0.0; 12];
     assert!(loader.read(3..5, &mut out).is_ok());
@@ -410,7 +410,7 @@ fn what_is_no_dataset_says_so() {
     assert!(missing.to_string().contains("missing.npy"), "{missing}");
     let named = put("with:colon.npy", &fs::read(fixture("x.npy")).unwrap());
     assert_eq!(open(text(&named)).unwrap().len(), 5);
-    let part_of_npy = open(&format!("{}:x", fixture("x.npy"))).unwrap_err();
+    let part_of_npy = open(format!("{}:x", fixture("x.npy"))).unwrap_err();
     assert!(
         part_of_npy.to_string().contains("only npz"),
         "{part_of_npy}"

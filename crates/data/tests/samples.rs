@@ -135,7 +135,7 @@ fn a_format_is_one_entry_of_a_list() {
     formats.extend(FORMATS);
     let samples = open_with(&formats, spec).unwrap();
     assert_eq!((samples.name(), samples.len()), (spec, 2));
-    let part = open_with(&formats, &format!("{spec}:x")).unwrap_err();
+    let part = open_with(&formats, format!("{spec}:x")).unwrap_err();
     assert!(matches!(part, DataError::Spec { .. }), "{part}");
     fs::write(&path, "#other").unwrap();
     let unknown = open_with(&formats, spec).unwrap_err().to_string();

@@ -177,7 +177,7 @@ mod tests {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
         let options = ModelOptions::default();
         let network = Network::open(format!("{fixtures}/lenet.onnx"), &options).unwrap();
-        let data = npcov_data::open(&format!("{fixtures}/fashion-1000.npz")).unwrap();
+        let data = npcov_data::open(format!("{fixtures}/fashion-1000.npz")).unwrap();
         let data = Loader::new(data, network.sample_shape(), &Preprocessing::default()).unwrap();
         let (method, choices) = (Method::default(), Choices::default());
         let sample = [3, 4, 5, 60, 70, 71, 72, 99];

@@ -28,7 +28,7 @@ fn scale(divide: f32) -> Preprocessing {
 /// A fixture model with the images of the fixtures.
 fn fashion(model: &str) -> (Network, Loader<'static>) {
     let network = Network::open(fixture(model), &ModelOptions::default()).unwrap();
-    let data = data::open(&fixture("fashion-1000.npz")).unwrap();
+    let data = data::open(fixture("fashion-1000.npz")).unwrap();
     let loader = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     (network, loader)
 }
@@ -526,7 +526,7 @@ fn a_file_of_adversaries_is_a_dataset() {
 #[test]
 fn a_single_logit_is_attacked_too() {
     let network = Network::open(fixture("binary-sigmoid.onnx"), &ModelOptions::default()).unwrap();
-    let data = data::open(&format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
+    let data = data::open(format!("{}:x", fixture("fashion-1000.npz"))).unwrap();
     let data = Loader::new(data, network.sample_shape(), &scale(255.0)).unwrap();
     let (report, _) = run(&network, &data, 30, &pgd(Pgd::maximum(0.3)));
     assert_eq!((report.labelled, report.correct_before), (false, 30));

@@ -26,7 +26,7 @@ fn shuffled(count: usize) -> Vec<usize> {
 
 #[test]
 fn random_samples_reach_what_random_samples_reach() {
-    let data = open(&fixture("fashion-1000.npz")).unwrap();
+    let data = open(fixture("fashion-1000.npz")).unwrap();
     let mut pixels = vec![0; TRAINING * PIXELS];
     data.read(0, 0..TRAINING, &mut pixels).unwrap();
     let order = shuffled(TRAINING);

@@ -56,7 +56,7 @@ impl Case {
             divide: Some(255.0),
             ..Preprocessing::default()
         };
-        let dataset = open(&data()).unwrap();
+        let dataset = open(data()).unwrap();
         let loader = Loader::new(dataset, network.sample_shape(), &preprocessing).unwrap();
         let options = BuildOptions::default();
         let output = case.path("graph.npcov");
@@ -82,7 +82,7 @@ impl Case {
         progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
         let graph = self.graph();
-        let pool = graph.loader(npcov::data::open(&data()).unwrap())?;
+        let pool = graph.loader(npcov::data::open(data()).unwrap())?;
         let options = SelectOptions {
             count,
             ..SelectOptions::from(strategy.parse::<npcov::select::Strategy>().unwrap())
@@ -102,7 +102,7 @@ impl Case {
             ..MinimizeOptions::default()
         };
         let graph = self.graph();
-        let suite = graph.loader(npcov::data::open(&data()).unwrap()).unwrap();
+        let suite = graph.loader(npcov::data::open(data()).unwrap()).unwrap();
         let (inputs, output) = (part(&suite, range, 2), self.path("out.npz"));
         npcov::select::minimize(&graph, &inputs, &options, Some(&output), &mut ()).unwrap()
     }
@@ -130,7 +130,7 @@ impl Case {
     /// For every input the activations of all neurons, and the logits.
     fn traces(&self) -> Vec<(Vec<f32>, Vec<f32>)> {
         let graph = self.graph();
-        let loader = graph.loader(npcov::data::open(&data()).unwrap()).unwrap();
+        let loader = graph.loader(npcov::data::open(data()).unwrap()).unwrap();
         let tracer = graph.network().tracer(&[]).unwrap();
         let lens = tracer.output_lens();
         let mut traces = Vec::new();
@@ -386,7 +386,7 @@ fn criteria_without_things_and_unknown_scores_are_refused() {
 fn selection_starts_from_what_is_given() {
     let case = Case::new();
     let graph = case.graph();
-    let pool = graph.loader(open(&data()).unwrap()).unwrap();
+    let pool = graph.loader(open(data()).unwrap()).unwrap();
     for (criterion, inputs) in [
         ("snpc", 200),
         ("tknp", 500),

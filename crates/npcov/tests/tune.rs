@@ -20,7 +20,7 @@ fn fixture(name: &str) -> String {
 /// A fixture model with the images of the fixtures.
 fn fashion(model: &str) -> (Network, Loader<'static>) {
     let network = Network::open(fixture(model), &ModelOptions::default()).unwrap();
-    let data = data::open(&fixture("fashion-1000.npz")).unwrap();
+    let data = data::open(fixture("fashion-1000.npz")).unwrap();
     let scale = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()

@@ -137,23 +137,25 @@ fn cases<'a>(
             .extend(earlier.map(|change| ("earlier", change.old)));
         cases.push(case);
     }
-    let own = |finding: &&Finding| finding.suite == suite.name;
-    let thin =
-        |rule: &Condition| matches!(rule, Condition::FailOnThin { .. } | Condition::NewlyThin);
-    let copies = |rule: &Condition| matches!(rule, Condition::MoreCopies { .. });
-    let others: [(&str, &dyn Fn(&Condition) -> bool); 2] =
-        [("classes", &thin), ("copies", &copies)];
-    for (name, about) in others {
-        let found: Vec<&Finding> = findings
-            .iter()
-            .filter(own)
-            .filter(|f| about(&f.rule))
-            .collect();
+    for (name, about) in [
+        ("classes", is_about_classes as fn(&_) -> _),
+        ("copies", is_about_copies),
+    ] {
+        let own = |finding: &&Finding| finding.suite == suite.name && about(&finding.rule);
+        let found: Vec<&Finding> = findings.iter().filter(own).collect();
         if !found.is_empty() {
             cases.push(Case::new(name, &found));
         }
     }
     cases
+}
+
+fn is_about_classes(rule: &Condition) -> bool {
+    matches!(rule, Condition::FailOnThin { .. } | Condition::NewlyThin)
+}
+
+fn is_about_copies(rule: &Condition) -> bool {
+    matches!(rule, Condition::MoreCopies { .. })
 }
 
 /// Text as the value of an attribute. XML cannot hold all characters; what is not shown is made visible.

@@ -542,7 +542,7 @@ enum Store {
     /// For each kind, lists one after the other.
     Memory(Vec<Vec<u32>>),
     /// The same, in a file.
-    File(SafetensorsReader),
+    File(Box<SafetensorsReader>),
 }
 
 impl PoolLists {
@@ -588,7 +588,7 @@ impl PoolLists {
                     Ok(writer.append(&kind.to_string(), things)?)
                 })
             })?;
-            Store::File(store.open(GATHERED, inputs)?)
+            Store::File(Box::new(store.open(GATHERED, inputs)?))
         };
         Ok(PoolLists {
             inputs,

@@ -135,9 +135,7 @@ fn damaged(bytes: &[u8], random: &mut Random) -> (String, Vec<u8>) {
             let len = 1 + random.below(32.min(bytes.len()));
             let other = random.below(bytes.len() - len + 1);
             let place = place.min(bytes.len() - len);
-            for i in 0..len {
-                found[place + i] = bytes[other + i];
-            }
+            found[place..place + len].copy_from_slice(&bytes[other..other + len]);
             format!("{len} bytes of {other} at {place}")
         }
         4 => {

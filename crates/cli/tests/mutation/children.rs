@@ -15,25 +15,51 @@ const PATIENCE: u64 = 120;
 /// Failures after which no more are looked for.
 const ENOUGH: usize = 8;
 
-/// Shows so many mutants to a reader. None may make it panic, abort, hang or take more memory than a child has.
+/// Shows so many mutants to a reader. None may make it panic, abort, hang or take more memory than a child has. A part of
+/// them it reads and a part it refuses: else nothing was tried out.
 pub(crate) fn survives(reader: &str, mutants: u64) {
+    let Shown { failures, accepted } = show(reader, mutants);
+    assert!(failures.is_empty(), "{reader}:\n{}", failures.join("\n"));
+    let few = mutants / 50;
+    let range = few..=mutants - few;
+    assert!(
+        range.contains(&accepted),
+        "{reader}: {accepted} of {mutants} are read"
+    );
+}
+
+/// What became of mutants.
+pub(crate) struct Shown {
+    /// Those that did harm, and which.
+    pub(crate) failures: Vec<String>,
+    /// How many were read.
+    accepted: u64,
+}
+
+/// Shows so many mutants to a reader, until there are enough that do harm.
+pub(crate) fn show(reader: &str, mutants: u64) -> Shown {
     let folder = tempfile::tempdir().unwrap();
-    let mut failures = Vec::new();
+    let mut shown = Shown {
+        failures: Vec::new(),
+        accepted: 0,
+    };
     let mut next = 0;
-    while next < mutants && failures.len() < ENOUGH {
-        match watch(reader, next, mutants, folder.path()) {
+    while next < mutants && shown.failures.len() < ENOUGH {
+        let (number, result) = watch(reader, next, mutants, folder.path());
+        shown.accepted += accepted(folder.path());
+        match result {
             Ok(()) => next = mutants,
-            Err((number, reason)) => {
-                failures.push(format!("mutant {number}: {reason}"));
+            Err(reason) => {
+                shown.failures.push(format!("mutant {number}: {reason}"));
                 next = number + 1;
             }
         }
     }
-    assert!(failures.is_empty(), "{reader}:\n{}", failures.join("\n"));
+    shown
 }
 
 /// One mutant again, in this process: `NPCOV_MUTANT="onnx 17" cargo test ... one_mutant`.
-pub(crate) fn one(read: impl Fn(&str, u64, &Path)) {
+pub(crate) fn one(read: impl Fn(&str, u64, &Path) -> bool) {
     if let Ok(task) = std::env::var("NPCOV_MUTANT") {
         let (reader, number) = task.split_once(' ').expect("reader and number");
         let folder = tempfile::tempdir().unwrap();
@@ -41,8 +67,8 @@ pub(crate) fn one(read: impl Fn(&str, u64, &Path)) {
     }
 }
 
-/// The child's part.
-pub(crate) fn work(read: impl Fn(&str, u64, &Path)) {
+/// The child's part: reads mutants, and counts those that are not refused.
+pub(crate) fn work(read: impl Fn(&str, u64, &Path) -> bool) {
     let Ok(task) = std::env::var(TASK) else {
         return;
     };
@@ -51,32 +77,39 @@ pub(crate) fn work(read: impl Fn(&str, u64, &Path)) {
         panic!("{task}");
     };
     let folder = PathBuf::from(folder);
+    let mut accepted = 0;
     for number in first.parse::<u64>().unwrap()..end.parse().unwrap() {
-        std::fs::write(progress(&folder), number.to_string()).unwrap();
-        read(reader, number, &folder);
+        std::fs::write(progress(&folder), format!("{number} {accepted}")).unwrap();
+        accepted += u64::from(read(reader, number, &folder));
     }
+    std::fs::write(progress(&folder), format!("{end} {accepted}")).unwrap();
 }
 
+/// The file that a child writes: the number of its mutant, and how many it has read before.
 fn progress(folder: &Path) -> PathBuf {
     folder.join("progress")
 }
 
-/// Runs a child to its end, or to that of a mutant's time.
-fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> Result<(), (u64, String)> {
-    std::fs::write(progress(folder), first.to_string()).unwrap();
+fn numbers(folder: &Path) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(progress(folder)).ok()?;
+    let (number, accepted) = text.split_once(' ')?;
+    Some((number.parse().ok()?, accepted.parse().ok()?))
+}
+
+fn accepted(folder: &Path) -> u64 {
+    numbers(folder).map_or(0, |(_, accepted)| accepted)
+}
+
+/// Runs a child to its end, or to that of a mutant's time: the mutant, and whether it was the last one.
+fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> (u64, Result<(), String>) {
+    std::fs::write(progress(folder), format!("{first} 0")).unwrap();
     let errors = folder.join("errors");
     let mut child = start(reader, first, end, folder, &errors);
-    let now = || {
-        std::fs::read_to_string(progress(folder))
-            .ok()?
-            .parse::<u64>()
-            .ok()
-    };
     let mut number = first;
     let mut since = (Instant::now(), 0.0);
     loop {
         let ended = child.try_wait().unwrap();
-        if let Some(found) = now()
+        if let Some((found, _)) = numbers(folder)
             && found != number
         {
             number = found;
@@ -84,19 +117,15 @@ fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> Result<(), (u64, 
         }
         if let Some(status) = ended {
             let text = String::from_utf8_lossy(&std::fs::read(&errors).unwrap()).into_owned();
-            return match status.success() {
-                true => Ok(()),
-                false => Err((number, format!("{status}\n{}", text.trim_end()))),
-            };
+            let failed = || format!("{status}\n{}", text.trim_end());
+            return (number, status.success().then_some(()).ok_or_else(failed));
         }
         let computed = seconds(&child).map_or(0.0, |seconds| seconds - since.1);
         if computed > SECONDS || since.0.elapsed() > Duration::from_secs(PATIENCE) {
             child.kill().unwrap();
             child.wait().unwrap();
-            return Err((
-                number,
-                format!("does not end, after {computed:.1} seconds of computing"),
-            ));
+            let reason = format!("does not end, after {computed:.1} seconds of computing");
+            return (number, Err(reason));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

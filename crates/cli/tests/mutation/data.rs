@@ -34,10 +34,10 @@ const WORDS: &[&str] = &[
     "\u{0}",
 ];
 
-/// Opens a file and reads all that it claims to hold, if that is little.
-pub(crate) fn read(path: &Path) {
+/// Opens a file and reads all that it claims to hold, if that is little; `false` for one that is refused.
+pub(crate) fn read(path: &Path) -> bool {
     let Ok(samples) = data::open(path) else {
-        return;
+        return false;
     };
     assert!(
         samples
@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) {
     let shape = samples.inputs()[0].shape().to_vec();
     let _ = samples.digest();
     let Ok(loader) = Loader::new(samples, &shape, &Preprocessing::default()) else {
-        return;
+        return false;
     };
     let few = (1usize << 20).checked_div(loader.sample_len()).unwrap_or(1);
     let first = 0..loader.len().min(few).min(100);
@@ -56,6 +56,7 @@ pub(crate) fn read(path: &Path) {
         let mut out = vec![0.0; rows.len() * loader.sample_len()];
         let _ = loader.read(rows, &mut out);
     }
+    true
 }
 
 /// An npy file: a header in Python, and numbers.
@@ -90,7 +91,7 @@ fn labels(random: &mut Random) -> Vec<u8> {
     }
 }
 
-pub(crate) fn npy(number: u64, folder: &Path) {
+pub(crate) fn npy(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("npy", number);
     let mut bytes = samples(&mut random);
     if random.one_in(3) {
@@ -98,11 +99,11 @@ pub(crate) fn npy(number: u64, folder: &Path) {
     }
     let path = folder.join("mutant.npy");
     std::fs::write(&path, bytes).unwrap();
-    read(&path);
+    read(&path)
 }
 
 /// An archive whose checksums are right, and whose sizes are, mostly.
-pub(crate) fn npz(number: u64, folder: &Path) {
+pub(crate) fn npz(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("npz", number);
     let (mut bytes, mut directory) = (Vec::new(), Vec::new());
     let members = [
@@ -156,11 +157,11 @@ pub(crate) fn npz(number: u64, folder: &Path) {
     }
     let path = folder.join("mutant.npz");
     std::fs::write(&path, bytes).unwrap();
-    read(&path);
+    read(&path)
 }
 
 /// Images and the labels beside them, plain or packed.
-pub(crate) fn idx(number: u64, folder: &Path) {
+pub(crate) fn idx(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("idx", number);
     for kind in ["images-idx3", "labels-idx1"] {
         for packed in ["", ".gz"] {
@@ -191,11 +192,11 @@ pub(crate) fn idx(number: u64, folder: &Path) {
         }
         std::fs::write(folder.join(name), bytes).unwrap();
     }
-    read(&path);
+    read(&path)
 }
 
 /// Records of either form, in files of either name.
-pub(crate) fn cifar(number: u64, folder: &Path) {
+pub(crate) fn cifar(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("cifar", number);
     let labels = 1 + random.below(2);
     let record: Vec<u8> = [&[3; 2][..labels], &[7; 3072]].concat();

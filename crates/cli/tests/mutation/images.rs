@@ -10,15 +10,15 @@ use crate::data::read;
 use crate::mutator::{Random, change_bytes};
 
 /// A folder with one image.
-fn read_image(folder: &Path, name: &str, bytes: &[u8]) {
+fn read_image(folder: &Path, name: &str, bytes: &[u8]) -> bool {
     let images = folder.join("images");
     std::fs::create_dir_all(&images).unwrap();
     std::fs::write(images.join(name), bytes).unwrap();
-    read(&images);
+    read(&images)
 }
 
 /// A PNG whose chunks are changed and whose checksums are right: else no decoder would look further.
-pub(crate) fn png(number: u64, folder: &Path) {
+pub(crate) fn png(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("png", number);
     let (colour, channels) = *random.choose(&[(0u8, 1), (2, 3), (3, 1), (4, 2), (6, 4)]);
     let depth = *random.choose(&[8u8, 8, 8, 16, 4, 2, 1]);
@@ -67,14 +67,14 @@ pub(crate) fn png(number: u64, folder: &Path) {
     if random.one_in(6) {
         change_bytes(&mut random, &mut bytes);
     }
-    read_image(folder, "mutant.png", &bytes);
+    read_image(folder, "mutant.png", &bytes)
 }
 
-pub(crate) fn jpeg(number: u64, folder: &Path) {
+pub(crate) fn jpeg(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("jpeg", number);
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/tests/fixtures");
     let name = random.choose(&["grey.jpg", "rgb.jpg", "progressive.jpg"]);
     let mut bytes = std::fs::read(seeds.join(name)).unwrap();
     change_bytes(&mut random, &mut bytes);
-    read_image(folder, "mutant.jpg", &bytes);
+    read_image(folder, "mutant.jpg", &bytes)
 }

@@ -27,8 +27,8 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder.join(name)).unwrap()
 }
 
-/// Makes one mutant and reads it.
-fn read(reader: &str, number: u64, folder: &Path) {
+/// Makes one mutant and reads it, unless that is refused.
+fn read(reader: &str, number: u64, folder: &Path) -> bool {
     match reader {
         "onnx" => models::onnx(number),
         "external" => models::external(number, folder),
@@ -38,6 +38,7 @@ fn read(reader: &str, number: u64, folder: &Path) {
         "cifar" => data::cifar(number, folder),
         "png" => images::png(number, folder),
         "jpeg" => images::jpeg(number, folder),
+        "faulty" => faulty(number),
         other => panic!("no reader `{other}`"),
     }
 }
@@ -52,6 +53,33 @@ fn child() {
 #[ignore = "reads the mutant that NPCOV_MUTANT names"]
 fn one_mutant() {
     children::one(read);
+}
+
+/// A reader as none should be.
+fn faulty(number: u64) -> bool {
+    match number {
+        1 => panic!("a panic"),
+        2 => std::process::abort(),
+        3 => loop {
+            std::hint::spin_loop();
+        },
+        4 => vec![1u8; 2 << 30].len() > 1,
+        _ => true,
+    }
+}
+
+#[test]
+fn harm_is_seen() {
+    let failures = children::show("faulty", 6).failures;
+    let texts = ["a panic", "signal: 6", "does not end", "memory allocation"];
+    assert_eq!(failures.len(), texts.len(), "{failures:?}");
+    for (number, (failure, text)) in failures.iter().zip(texts).enumerate() {
+        assert!(
+            failure.starts_with(&format!("mutant {}: ", number + 1)),
+            "{failure}"
+        );
+        assert!(failure.contains(text), "{failure}");
+    }
 }
 
 #[test]

@@ -51,20 +51,18 @@ fn windows() -> Vec<u8> {
     model(&[("image", "2x3x8x8")], &nodes, &[("scores", "2x3")])
 }
 
-pub(crate) fn onnx(number: u64) {
+pub(crate) fn onnx(number: u64) -> bool {
     let mut random = Random::new("onnx", number);
     let mut bytes = seed(&mut random);
     match random.one_in(5) {
         true => change_bytes(&mut random, &mut bytes),
         false => bytes = change(&mut random, &bytes, &MODEL),
     }
-    if let Ok(model) = OnnxModel::from_bytes(bytes) {
-        ask(model);
-    }
+    OnnxModel::from_bytes(bytes).is_ok_and(ask)
 }
 
 /// A model whose weights stand in a file beside it; either of both is changed, or both.
-pub(crate) fn external(number: u64, folder: &Path) {
+pub(crate) fn external(number: u64, folder: &Path) -> bool {
     let mut random = Random::new("external", number);
     let mut bytes = fixture("mlp-external.onnx");
     let mut weights = fixture("mlp-external.bin");
@@ -77,20 +75,18 @@ pub(crate) fn external(number: u64, folder: &Path) {
     std::fs::write(folder.join("mlp-external.bin"), weights).unwrap();
     let path = folder.join("model.onnx");
     std::fs::write(&path, bytes).unwrap();
-    if let Ok(model) = OnnxModel::read(&path) {
-        ask(model);
-    }
+    OnnxModel::read(&path).is_ok_and(ask)
 }
 
-/// Opens a model, makes all programs of it, and runs those that are small.
-fn ask(model: OnnxModel) {
+/// Opens a model, makes all programs of it, and runs those that are small; `false` for one that cannot be used.
+fn ask(model: OnnxModel) -> bool {
     let _ = (
         model.operators(),
         model.unknown_operators(),
         model.parameters(),
     );
     let Ok(network) = Network::new(model, &ModelOptions::default()) else {
-        return;
+        return false;
     };
     let view = network.view();
     let outputs = ExplainOutputs {
@@ -110,6 +106,7 @@ fn ask(model: OnnxModel) {
         let _ = program.graph.to_onnx();
         run(&program.graph);
     }
+    true
 }
 
 /// Runs a graph once on zeros, unless it is one that takes long for good reason.

@@ -163,6 +163,19 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_no_axis_has_are_refused() {
+        for (name, most) in [("strides", 1), ("dilations", 1), ("pads", 2)] {
+            let with = |step: i64| {
+                let entries = vec![step; 2 * most];
+                pool("MaxPool", &[1, 1, 4, 4], &[1, 1]).ints(name, &entries)
+            };
+            assert!(with(1).import().is_ok(), "{name}");
+            let error = with((1 << 27) + 1).error();
+            assert!(error.contains("contains 134217729"), "{error}");
+        }
+    }
+
+    #[test]
     fn the_divisor_is_imported() {
         let imported = pool("AveragePool", &[1, 1, 4, 4], &[3, 3])
             .int("count_include_pad", 1)

@@ -3,9 +3,14 @@
 use std::ops::Range;
 
 use super::structure::to_i64;
+use crate::LARGEST_INPUT;
 use crate::builder::NodeContext;
 use crate::error::OpError;
 use crate::onnx::export::OnnxNode;
+
+/// The largest extent, step or pad of a window: no tensor has a longer axis. Products of two of them, and with extents,
+/// can be counted.
+const LARGEST: usize = LARGEST_INPUT;
 
 /// A window that slides over the spatial axes; one entry per spatial axis in every field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,7 +265,9 @@ fn positive(
         return Err(OpError::invalid(message));
     }
     let positive = |v: i64| {
-        let value = usize::try_from(v).ok().filter(|&v| v > 0);
+        let value = usize::try_from(v)
+            .ok()
+            .filter(|v| (1..=LARGEST).contains(v));
         value.ok_or_else(|| OpError::invalid(format!("`{name}` contains {v}")))
     };
     values
@@ -271,7 +278,8 @@ fn positive(
 }
 
 fn pad(value: i64) -> Result<usize, OpError> {
-    usize::try_from(value).map_err(|_| OpError::unsupported(format!("`pads` contains {value}")))
+    let pad = usize::try_from(value).ok().filter(|&pad| pad <= LARGEST);
+    pad.ok_or_else(|| OpError::unsupported(format!("`pads` contains {value}")))
 }
 
 #[cfg(test)]

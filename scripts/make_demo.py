@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Makes the files of `npcov demo` (`make demo-data`).
 
-    scripts/make_demo.py [--data data/fashion-mnist] [--output crates/cli/demo]
+    scripts/make_demo.py [--data data/fashion-mnist] [--model models/clothing-0.onnx]
+        [--output crates/cli/demo]
 
-300 training images of each class of Fashion-MNIST, chosen with seed 0 and in
-the order of the original, as `train.npz`: `x` (3000, 28, 28) and `y`, bytes.
-The same bytes every time. The model and the test images are copied from
-`fixtures/`. Needs numpy and `scripts/get_data.py`.
+300 training images of each kind of Fashion-MNIST, chosen with seed 0 and in
+the order of the original, as `train.npz`, and the first 1,000 test images as
+`test.npz`: `x` (28 x 28 bytes), `kind` (the label of Fashion-MNIST) and `y` (the
+group of kinds that the network was taught), whose names are in `train.npz` as
+`class_names`. The same bytes every time. The model is one that
+`scripts/train/merged.py clothing` trains. Needs numpy and `scripts/get_data.py`.
 """
 
 import argparse
@@ -16,29 +19,45 @@ from pathlib import Path
 
 import numpy as np
 
-CLASSES = 10
-PER_CLASS = 300
+PER_KIND = 300
+TEST = 1000
+GROUPS = {
+    "tops and dresses": [0, 2, 3, 4, 6],
+    "shoes": [5, 7, 9],
+    "trousers and bags": [1, 8],
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("data/fashion-mnist"))
+    parser.add_argument("--model", type=Path, default=Path("models/clothing-0.onnx"))
     parser.add_argument("--output", type=Path, default=Path("crates/cli/demo"))
     options = parser.parse_args()
 
-    pixels = read_idx(options.data / "train-images-idx3-ubyte.gz")
-    labels = read_idx(options.data / "train-labels-idx1-ubyte.gz")
+    def read(part, what):
+        return read_idx(options.data / f"{part}-{what}-ubyte.gz")
+
+    options.output.mkdir(parents=True, exist_ok=True)
+    pixels, kinds = read("train", "images-idx3"), read("train", "labels-idx1")
     random = np.random.default_rng(0)
     chosen = [
-        random.choice(np.flatnonzero(labels == label), PER_CLASS, replace=False)
-        for label in range(CLASSES)
+        random.choice(np.flatnonzero(kinds == kind), PER_KIND, replace=False)
+        for kind in range(10)
     ]
     rows = np.sort(np.concatenate(chosen))
-    options.output.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(options.output / "train.npz", x=pixels[rows], y=labels[rows])
-    fixtures = Path(__file__).resolve().parent.parent / "fixtures"
-    shutil.copyfile(fixtures / "resnet8.onnx", options.output / "model.onnx")
-    shutil.copyfile(fixtures / "fashion-1000.npz", options.output / "test.npz")
+    names = np.array(list(GROUPS))
+    write(options.output / "train.npz", pixels[rows], kinds[rows], class_names=names)
+    pixels, kinds = read("t10k", "images-idx3"), read("t10k", "labels-idx1")
+    write(options.output / "test.npz", pixels[:TEST], kinds[:TEST])
+    shutil.copyfile(options.model, options.output / "model.onnx")
+
+
+def write(path, pixels, kinds, **more):
+    groups = np.zeros(10, np.uint8)
+    for group, members in enumerate(GROUPS.values()):
+        groups[members] = group
+    np.savez_compressed(path, x=pixels, y=groups[kinds], kind=kinds, **more)
 
 
 def read_idx(path):

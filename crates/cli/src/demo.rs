@@ -1,20 +1,18 @@
-//! `npcov demo`: a tour on a model and images of its own.
+//! `npcov demo`: a suite that looks complete, what it is missing, and what fills that.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::artefact::{CoverageState, InputRecord};
-use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, GraphInspection, SuiteReport};
-use npcov::criteria::Amount;
+use npcov::coverage::{Check, GraphInspection, SuiteReport};
+use npcov::criteria::Spec;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Loader, Preprocessing};
-use npcov::run::Explainer;
 use npcov::{
-    BuildOptions, CoverOptions, Coverage, DecisionGraph, ExplainOptions, Explained, Model, Suite,
+    BuildOptions, CoverOptions, Coverage, DecisionGraph, GapOptions, Gaps, Gate, Model, Suite,
 };
-use npcov_report::number;
+use npcov_report::{GapImages, number};
 
 use crate::args::DemoArgs;
 use crate::config::Config;
@@ -26,33 +24,31 @@ const MODEL: &[u8] = include_bytes!("../demo/model.onnx");
 const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
 const TEST: &[u8] = include_bytes!("../demo/test.npz");
 
-/// The classes of Fashion-MNIST.
-const NAMES: [&str; 10] = [
-    "T-shirt",
-    "trouser",
-    "pullover",
-    "dress",
-    "coat",
-    "sandal",
-    "shirt",
-    "sneaker",
-    "bag",
-    "ankle boot",
+/// The kinds of Fashion-MNIST, which the network was not taught.
+const KINDS: [&str; 10] = [
+    "T-shirts",
+    "trousers",
+    "pullovers",
+    "dresses",
+    "coats",
+    "sandals",
+    "shirts",
+    "sneakers",
+    "bags",
+    "ankle boots",
 ];
+const TROUSERS: i64 = 1;
+const BAGS: i64 = 8;
+/// The kinds of each group that the network was taught, and how many images a suite has of them.
+const GROUPS: [(&[i64], usize); 3] = [(&[0, 2, 3, 4, 6], 200), (&[5, 7, 9], 120), (&[1, 8], 80)];
 /// Height and width of the images.
 const SIDE: usize = 28;
-
-/// Images in each suite.
-const SUITE: usize = 200;
-/// How many of `with-errors` are there because they are classified wrongly.
-const ERRORS: usize = 60;
-/// The classes of `two-classes`. Both have more than 100 test images.
-const TWO: [i64; 2] = [1, 4];
 /// What the choice of images starts from.
 const SEED: u64 = 0;
+/// Images that are drawn in the terminal, side by side.
+const DRAWN: usize = 3;
 
-/// Builds a decision graph, measures suites, explains a mistake, and prints what a first-time user
-/// needs to see of it.
+/// Builds a decision graph, measures a suite in which a kind is missing, and fills it.
 pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let folder = Folder::new(args.keep.as_deref())?;
     for (name, content) in [
@@ -63,52 +59,40 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
         let path = folder.path(name);
         fs::write(&path, content).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
-    let threads = config.threads(args.threads);
-    let graph = folder.path("graph.npcov");
-    let graph = build(&folder, &graph, threads, printer)?;
-    let found = graph.inspect();
+    let graph = build(&folder, config.threads(args.threads), printer)?;
     let test = graph.loader(samples::open(folder.path("test.npz"))?)?;
-    let wrong = wrong(&graph, &test, threads)?;
-    let suites = Suites::choose(&test, &wrong)?;
-    let loaders = suites.write(&folder, &graph, &test)?;
-    let coverage = cover(&graph, &suites, &loaders, &folder, printer)?;
-    let mistake = Mistake::worst(coverage.state(), &loaders)?;
-    let settings = ExplainOptions {
-        method: graph.learnt().method().clone(),
-        input: true,
-        ..ExplainOptions::default()
+    Images::choose(&folder)?.write(&folder, &test)?;
+    let tour = Tour {
+        folder: &folder,
+        graph: &graph,
+        printer,
     };
-    let explainer =
-        Explainer::new(graph.model().network(), &settings).map_err(npcov::Error::from)?;
-    let explained = npcov::explain_one(&explainer, mistake.data, mistake.index, 1)?;
-    let heatmap = match (
-        &args.keep,
-        npcov_report::Heatmap::of(&explained, mistake.data)?,
-    ) {
-        (Some(_), Some(picture)) => {
-            let path = folder.path("heatmap.png");
-            picture.write(&path)?;
-            format!("The same as a picture: {}", path.display())
-        }
-        _ => "`npcov demo --keep FOLDER` keeps it as a picture, and all files of this tour."
-            .to_owned(),
-    };
+    let earlier = tour.cover("earlier")?;
+    let suite = tour.cover("suite")?;
+    let found = tour.gaps(&suite)?;
+    let before = check(&suite, &earlier)?;
+    let filled = tour.fill(&suite)?;
+    let mut whole = suite.clone();
+    whole
+        .merge(tour.cover("add")?)
+        .map_err(npcov::Error::from)?;
+    whole
+        .save(folder.path("filled.npcov"))
+        .map_err(npcov::Error::from)?;
+    let left = graph.gaps(&whole, &GapOptions::default())?;
+    let after = check(&whole, &earlier)?;
     let sections = [
-        about(&found, test.len(), wrong.len()),
-        graph_section(&found),
-        suites_section(&coverage, &loaders)?,
-        mistake_section(&mistake, &graph, &explained, &heatmap)?,
+        about(&graph.inspect()),
+        looks_fine(&earlier, &suite)?,
+        is_not(&found, &tour.drawn(&found)?, &before),
+        is_filled(&filled, &tour.kinds(&filled)?, &left, &after),
+        tour.sheet(&filled, args.keep.is_some())?,
         NEXT.to_owned(),
     ];
     printer.data(&sections.join("\n"))
 }
 
-fn build(
-    folder: &Folder,
-    output: &Path,
-    threads: usize,
-    printer: &Printer,
-) -> anyhow::Result<DecisionGraph> {
+fn build(folder: &Folder, threads: usize, printer: &Printer) -> anyhow::Result<DecisionGraph> {
     let preprocessing = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()
@@ -117,112 +101,105 @@ fn build(
         .with_preprocessing(preprocessing)
         .with_threads(threads);
     let options = BuildOptions {
-        anpc_upper: AnpcUpper::Auto(AUTO_QUANTILE),
+        criteria: Some(vec![Spec::named("snpc")]),
         ..BuildOptions::default()
     };
     let train = samples::open(folder.path("train.npz"))?;
     let mut progress = ProgressBar::new(train.len(), printer);
-    Ok(model.build_file(&train, &options, output, &mut progress)?)
+    Ok(model.build_file(&train, &options, folder.path("graph.npcov"), &mut progress)?)
 }
 
-/// The inputs that are not classified as labelled, in order.
-fn wrong(graph: &DecisionGraph, data: &Loader, threads: usize) -> anyhow::Result<Vec<usize>> {
-    let network = graph.model().network();
-    let mut predictions = Vec::with_capacity(data.len());
-    let tracer = network.logits_tracer().map_err(npcov::Error::from)?;
-    npcov::run::predict(&tracer, data, 0..data.len(), threads, |_, classes| {
-        predictions.extend_from_slice(classes);
-        Ok::<(), npcov::Error>(())
-    })?;
-    let labels = labels(data)?;
-    let differs = |&i: &usize| usize::try_from(labels[i]) != Ok(predictions[i]);
-    Ok((0..predictions.len()).filter(differs).collect())
+/// The gate that `check --against` is.
+fn check(suite: &Coverage, earlier: &Coverage) -> anyhow::Result<Check> {
+    let compared = suite.clone().compared(Some(earlier), &[]);
+    let compared = compared.map_err(npcov::Error::from)?;
+    let gate = Gate {
+        losses: Some(vec!["snpc".to_owned()]),
+        ..Gate::default()
+    };
+    Ok(gate.check(&compared.report, compared.difference.as_ref())?)
 }
 
-fn labels<'d>(data: &'d Loader) -> anyhow::Result<&'d [i64]> {
-    let name = data.name();
-    data.labels()
-        .ok_or_else(|| anyhow!("`{name}` has no labels"))
-}
+/// What the suites and the pool are made of: rows of the test images.
+struct Images([(&'static str, Vec<usize>); 3]);
 
-fn cover(
-    graph: &DecisionGraph,
-    suites: &Suites,
-    loaders: &[Loader<'_>],
-    folder: &Folder,
-    printer: &Printer,
-) -> anyhow::Result<Coverage> {
-    let suites = suites.0.iter().zip(loaders);
-    let suites: Vec<Suite<'_>> = suites
-        .map(|((name, _), data)| Suite::new(*name, data.samples()))
-        .collect();
-    let inputs = suites.iter().map(|suite| suite.inputs.len()).sum();
-    let mut progress = ProgressBar::new(inputs, printer);
-    let (options, output) = (CoverOptions::default(), folder.path("state.npcov"));
-    Ok(graph.cover_file(&suites, &options, None, output, &mut progress)?)
-}
-
-/// Names of suites, and the test images in them.
-struct Suites([(&'static str, Vec<usize>); 3]);
-
-impl Suites {
-    /// Three suites of one size: any images, images of two classes, and the first with some of its
-    /// images replaced by others, which are classified wrongly.
-    fn choose(test: &Loader, wrong: &[usize]) -> anyhow::Result<Suites> {
-        let labels = labels(test)?;
-        let order = shuffled(test.len(), SEED);
-        let (random, rest) = order.split_at(SUITE.min(order.len()));
-        let two = order
-            .iter()
-            .copied()
-            .filter(|&row| TWO.contains(&labels[row]));
-        let is_wrong = |row: &usize| wrong.binary_search(row).is_ok();
-        let mut errors = rest.iter().copied().filter(is_wrong).take(ERRORS);
-        let replaced = |&row: &usize| match is_wrong(&row) {
-            true => row,
-            false => errors.next().unwrap_or(row),
+impl Images {
+    /// An earlier suite with some of every kind; the suite that has trousers in the place of the bags; and
+    /// as a pool all images that are not in it.
+    fn choose(folder: &Folder) -> anyhow::Result<Images> {
+        let kinds = kinds(&folder.path("test.npz"))?;
+        let order = shuffled(kinds.len(), SEED);
+        let of_kind = |kind: i64| {
+            let rows = order.iter().copied();
+            rows.filter(|&row| kinds[row] == kind)
+                .collect::<Vec<usize>>()
         };
-        Ok(Suites([
-            ("random", random.to_vec()),
-            ("two-classes", two.take(SUITE).collect()),
-            ("with-errors", random.iter().map(replaced).collect()),
+        let mut earlier = Vec::new();
+        for (group, count) in GROUPS {
+            for &kind in group {
+                earlier.extend(of_kind(kind).into_iter().take(count / group.len()));
+            }
+        }
+        let mut others = of_kind(TROUSERS)
+            .into_iter()
+            .filter(|row| !earlier.contains(row));
+        let replaced = |&row: &usize| match kinds[row] == BAGS {
+            true => others.next(),
+            false => Some(row),
+        };
+        let suite: Vec<usize> = earlier.iter().filter_map(replaced).collect();
+        let pool = order.iter().copied().filter(|row| !suite.contains(row));
+        let pool = pool.collect();
+        Ok(Images([
+            ("earlier", earlier),
+            ("suite", suite),
+            ("pool", pool),
         ]))
     }
 
-    /// Writes them as npz files of 8-bit images, and opens these.
-    fn write(
-        &self,
-        folder: &Folder,
-        graph: &DecisionGraph,
-        test: &Loader,
-    ) -> anyhow::Result<Vec<Loader<'static>>> {
-        let labels = labels(test)?;
-        let mut loaders = Vec::new();
+    /// Writes them as npz files of 8-bit images.
+    fn write(&self, folder: &Folder, test: &Loader) -> anyhow::Result<()> {
+        let labels = test
+            .labels()
+            .ok_or_else(|| anyhow!("the test images have no labels"))?;
+        let kinds = kinds(&folder.path("test.npz"))?;
         for (name, rows) in &self.0 {
-            let file = format!("{name}.npz");
-            write_images(&folder.path(&file), rows, test, labels).map_err(npcov::Error::from)?;
-            loaders.push(graph.loader(samples::open(folder.path(&file))?)?);
+            let file = folder.path(&format!("{name}.npz"));
+            write_images(&file, rows, test, (labels, &kinds)).map_err(npcov::Error::from)?;
         }
-        Ok(loaders)
+        Ok(())
     }
 }
 
-/// Writes some images of a dataset, and their labels.
+/// The kind of each image of a file.
+fn kinds(file: &Path) -> anyhow::Result<Vec<i64>> {
+    let mut spec = file.as_os_str().to_owned();
+    spec.push(":x,kind");
+    let data = samples::open(spec)?;
+    let kinds = data
+        .labels()
+        .ok_or_else(|| anyhow!("`{}` has no kinds", file.display()))?;
+    Ok(kinds.to_vec())
+}
+
+/// Writes some images of a dataset, what they are labelled as, and their kinds.
 fn write_images(
     path: &Path,
     rows: &[usize],
     data: &Loader,
-    labels: &[i64],
+    (labels, kinds): (&[i64], &[i64]),
 ) -> Result<(), DataError> {
     let mut writer = NpzWriter::create(path, Compression::Deflated)?;
     let x = writer.array::<u8>("x", &[SIDE, SIDE])?;
     let y = writer.array::<i64>("y", &[])?;
+    let kind = writer.array::<i64>("kind", &[])?;
     let mut stored = vec![0.0; data.sample_len()];
     for &row in rows {
         data.read_stored(row..row + 1, &mut stored)?;
         let pixels: Vec<u8> = stored.iter().map(|&pixel| pixel as u8).collect();
         writer.append(&x, &pixels)?;
         writer.append(&y, &[labels[row]])?;
+        writer.append(&kind, &[kinds[row]])?;
     }
     writer.finish()
 }
@@ -245,211 +222,246 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// An input that is classified wrongly.
-struct Mistake<'a> {
-    suite: &'a str,
-    data: &'a Loader<'a>,
-    index: usize,
-    label: usize,
-    record: InputRecord,
+/// What is measured, one step after the other.
+struct Tour<'a> {
+    folder: &'a Folder,
+    graph: &'a DecisionGraph,
+    printer: &'a Printer,
 }
 
-impl Mistake<'_> {
-    /// The mistake of the last suite whose path is most like those of another class.
-    fn worst<'a>(
-        state: &'a CoverageState,
-        loaders: &'a [Loader<'a>],
-    ) -> anyhow::Result<Mistake<'a>> {
-        let (Some(suite), Some(data)) = (state.suites().last(), loaders.last()) else {
-            bail!("nothing was measured");
+impl Tour<'_> {
+    /// Measures the images of a file, as a suite of one and the same name.
+    fn cover(&self, file: &str) -> anyhow::Result<Coverage> {
+        let images = samples::open(self.folder.path(&format!("{file}.npz")))?;
+        let mut progress = ProgressBar::new(images.len(), self.printer);
+        let suite = Suite::new("suite", &images);
+        let output = self.folder.path(&format!("{file}.npcov"));
+        let options = CoverOptions::default();
+        Ok(self
+            .graph
+            .cover_file(&[suite], &options, None, output, &mut progress)?)
+    }
+
+    fn gaps(&self, suite: &Coverage) -> anyhow::Result<Gaps> {
+        Ok(self.graph.gaps(suite, &GapOptions::default())?)
+    }
+
+    /// Fills the gaps of a suite from the pool.
+    fn fill(&self, suite: &Coverage) -> anyhow::Result<Gaps> {
+        let pool = samples::open(self.folder.path("pool.npz"))?;
+        let mut progress = ProgressBar::new(pool.len(), self.printer);
+        let (options, output) = (GapOptions::default(), self.folder.path("add.npz"));
+        let mut filled =
+            self.graph
+                .fill_gaps_file(suite, &pool, &options, output, &mut progress)?;
+        // As the commands of the tour would name them, in its folder.
+        if let Some(pool) = &mut filled.pool {
+            pool.data = "pool.npz".to_owned();
+            pool.file = Some("add.npz".to_owned());
+        }
+        Ok(filled)
+    }
+
+    /// Of which kinds the images are that were added, the most frequent first.
+    fn kinds(&self, filled: &Gaps) -> anyhow::Result<Vec<(&'static str, usize)>> {
+        let kinds = kinds(&self.folder.path("pool.npz"))?;
+        let mut counts = KINDS.map(|kind| (kind, 0));
+        for input in filled
+            .gaps
+            .iter()
+            .filter_map(|gap| gap.add.as_ref())
+            .flatten()
+        {
+            let kind = kinds
+                .get(input.input)
+                .and_then(|&kind| usize::try_from(kind).ok());
+            if let Some(count) = kind.and_then(|kind| counts.get_mut(kind)) {
+                count.1 += 1;
+            }
+        }
+        let mut counts: Vec<(&str, usize)> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Ok(counts)
+    }
+
+    /// Typical images of each gap, as text.
+    fn drawn(&self, found: &Gaps) -> anyhow::Result<Vec<String>> {
+        let train = self
+            .graph
+            .loader(samples::open(self.folder.path("train.npz"))?)?;
+        let mut pictures = Vec::new();
+        for gap in &found.gaps {
+            let mut lines = vec![String::new(); SIDE / 2];
+            for exemplar in gap.exemplars.iter().take(DRAWN) {
+                let mut image = vec![0.0; train.sample_len()];
+                let row = exemplar.input..exemplar.input + 1;
+                train
+                    .read_stored(row, &mut image)
+                    .map_err(npcov::Error::from)?;
+                for (line, pixels) in lines.iter_mut().zip(pairs(&image)) {
+                    line.push_str("  ");
+                    line.extend(pixels.into_iter().map(shade));
+                }
+            }
+            let lines = lines.iter().map(|line| format!("{}\n", line.trim_end()));
+            pictures.push(lines.collect());
+        }
+        Ok(pictures)
+    }
+
+    /// Draws the gaps with what fills them, and says where.
+    fn sheet(&self, filled: &Gaps, keep: bool) -> anyhow::Result<String> {
+        let load = |name: &str| self.graph.loader(samples::open(self.folder.path(name))?);
+        let (train, pool) = (load("train.npz")?, load("pool.npz")?);
+        let images = GapImages {
+            training: Some(&train),
+            suites: Vec::new(),
+            pool: Some(&pool),
         };
-        let labels = labels(data)?;
-        let mistake = |(index, record): (usize, &InputRecord)| {
-            let label = usize::try_from(labels[index]).ok()?;
-            (label != record.prediction as usize).then_some(Mistake {
-                suite: &suite.name,
-                data,
-                index,
-                label,
-                record: *record,
-            })
-        };
-        let mistakes = suite.inputs.iter().enumerate().filter_map(mistake);
-        mistakes
-            // Of equal ones the first.
-            .reduce(|a, b| match b.record.contested > a.record.contested {
-                true => b,
-                false => a,
-            })
-            .ok_or_else(|| anyhow!("`{}` holds no mistake", suite.name))
+        let path = self.folder.path("gaps.png");
+        match npcov_report::gap_sheet(filled, &images)? {
+            Some(sheet) if keep => {
+                sheet.write(&path)?;
+                Ok(format!("All of it as a picture: {}\n", path.display()))
+            }
+            _ => Ok(
+                "`npcov demo --keep FOLDER` keeps all files, and a picture of the gaps.\n"
+                    .to_owned(),
+            ),
+        }
     }
 }
 
-fn about(found: &GraphInspection, images: usize, wrong: usize) -> String {
+/// Lines that stand a little to the right.
+fn indented(text: &str) -> String {
+    let line = |line: &str| format!("    {line}").trim_end().to_owned() + "\n";
+    text.lines().map(line).collect()
+}
+
+fn about(found: &GraphInspection) -> String {
     let layers = &found.extraction.layers;
     let neurons: usize = layers.iter().map(|layer| layer.neurons).sum();
+    let clusters: Vec<String> = found
+        .classes
+        .iter()
+        .map(|c| c.clusters.len().to_string())
+        .collect();
+    let names: Vec<&str> = found
+        .classes
+        .iter()
+        .filter_map(|class| class.name.as_deref())
+        .collect();
     format!(
         "The model
-  A small residual network that tells ten kinds of clothing apart: Fashion-MNIST, {SIDE} x {SIDE} pixels.
-  It has {neurons} neurons in {} layers, and gets {wrong} of {images} test images wrong.
+  A small network that was taught to tell three groups of clothing apart: {}.
+  It knows nothing of kinds such as sandals or coats. It has {neurons} neurons in {} layers.
+
+  $ npcov build model.onnx --data train.npz --divide 255 --criteria snpc -o graph.npcov
+  For each of {} training images npcov finds the neurons that decided. Images of a group that are decided
+  alike make a cluster; the groups have {} of them.
 ",
-        layers.len()
+        names.join(", "),
+        layers.len(),
+        number::count(found.inputs),
+        clusters.join(", "),
     )
 }
 
-fn graph_section(found: &GraphInspection) -> String {
-    let clusters: usize = found.classes.iter().map(|class| class.clusters.len()).sum();
-    let example = found.classes.first().map_or(String::new(), |class| {
-        let members: Vec<String> = class
-            .clusters
-            .iter()
-            .map(|c| c.members.to_string())
-            .collect();
-        format!(
-            "those of `{}` hold {}",
-            name(class.class),
-            members.join(", ")
-        )
-    });
-    format!(
-        "Its decision graph
-  $ npcov build model.onnx --data train.npz --divide 255 --anpc-upper auto -o graph.npcov
-  For each of {} training images npcov finds the neurons that decided, {} on average: the
-  critical decision path. Images of a class with similar paths make a cluster; what most of their
-  paths share is its abstract path. There are {clusters} clusters; {example} images.
-",
-        found.inputs,
-        number::share(found.width)
-    )
-}
-
-fn criterion(suite: &SuiteReport, name: &str) -> f64 {
-    suite.criteria.get(name).map_or(0.0, Amount::value)
-}
-
-fn suites_section(coverage: &Coverage, loaders: &[Loader]) -> anyhow::Result<String> {
-    let report = coverage.report().map_err(npcov::Error::from)?;
-    let [random, two, errors] = &report.suites[..] else {
-        bail!("{} suites were measured, not 3", report.suites.len());
-    };
-    let abouts = [
-        "any test images".to_owned(),
-        format!(
-            "only `{}` and `{}`",
-            name(TWO[0] as usize),
-            name(TWO[1] as usize)
-        ),
-        format!("random with {ERRORS} more mistakes"),
-    ];
+fn looks_fine(earlier: &Coverage, suite: &Coverage) -> anyhow::Result<String> {
     let mut rows = String::new();
-    // Of the last suite in the end: those of right inputs and those of wrong ones.
-    let mut unfamiliar = [0.0; 2];
-    let measured = report.suites.iter().zip(coverage.state().suites());
-    for (((suite, whole), data), about) in measured.zip(loaders).zip(&abouts) {
-        let (mut sums, mut counts) = ([0.0; 2], [0usize; 2]);
-        for (input, &label) in whole.inputs.iter().zip(labels(data)?) {
-            let wrong = usize::from(i64::from(input.prediction) != label);
-            sums[wrong] += input.unfamiliar;
-            counts[wrong] += 1;
-        }
-        unfamiliar = [0, 1].map(|i| sums[i] / counts[i].max(1) as f64);
-        rows += &format!(
-            "  {:<11}  {about:<28}  {:>5}  {:>5}  {:>6}    {}\n",
-            suite.name,
-            counts[1],
-            number::percent(criterion(suite, "snpc")),
-            number::percent(criterion(suite, "anpc")),
-            suite.unfamiliar.map_or(0, |unusual| unusual.inputs),
-        );
+    for (name, coverage) in [("earlier", earlier), ("suite", suite)] {
+        let report = coverage.report().map_err(npcov::Error::from)?;
+        let [suite] = &report.suites[..] else {
+            bail!("{} suites were measured, not one", report.suites.len());
+        };
+        rows += &row(name, suite);
     }
-    let share = |of: fn(&SuiteReport) -> f64| {
-        let percent = 100.0 * of(two) / of(random).max(f64::MIN_POSITIVE);
-        number::decimals(percent, 0)
-    };
-    let points = (criterion(errors, "snpc") - criterion(random, "snpc")) * 100.0;
     Ok(format!(
-        "Three suites of {SUITE} images each
-  $ npcov cover graph.npcov --data random.npz --data two-classes.npz --data with-errors.npz \\
-      -o state.npcov
-  suite        images                        wrong   SNPC    ANPC  unfamiliar
-{rows}
-  SNPC counts the degrees of similarity between an input's path and the abstract paths of its class
-  that a suite shows, ANPC the distances of activations. More means that more of the model's logic
-  was exercised; few suites come near 100%: compare suites with each other. `unfamiliar`
-  counts images that are decided as next to none in training were.
-  * `two-classes` has as many images as `random`, and {}% of its SNPC, {}% of its ANPC.
-  * `with-errors` differs from `random` by {} points of SNPC. Its mistakes are {} away from
-    what training showed on average, its other images {}.
-",
-        share(|suite| criterion(suite, "snpc")),
-        share(|suite| criterion(suite, "anpc")),
-        number::signed(points, 2),
-        number::decimals(unfamiliar[1], 3),
-        number::decimals(unfamiliar[0], 3),
+        "A suite that looks fine
+  $ npcov cover graph.npcov --data suite.npz --name suite -o suite.npcov
+  It has {} images, as the one that was used earlier; as many are right, and as many of each group.
+           images  right    of each group
+{rows}",
+        number::count(
+            suite
+                .state()
+                .suites()
+                .iter()
+                .map(|suite| suite.inputs.len())
+                .sum()
+        ),
     ))
 }
 
-fn mistake_section(
-    mistake: &Mistake<'_>,
-    graph: &DecisionGraph,
-    explained: &Explained,
-    heatmap: &str,
-) -> anyhow::Result<String> {
-    let graph = graph.learnt().file().graph();
-    let record = &mistake.record;
-    Ok(format!(
-        "One mistake, explained
-  $ npcov explain graph.npcov --data {suite}.npz --index {index}
-  This `{label}` is taken for `{prediction}`. It belongs to a cluster of {members} training images there,
-  and its score `contested`, {contested}, is the highest of all mistakes: near or above 1, images of
-  other classes are as near as those of its own.
-
-  the image                     relevance for `{prediction}`: # much, + some, - against it
-{picture}  {heatmap}
-",
-        suite = mistake.suite,
-        index = mistake.index,
-        label = name(mistake.label),
-        prediction = name(record.prediction as usize),
-        members = graph.members(record.cluster as usize).len(),
-        contested = number::decimals(record.contested, 3),
-        picture = picture(mistake.data, explained)?,
-    ))
+fn row(name: &str, suite: &SuiteReport) -> String {
+    let groups: Vec<String> = suite
+        .classes
+        .iter()
+        .map(|c| format!("{:>4}", c.inputs))
+        .collect();
+    format!(
+        "  {name:<7}  {:>6}  {}  {}\n",
+        suite.inputs,
+        suite.accuracy.map_or("-".to_owned(), number::percent),
+        groups.concat()
+    )
 }
 
-/// The image and its relevance side by side, two rows of pixels in a line.
-fn picture(data: &Loader, explained: &Explained) -> anyhow::Result<String> {
-    let mut image = vec![0.0; data.sample_len()];
-    let index = explained.explanation.index;
-    data.read_stored(index..index + 1, &mut image)
-        .map_err(npcov::Error::from)?;
-    let shade = |x: f32| match x / (2.0 * 255.0) {
+fn is_not(found: &Gaps, pictures: &[String], before: &Check) -> String {
+    let drawn = found.gaps.iter().zip(pictures).map(|(gap, picture)| {
+        let cluster = gap
+            .cluster
+            .map_or(String::new(), |cluster| format!("cluster {cluster}: "));
+        format!("  {cluster}typical training images\n{picture}")
+    });
+    let drawn: Vec<String> = drawn.collect();
+    format!(
+        "It is not
+  $ npcov gaps graph.npcov suite.npcov
+{}
+{}
+  $ npcov check suite.npcov --against earlier.npcov
+{}",
+        indented(&npcov_report::gaps(found)),
+        drawn.join("\n"),
+        indented(&npcov_report::check(before)),
+    )
+}
+
+fn is_filled(filled: &Gaps, kinds: &[(&str, usize)], left: &Gaps, after: &Check) -> String {
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    let pool = filled.pool.as_ref();
+    format!(
+        "What fills it
+  $ npcov gaps graph.npcov suite.npcov --pool pool.npz -o add.npz
+  From a pool of {} images npcov takes {}. What they are nobody told it or the network: {}.
+
+  $ npcov cover graph.npcov --data add.npz --name suite -o add.npcov
+  $ npcov merge suite.npcov add.npcov -o filled.npcov
+  $ npcov gaps graph.npcov filled.npcov
+{}
+  $ npcov check filled.npcov --against earlier.npcov
+{}",
+        number::count(pool.map_or(0, |pool| pool.inputs)),
+        number::count(pool.map_or(0, |pool| pool.taken)),
+        kinds.join(", "),
+        indented(&npcov_report::gaps(left)),
+        indented(&npcov_report::check(after)),
+    )
+}
+
+/// How bright two pixels are, one below the other.
+fn shade(sum: f32) -> char {
+    match sum / (2.0 * 255.0) {
         x if x >= 0.75 => '@',
         x if x >= 0.5 => '%',
         x if x >= 0.25 => '+',
         x if x >= 0.05 => '.',
         _ => ' ',
-    };
-    let image = pairs(&image);
-    let relevance = pairs(explained.input.as_deref().unwrap_or_default());
-    let largest = relevance
-        .iter()
-        .flatten()
-        .fold(0.0f32, |m, r| m.max(r.abs()));
-    let sign = |r: f32| match r / largest {
-        r if r >= 0.4 => '#',
-        r if r >= 0.1 => '+',
-        r if r <= -0.1 => '-',
-        _ => ' ',
-    };
-    let line = |(image, relevance): (&Vec<f32>, &Vec<f32>)| {
-        let image: String = image.iter().copied().map(shade).collect();
-        let relevance: String = relevance.iter().copied().map(sign).collect();
-        let line = format!("  {image}  {relevance}");
-        format!("{}\n", line.trim_end())
-    };
-    let lines: Vec<String> = image.iter().zip(&relevance).map(line).collect();
-    Ok(lines.concat())
+    }
 }
 
 /// The sums of two pixels, one below the other.
@@ -461,16 +473,12 @@ fn pairs(pixels: &[f32]) -> Vec<Vec<f32>> {
     pixels.chunks_exact(2 * SIDE).map(add).collect()
 }
 
-fn name(class: usize) -> &'static str {
-    NAMES.get(class).copied().unwrap_or("unknown class")
-}
-
 const NEXT: &str = "\
 On your own model
   npcov init model.onnx --data train.npz       writes npcov.toml, with every setting explained
-  npcov tune --write npcov.toml                finds good parameters for the model
   npcov build -o graph.npcov                   learns the decision graph
   npcov cover graph.npcov --data test.npz -o state.npcov
+  npcov gaps graph.npcov state.npcov           says what the suite is missing
 ";
 
 /// The folder that the files are in: the user's, or one that vanishes.

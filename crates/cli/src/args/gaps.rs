@@ -1,5 +1,6 @@
 //! The arguments of `gaps`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -40,7 +41,7 @@ pub(crate) struct GapsArgs {
 
     /// Look for inputs to add here: npz, npy, IDX, CIFAR binary, or a folder of images
     #[arg(long, value_name = "DATA")]
-    pub(crate) pool: Option<String>,
+    pub(crate) pool: Option<OsString>,
 
     /// Write the inputs to add: an npz file, or a folder
     ///
@@ -75,7 +76,7 @@ pub(crate) struct GapsArgs {
     ///
     /// Which it is, its content tells.
     #[arg(long, value_name = "DATA", requires = "picture")]
-    pub(crate) data: Vec<String>,
+    pub(crate) data: Vec<OsString>,
 
     #[command(flatten)]
     pub(crate) class_shares: ClassSharesArgs,

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 
+use crate::build::{json, succeed};
 use crate::support::Project;
 
 #[test]
@@ -14,41 +15,29 @@ fn the_tour() {
     // Of the user's settings only the number of threads counts, and it changes nothing.
     project.write("npcov.toml", "model = \"missing.onnx\"\nthreads = 1\n");
     let kept = project.run("demo --keep tour/here");
-    let picture = "  The same as a picture: tour/here/heatmap.png\n";
+    let picture = "All of it as a picture: tour/here/gaps.png\n";
     assert!(kept.stdout.contains(picture), "{}", kept.stdout);
-    let keep = "  `npcov demo --keep FOLDER` keeps it as a picture, and all files of this tour.\n";
+    let keep = "`npcov demo --keep FOLDER` keeps all files, and a picture of the gaps.\n";
     let kept_as_shown = kept.stdout.replace(picture, keep);
     assert!(shown.contains(&kept_as_shown), "{}", kept.stdout);
     assert_eq!(
         files(&project, "tour/here"),
         [
+            "add.npcov",
+            "add.npz",
+            "earlier.npcov",
+            "earlier.npz",
+            "filled.npcov",
+            "gaps.png",
             "graph.npcov",
-            "heatmap.png",
             "model.onnx",
-            "random.npz",
-            "state.npcov",
+            "pool.npz",
+            "suite.npcov",
+            "suite.npz",
             "test.npz",
             "train.npz",
-            "two-classes.npz",
-            "with-errors.npz",
         ]
     );
-    // The commands of the tour work on what it leaves: the mistake is the one that was shown.
-    let command = kept
-        .stdout
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("$ npcov explain "));
-    let arguments = command
-        .unwrap()
-        .replace("graph.npcov", "tour/here/graph.npcov");
-    let arguments = arguments.replace("with-errors", "tour/here/with-errors");
-    let explained = project.run(&format!("explain {arguments} --heatmap why.png"));
-    let (_, score) = kept.stdout.split_once("its score `contested`, ").unwrap();
-    let score = score.split(',').next().unwrap();
-    let told = format!("contested   {score}");
-    assert!(explained.stdout.contains(&told), "{}", explained.stdout);
-    let picture = |name: &str| std::fs::read(project.path(name)).unwrap();
-    assert!(picture("why.png") == picture("tour/here/heatmap.png"));
     // A folder with files in it may be somebody's.
     let refused = project.run("demo --keep tour/here");
     assert_eq!(refused.code, Some(2));
@@ -56,6 +45,57 @@ fn the_tour() {
         refused.stderr,
         "error: `tour/here` is not empty; name a new folder\n"
     );
+}
+
+/// What the tour claims, by the commands that it shows, on what it leaves.
+#[test]
+fn the_suite_looks_fine_is_not_and_is_filled() {
+    let project = Project::new();
+    succeed(&project, "demo --keep t");
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    // It looks fine: as many are right as earlier, and no group is thin.
+    let report = json(&project, "report t/suite.npcov --against t/earlier.npcov");
+    let earlier = json(&project, "report t/earlier.npcov");
+    let (suite, earlier) = (&report["suites"][0], &earlier["suites"][0]);
+    assert!(number(&suite["accuracy"]) >= 0.99, "{}", suite["accuracy"]);
+    assert!(number(&suite["accuracy"]) >= number(&earlier["accuracy"]) - 0.005);
+    for class in suite["classes"].as_array().unwrap() {
+        let (has, expected) = (number(&class["inputs"]), number(&class["expected"]));
+        assert!(
+            class["thin"] == false && (has - expected).abs() < 5.0,
+            "{class}"
+        );
+    }
+    assert!(suite["classes"].as_array().unwrap().len() == 3);
+    // It is not: clusters of bags are empty, and nothing else is missing.
+    let found = json(&project, "gaps t/graph.npcov t/suite.npcov");
+    let kinds = project.rows("t/train.npz", "kind");
+    let gaps = found["gaps"].as_array().unwrap();
+    assert!(!gaps.is_empty());
+    for gap in gaps {
+        let exemplars = gap["exemplars"].as_array().unwrap();
+        assert!(!exemplars.is_empty());
+        for exemplar in exemplars {
+            let row = exemplar["input"].as_u64().unwrap() as usize;
+            assert_eq!(kinds[row], [8.0], "{gap}");
+        }
+    }
+    let check = |state: &str| {
+        let outcome = project.run(&format!("check t/{state}.npcov --against t/earlier.npcov"));
+        (outcome.code, outcome.stdout)
+    };
+    assert_eq!(check("suite").0, Some(1));
+    // It is filled, by bags: nothing is missing, and the gate passes.
+    let kinds = project.rows("t/pool.npz", "kind");
+    let added = project.rows("t/add.npz", "index");
+    let bags = added
+        .iter()
+        .filter(|input| kinds[input[0] as usize] == [8.0]);
+    assert!(bags.count() * 10 >= added.len() * 9);
+    let left = json(&project, "gaps t/graph.npcov t/filled.npcov");
+    assert_eq!(left["gaps"], serde_json::json!([]));
+    let (code, text) = check("filled");
+    assert_eq!(code, Some(0), "{text}");
 }
 
 /// Names of the files in a folder.
@@ -70,11 +110,11 @@ fn files(project: &Project, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn its_model_and_images_are_those_of_the_other_tests() {
-    let file = |path: &str| {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-        std::fs::read(path).unwrap()
-    };
-    assert!(file("demo/model.onnx") == file("../../fixtures/resnet8.onnx"));
-    assert!(file("demo/test.npz") == file("../../fixtures/fashion-1000.npz"));
+fn its_images_are_those_of_the_other_tests() {
+    let project = Project::new();
+    let test = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/test.npz");
+    project.write("test.npz", std::fs::read(test).unwrap());
+    for (ours, theirs) in [("x", "x"), ("kind", "y")] {
+        assert!(project.rows("test.npz", ours) == project.rows("fashion-1000.npz", theirs));
+    }
 }

@@ -20,6 +20,7 @@ fn help() {
         "merge",
         "report",
         "check",
+        "gaps",
         "select",
         "minimize",
         "attack",

@@ -13,6 +13,7 @@ mod demo;
 mod docs;
 mod errors;
 mod explain;
+mod gaps;
 mod garbage;
 mod help;
 #[cfg(unix)]

@@ -1,0 +1,205 @@
+//! `npcov gaps`.
+
+use insta::assert_snapshot;
+
+use crate::build::{json, succeed};
+use crate::support::Project;
+
+/// A project with a decision graph `g.npcov` of lenet, and the state `all.npcov` of the images that it was
+/// not learnt from.
+fn with_graph() -> Project {
+    let project = Project::new();
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 500 --clusters 2 --criteria snpc -o g.npcov",
+    );
+    project
+}
+
+/// Writes those of the images from 500 on that are wanted, and their labels.
+fn write(project: &Project, name: &str, wanted: impl Fn(usize) -> bool) {
+    let (x, y) = (
+        project.rows("fashion-1000.npz", "x"),
+        project.rows("fashion-1000.npz", "y"),
+    );
+    let rows: Vec<usize> = (500..1000).filter(|&row| wanted(row)).collect();
+    let pixels: Vec<f32> = rows.iter().flat_map(|&row| x[row].clone()).collect();
+    let labels: Vec<i64> = rows.iter().map(|&row| y[row][0] as i64).collect();
+    project.npz(name, &[28, 28], &pixels, &labels);
+}
+
+/// By image from 500 on, the prediction and the cluster.
+fn places(project: &Project) -> Vec<(usize, usize)> {
+    succeed(
+        project,
+        "cover g.npcov --data fashion-1000.npz --criteria snpc --inputs places.npz -o all.npcov",
+    );
+    let column = |name: &str| project.rows("places.npz", name).concat();
+    let places = column("prediction").into_iter().zip(column("cluster"));
+    places
+        .map(|(class, cluster)| (class as usize, cluster as usize))
+        .collect()
+}
+
+#[test]
+fn a_class_that_is_missing_is_found_and_filled() {
+    let project = with_graph();
+    let places = places(&project);
+    write(&project, "suite.npz", |row| places[row].0 != 8);
+    succeed(
+        &project,
+        "cover g.npcov --data suite.npz --name s -o s.npcov",
+    );
+    assert_snapshot!("gaps_words", project.snapshot("gaps g.npcov s.npcov"));
+    let fill = "gaps g.npcov s.npcov --pool fashion-1000.npz -o add.npz --picture gaps.png --data suite.npz";
+    assert_snapshot!("gaps_pool", project.snapshot(fill));
+    let picture = std::fs::read(project.path("gaps.png")).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"));
+    assert!(!project.path("add.npz.parts").exists());
+    let found = json(&project, "gaps g.npcov s.npcov --pool fashion-1000.npz");
+    let [gap] = &found["gaps"].as_array().unwrap()[..] else {
+        panic!("{found}")
+    };
+    assert_eq!(
+        (&gap["class"], &gap["cluster"]),
+        (&8.into(), &serde_json::Value::Null)
+    );
+    // As many as are missing, all of them classified as the class, no two alike.
+    let add = gap["add"].as_array().unwrap();
+    assert_eq!(gap["missing"], add.len());
+    let mut inputs: Vec<usize> = add
+        .iter()
+        .map(|i| i["input"].as_u64().unwrap() as usize)
+        .collect();
+    assert!(inputs.iter().all(|&input| places[input].0 == 8), "{gap}");
+    let written: Vec<usize> = project
+        .rows("add.npz", "index")
+        .iter()
+        .map(|i| i[0] as usize)
+        .collect();
+    assert_eq!(inputs, written);
+    inputs.sort_unstable();
+    inputs.dedup();
+    assert_eq!(inputs.len(), add.len());
+    // Together there is nothing missing, and the class is as frequent as in training.
+    succeed(
+        &project,
+        "cover g.npcov --data add.npz --name s -o added.npcov",
+    );
+    succeed(&project, "merge s.npcov added.npcov -o filled.npcov");
+    assert_snapshot!("gaps_none", project.snapshot("gaps g.npcov filled.npcov"));
+    let report = json(&project, "report filled.npcov");
+    let class = &report["suites"][0]["classes"][8];
+    let (has, expected) = (
+        class["inputs"].as_f64().unwrap(),
+        class["expected"].as_f64().unwrap(),
+    );
+    assert!((has - expected).abs() < 2.0, "{class}");
+}
+
+#[test]
+fn a_cluster_that_is_missing_is_found_and_filled() {
+    let project = with_graph();
+    let places = places(&project);
+    let size = |cluster: usize| {
+        places[500..]
+            .iter()
+            .filter(|place| place.1 == cluster)
+            .count()
+    };
+    let largest = (0..20).max_by_key(|&cluster| size(cluster)).unwrap();
+    write(&project, "suite.npz", |row| places[row].1 != largest);
+    write(&project, "pool.npz", |row| {
+        places[row].1 == largest || row % 5 == 0
+    });
+    succeed(&project, "cover g.npcov --data suite.npz -o s.npcov");
+    let found = json(&project, "gaps g.npcov s.npcov --pool pool.npz --count 7");
+    let gaps = found["gaps"].as_array().unwrap();
+    let gap = gaps.iter().find(|gap| gap["cluster"] == largest).unwrap();
+    assert_eq!(gap["inputs"], 0);
+    assert_eq!(gap["present"], serde_json::json!([]));
+    let add = gap["add"].as_array().unwrap();
+    assert_eq!(add.len(), 7);
+    assert!(add.iter().all(|input| input["cluster"] == largest), "{gap}");
+    let distances: Vec<f64> = add
+        .iter()
+        .map(|i| i["distance"].as_f64().unwrap())
+        .collect();
+    assert!(distances.is_sorted(), "{distances:?}");
+    // Typical inputs are members of the cluster.
+    let exemplars = gap["exemplars"].as_array().unwrap();
+    assert_eq!(exemplars.len(), 5);
+    for exemplar in exemplars {
+        let row = exemplar["input"].as_u64().unwrap() as usize;
+        assert!(row < 500 && places[row].1 == largest, "{exemplar}");
+    }
+    // What the suite has is not added to it again: it is the pool here.
+    let own = json(&project, "gaps g.npcov s.npcov --pool suite.npz");
+    assert_eq!(own["pool"]["taken"], 0);
+}
+
+#[test]
+fn images_become_a_folder_of_links() {
+    let project = with_graph();
+    let places = places(&project);
+    write(&project, "suite.npz", |row| {
+        ![8, 9].contains(&places[row].0)
+    });
+    succeed(
+        &project,
+        "cover g.npcov --data suite.npz --name s -o s.npcov",
+    );
+    project.images("pool", &[(1, "a"), (8, "bag"), (9, "boot")], 20);
+    let fill = "gaps g.npcov s.npcov --pool pool --count 3 -o add";
+    assert_snapshot!("gaps_links", project.snapshot(fill));
+    let classes = ["bag", "boot"].map(|class| {
+        let entries = std::fs::read_dir(project.path(&format!("add/{class}"))).unwrap();
+        entries.count()
+    });
+    assert_eq!(classes, [3, 3]);
+    assert!(!project.path("add/a").exists());
+    succeed(&project, "predict lenet.onnx --data add --divide 255");
+    // What is there is not replaced.
+    let again = project.run(fill);
+    assert_eq!(again.code, Some(2));
+    succeed(&project, &fill.replace("-o add", "-o add.npz"));
+    assert_eq!(project.texts("add.npz", "name").len(), 6);
+}
+
+#[test]
+fn what_says_nothing_of_gaps_is_refused() {
+    let project = with_graph();
+    succeed(
+        &project,
+        "cover g.npcov --data fashion-1000.npz --criteria nc --limit 50 --name s -o nc.npcov",
+    );
+    succeed(
+        &project,
+        "cover g.npcov --data fashion-1000.npz --criteria snpc --limit 50 --name s -o s.npcov",
+    );
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --clusters 1 --criteria snpc -o h.npcov",
+    );
+    for (name, arguments) in [
+        ("gaps_without_paths", "gaps g.npcov nc.npcov"),
+        ("gaps_no_such_suite", "gaps g.npcov s.npcov --suite t"),
+        ("gaps_another_graph", "gaps h.npcov s.npcov"),
+        (
+            "gaps_output_without_pool",
+            "gaps g.npcov s.npcov -o add.npz",
+        ),
+    ] {
+        let outcome = project.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{name}: {}", outcome.stderr);
+        let digest = |text: &str| -> String {
+            let words = text.split_inclusive(char::is_whitespace);
+            let hidden = words.map(|word| match word.len() > 60 {
+                true => "[DIGEST] ".to_owned(),
+                false => word.to_owned(),
+            });
+            hidden.collect()
+        };
+        assert_snapshot!(name, digest(&outcome.stderr));
+    }
+}

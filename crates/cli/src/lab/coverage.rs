@@ -38,7 +38,11 @@ impl Setup {
         let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());
         let spec = config.data(&args.data)?;
         let data = graph.loader(samples::open(&spec)?)?;
-        let files = [std::slice::from_ref(&args.graph), graph.model().network().files()].concat();
+        let files = [
+            std::slice::from_ref(&args.graph),
+            graph.model().network().files(),
+        ]
+        .concat();
         Ok(Setup {
             data,
             files,

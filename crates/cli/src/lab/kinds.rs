@@ -39,7 +39,11 @@ impl Setup {
         )?;
         let spec = config.data(&args.data)?;
         let (data, kinds) = open(&graph, &spec, &args.kinds)?;
-        let files = [std::slice::from_ref(&args.graph), graph.model().network().files()].concat();
+        let files = [
+            std::slice::from_ref(&args.graph),
+            graph.model().network().files(),
+        ]
+        .concat();
         Ok(Setup {
             graph,
             data,

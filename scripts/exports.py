@@ -613,13 +613,15 @@ for short, base in [("cnn", base_cnn), ("mlp", base_mlp)]:
 # scikit-learn.
 
 
-def sklearn_export(name, source, build, output="probabilities", **options):
+def sklearn_export(name, source, build, output="probabilities", binary=False, **options):
     @export(name, f"scikit-learn {source}", output)
     def make(path):
         from skl2onnx import to_onnx
 
         x, labels, number = table()
         y = number if output == "numbers" else labels
+        if binary:
+            y = (y > 0).astype(np.int64)
         model = build().fit(x, y)
         arguments = {"options": {id(model): options}} if options else {}
         onnx.save(to_onnx(model, x[:1], **arguments), path)
@@ -629,7 +631,7 @@ def sklearn_export(name, source, build, output="probabilities", **options):
 def mlp(**options):
     from sklearn.neural_network import MLPClassifier
 
-    return MLPClassifier((16, 8), random_state=0, max_iter=300, **options)
+    return MLPClassifier(hidden_layer_sizes=(16, 8), random_state=0, max_iter=300, **options)
 
 
 def logistic():
@@ -653,7 +655,7 @@ def pipeline(*steps):
 def mlp_regressor():
     from sklearn.neural_network import MLPRegressor
 
-    return MLPRegressor((16, 8), random_state=0, max_iter=500)
+    return MLPRegressor(hidden_layer_sizes=(16, 8), random_state=0, max_iter=500)
 
 
 def scaled_regressor():
@@ -677,6 +679,8 @@ def forest():
 
 sklearn_export("sklearn-logistic", "LogisticRegression", logistic, zipmap=False)
 sklearn_export("sklearn-mlp", "MLPClassifier", mlp, zipmap=False)
+sklearn_export("sklearn-logistic-two", "LogisticRegression, two classes", logistic, binary=True, zipmap=False)
+sklearn_export("sklearn-mlp-two", "MLPClassifier, two classes", mlp, binary=True, zipmap=False)
 sklearn_export("sklearn-mlp-zipmap", "MLPClassifier, ZipMap", mlp)
 sklearn_export("sklearn-mlp-tanh", "MLPClassifier, tanh", lambda: mlp(activation="tanh"), zipmap=False)
 sklearn_export("sklearn-pipeline", "StandardScaler, MLPClassifier", pipeline("scale"), zipmap=False)

@@ -6,7 +6,7 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement light faults package deny venv \
-        venv-fixtures fixtures data demo-data models agreement-full bench-peers bench-kmeans \
+        venv-fixtures fixtures data demo-data models agreement-full exports models-table bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
 help: ## Shows this list
@@ -77,6 +77,14 @@ agreement-full: data ## Larger models (MODELS=folder) and other people's, agains
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov --full $(if $(MODELS),--models $(MODELS))
 
+exports: ## Models of other libraries with random weights into EXPORTS=folder (default exports/; over 6 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-exports scripts/requirements-exports.txt
+	.venv-exports/bin/python scripts/exports.py $(or $(EXPORTS),exports)
+
+models-table: venv ## Runs npcov on all exports of EXPORTS=folder and writes docs/models.md
+	cargo build --release --quiet
+	$(VENV)/bin/python scripts/models_table.py $(or $(EXPORTS),exports) --npcov target/release/npcov
+
 bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
 	.venv-fixtures/bin/python benches/peers/run.py
 
@@ -124,4 +132,4 @@ miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an 
 	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed
-	rm -rf target .venv-test .venv-fixtures .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target
+	rm -rf target exports .venv-test .venv-fixtures .venv-exports .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target

@@ -178,6 +178,16 @@ impl LayerRecord {
     }
 }
 
+/// The convolutions and dense layers of a network.
+fn sums(network: &Network) -> Vec<LayerShape> {
+    let graph = network.graph();
+    let shape = |layer: &npcov_program::PathLayer| LayerShape {
+        neurons: layer.neurons,
+        units: graph.value(layer.value).ty.numel() / network.batch().max(1),
+    };
+    network.signature().sums().iter().map(shape).collect()
+}
+
 /// How paths come from inputs. Two artefacts belong together when this is the same in both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExtractionRecord {
@@ -189,6 +199,8 @@ pub struct ExtractionRecord {
     pub method: MethodInfo,
     /// The path layers.
     pub layers: Vec<LayerRecord>,
+    /// The convolutions and dense layers.
+    pub sums: Vec<LayerShape>,
     /// Number of logits.
     pub logits: usize,
     /// By class: the share of relevance that critical neurons have together.
@@ -228,6 +240,7 @@ impl ExtractionRecord {
             preprocessing,
             method: method.info(network.graph(), network.batch_norm()),
             layers: LayerRecord::of(network),
+            sums: sums(network),
             logits: network.signature().logits(),
             alpha,
             micro_batch: engine.together * network.batch(),
@@ -320,8 +333,7 @@ impl GraphRecord {
     pub fn network_shape(&self, choices: &Choices) -> NetworkShape {
         let classes = self.classes.iter().map(|c| (c.planned, c.clusters));
         let extraction = &self.extraction;
-        let (layers, logits) = (&extraction.layers, extraction.logits);
-        network_shape(layers, logits, classes.collect(), choices, &self.anpc)
+        extraction.network_shape(classes.collect(), choices, &self.anpc)
     }
 }
 
@@ -369,6 +381,8 @@ pub struct StateRecord {
     pub class_names: Vec<Option<String>>,
     /// The path layers.
     pub layers: Vec<LayerRecord>,
+    /// The convolutions and dense layers.
+    pub sums: Vec<LayerShape>,
     /// Number of logits.
     pub logits: usize,
     /// The digest of the model.
@@ -393,6 +407,7 @@ impl StateRecord {
         let classes = self.classes.clone();
         network_shape(
             &self.layers,
+            &self.sums,
             self.logits,
             classes,
             &self.choices,
@@ -447,13 +462,21 @@ impl ExtractionRecord {
         choices: &Choices,
         anpc: &AnpcRecord,
     ) -> NetworkShape {
-        network_shape(&self.layers, self.logits, classes, choices, anpc)
+        network_shape(
+            &self.layers,
+            &self.sums,
+            self.logits,
+            classes,
+            choices,
+            anpc,
+        )
     }
 }
 
 /// What criteria know of a network and its decision graph.
 fn network_shape(
     layers: &[LayerRecord],
+    sums: &[LayerShape],
     logits: usize,
     classes: Vec<(usize, usize)>,
     choices: &Choices,
@@ -465,6 +488,7 @@ fn network_shape(
     };
     NetworkShape {
         layers: layers.iter().map(layer).collect(),
+        sums: sums.to_vec(),
         classes: classes.len(),
         logits,
         graph: Some(GraphShape {

@@ -7,7 +7,7 @@ use npcov::artefact::ArtefactError;
 use npcov::attack::AttackError;
 use npcov::coverage::{ConditionError, CoverageError};
 use npcov::data::{DataError, ReadError};
-use npcov::graph::{GraphError, NodeError};
+use npcov::graph::{GraphError, NodeError, Purpose};
 use npcov::program::ProgramError;
 use npcov::run::RunError;
 
@@ -132,6 +132,19 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
         Cause::Run(RunError::SeveralInputs(_)) => {
             "a dataset fills one input; export the model with its other inputs as constants"
         }
+        Cause::Run(RunError::NoClassifier { purpose, .. }) => match purpose {
+            Purpose::Labels { .. } => {
+                "export the model with the one label that you ask about as its output"
+            }
+            Purpose::Decision => {
+                "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one with numbers"
+            }
+            _ => {
+                "`--output-name NAME` chooses another output (`npcov inspect MODEL` lists them); or \
+                 export the model with what you ask about as its output: the mean over all places, \
+                 one place, one token, the best box"
+            }
+        },
         Cause::Run(RunError::NoSuchOutput { .. }) => {
             "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one"
         }
@@ -168,7 +181,7 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             "leave `--batch` out, or export the model with an open batch axis"
         }
         Cause::Run(RunError::Program(ProgramError::NoLayers)) => {
-            "`--layers NAME` takes the full name of any node"
+            "`--layers NAME` takes the full name of any node; `npcov inspect MODEL` names some"
         }
         Cause::Run(RunError::Program(ProgramError::NoSuchNode(_))) => {
             "`--rule WHERE=RULE` takes `first`, an operator (`npcov inspect MODEL` lists them), or \

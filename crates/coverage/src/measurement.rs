@@ -204,6 +204,7 @@ impl<'g> Measurement<'g> {
             shares: record.shares.clone(),
             class_names: record.classes.iter().map(|c| c.name.clone()).collect(),
             layers: record.extraction.layers.clone(),
+            sums: record.extraction.sums.clone(),
             logits: record.extraction.logits,
             model: record.extraction.model.sha256.clone(),
             arithmetic: self.graph.network().engine().record().arithmetic,

@@ -43,6 +43,7 @@ fn main() -> Result<(), Error> {
         .max()
         .map_or(0, |&class| class as usize + 1);
     let network = NetworkShape {
+        sums: Vec::new(),
         layers: vec![LayerShape {
             neurons: width,
             units: width,

@@ -249,6 +249,7 @@ mod tests {
             units: 3,
         };
         NetworkShape {
+            sums: Vec::new(),
             layers: vec![layer],
             classes: 2,
             logits: 2,

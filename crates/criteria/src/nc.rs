@@ -5,14 +5,14 @@
 //! goes by option `variant`:
 //!
 //! * `harel` (the default; Harel-Canada et al., *Is neuron coverage a meaningful measure for
-//!   testing deep neural networks?*): each unit of a layer is rectified and summed over the suite,
-//!   and the sums are scaled by the smallest and the largest of the layer. The logits are a layer
-//!   too. The suite is measured as a whole: more inputs can cover less.
+//!   testing deep neural networks?*): what convolutions and dense layers give, the logits included,
+//!   is rectified unit by unit and summed over the suite, and the sums are scaled by the smallest
+//!   and the largest of the layer. The suite is measured as a whole: more inputs can cover less.
 //! * `deepxplore` (Pei et al., *DeepXplore*): all units of a layer are scaled by the smallest and
 //!   the largest of that input; a neuron's value is the mean of its units.
 //! * `neural-coverage` (the tool of Yuan et al., *Revisiting neuron coverage for DNN testing*): the
-//!   means of neurons before the activation function, scaled by the smallest and the largest mean
-//!   of the layer for that input. The logits are a layer too.
+//!   means of the neurons of convolutions and dense layers, the logits included, scaled by the
+//!   smallest and the largest mean of the layer for that input.
 //! * `raw`: mean activations as they are.
 //!
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
@@ -23,7 +23,7 @@ use crate::error::CriterionError;
 use crate::exact::fixed;
 use crate::needs::Needs;
 use crate::registry::{Entry, Meaning, Unit};
-use crate::shape::NetworkShape;
+use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, SetPart, State, SumsPart};
 use crate::training::Training;
@@ -82,17 +82,29 @@ impl Nc {
         Ok(Box::new(criterion))
     }
 
-    /// What there is to cover in each layer: the path layers, and the logits where they count.
+    /// Where it looks.
+    fn side(&self) -> Side {
+        match self.variant {
+            Variant::Harel | Variant::NeuralCoverage => Side::Sum,
+            Variant::DeepXplore | Variant::Raw => Side::After,
+        }
+    }
+
+    /// The layers that it looks at.
+    fn layers(&self) -> &[LayerShape] {
+        match self.side() {
+            Side::Sum => &self.network.sums,
+            Side::Before | Side::After => &self.network.layers,
+        }
+    }
+
+    /// What there is to cover in each layer.
     fn sizes(&self) -> Vec<usize> {
-        let layers = self.network.layers.iter();
-        let mut sizes: Vec<usize> = match self.variant {
+        let layers = self.layers().iter();
+        match self.variant {
             Variant::Harel => layers.map(|layer| layer.units).collect(),
             _ => layers.map(|layer| layer.neurons).collect(),
-        };
-        if matches!(self.variant, Variant::Harel | Variant::NeuralCoverage) {
-            sizes.push(self.network.logits);
         }
-        sizes
     }
 
     /// What the suite covers of each layer, for each threshold.
@@ -119,13 +131,9 @@ impl Nc {
     }
 
     fn tap(&self, layer: usize, reduction: Reduction) -> Tap {
-        let side = match self.variant {
-            Variant::NeuralCoverage => Side::Before,
-            _ => Side::After,
-        };
         Tap {
             layer,
-            side,
+            side: self.side(),
             reduction,
         }
     }
@@ -281,7 +289,7 @@ impl Criterion for Nc {
             Variant::DeepXplore => &[Reduction::Mean, Reduction::Min, Reduction::Max],
             Variant::NeuralCoverage | Variant::Raw => &[Reduction::Mean],
         };
-        let layers = 0..self.network.layers.len();
+        let layers = 0..self.layers().len();
         let watched = match self.variant {
             Variant::Harel => layers.clone(),
             _ => 0..0,
@@ -311,49 +319,37 @@ impl Criterion for Nc {
         _training: &dyn Training,
         state: &mut State,
     ) -> Result<(), CriterionError> {
+        if self.variant == Variant::Harel {
+            // Units are watched.
+            return Ok(());
+        }
         let sizes = self.sizes();
         let total: usize = sizes.iter().sum();
+        let covered = state.get_mut(NEURONS)?;
         let mut first = 0;
         for (layer, &size) in sizes.iter().enumerate() {
-            let is_logits = layer == self.network.layers.len();
-            let column = |reduction| match is_logits {
-                true => Ok(batch.logits),
-                false => batch.tap(self.tap(layer, reduction)),
-            };
-            if self.variant == Variant::Harel {
-                // Units are watched.
-                if is_logits {
-                    let sums = &mut state.get_mut(SUMS)?[first..first + size];
-                    for input in 0..batch.len() {
-                        for (sum, &x) in sums.iter_mut().zip(batch.logits.row(input)) {
-                            *sum += fixed(f64::from(rectified(x)));
-                        }
-                    }
+            let column = |reduction| batch.tap(self.tap(layer, reduction));
+            let means = column(Reduction::Mean)?;
+            for input in 0..batch.len() {
+                let row = means.row(input);
+                let (low, high) = match self.variant {
+                    Variant::DeepXplore => (
+                        range(column(Reduction::Min)?.row(input)).0,
+                        range(column(Reduction::Max)?.row(input)).1,
+                    ),
+                    Variant::NeuralCoverage => range(row),
+                    Variant::Harel | Variant::Raw => (0.0, 1.0),
+                };
+                // A mean of equal units may be rounded away from them, so the range decides.
+                if low >= high {
+                    continue;
                 }
-            } else {
-                let covered = state.get_mut(NEURONS)?;
-                let means = column(Reduction::Mean)?;
-                for input in 0..batch.len() {
-                    let row = means.row(input);
-                    let (low, high) = match self.variant {
-                        Variant::DeepXplore => (
-                            range(column(Reduction::Min)?.row(input)).0,
-                            range(column(Reduction::Max)?.row(input)).1,
-                        ),
-                        Variant::NeuralCoverage => range(row),
-                        _ => (0.0, 1.0),
-                    };
-                    // A mean of equal units may be rounded away from them, so the range decides.
-                    if low >= high {
-                        continue;
-                    }
-                    let (low, high) = (f64::from(low), f64::from(high));
-                    for (i, &x) in row.iter().enumerate() {
-                        let scaled = (f64::from(x) - low) / (high - low);
-                        for (t, &threshold) in self.thresholds.iter().enumerate() {
-                            if scaled > threshold {
-                                covered.insert(t * total + first + i);
-                            }
+                let (low, high) = (f64::from(low), f64::from(high));
+                for (i, &x) in row.iter().enumerate() {
+                    let scaled = (f64::from(x) - low) / (high - low);
+                    for (t, &threshold) in self.thresholds.iter().enumerate() {
+                        if scaled > threshold {
+                            covered.insert(t * total + first + i);
                         }
                     }
                 }
@@ -364,7 +360,7 @@ impl Criterion for Nc {
     }
 
     fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) -> Result<(), CriterionError> {
-        let layers = &self.network.layers;
+        let layers = self.layers();
         let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
         let units = first..first + layers[tap.layer].units;
         add_rectified(numbers, &mut state.get_mut(SUMS)?[units]);
@@ -381,10 +377,13 @@ impl Criterion for Nc {
     }
 
     fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
+        // What is told by layer is told by path layer.
+        if self.side() == Side::Sum {
+            return Ok(Vec::new());
+        }
         let sizes = self.sizes();
-        let path_layers = self.network.layers.len();
         let value = |(threshold, covered): (&f64, Vec<u64>)| {
-            let layers = covered.into_iter().zip(&sizes).take(path_layers);
+            let layers = covered.into_iter().zip(&sizes);
             let share = |(covered, &size): (u64, &usize)| Amount::Share {
                 covered,
                 total: size as u64,
@@ -409,7 +408,6 @@ mod tests {
 
     use super::*;
     use crate::registry::create;
-    use crate::shape::LayerShape;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
 
@@ -427,11 +425,13 @@ mod tests {
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
     fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
+        let layer = LayerShape {
+            neurons: 4,
+            units: 4,
+        };
         let network = NetworkShape {
-            layers: vec![LayerShape {
-                neurons: 4,
-                units: 4,
-            }],
+            layers: vec![layer],
+            sums: vec![layer],
             classes: 2,
             logits: 0,
             graph: None,
@@ -439,7 +439,7 @@ mod tests {
         let before = before.concat();
         let after: Vec<f32> = before.iter().map(|x| x.max(0.0)).collect();
         let column = |side| match side {
-            Side::Before => Column::of(&before, 4),
+            Side::Before | Side::Sum => Column::of(&before, 4),
             Side::After => Column::of(&after, 4),
         };
         let nc = create(&spec.parse().unwrap(), &network).unwrap();

@@ -2,9 +2,10 @@
 //! distribution-aware criterion*).
 //!
 //! The more a suite spreads the numbers of a layer, in all directions, the better. A layer is worth
-//! the mean size of the members of its covariance matrix: neurons' mean values before the
-//! activation function, over all inputs, without a correction for few of them. The value is the sum
-//! over layers. There are no options.
+//! the mean size of the members of its covariance matrix: the mean values of its neurons, over all
+//! inputs, without a correction for few of them. The layers are the convolutions and dense layers,
+//! the one that gives the logits included, before any activation function. The value is the sum over
+//! layers. There are no options.
 //!
 //! Covariances come from sums that do not depend on the order of inputs: numbers are rounded to
 //! multiples of 2^-20, and the multiples and their products are added as whole numbers. A float of 8
@@ -14,7 +15,7 @@
 //! them.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
+use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
 use crate::needs::Needs;
 use crate::registry::{Entry, Meaning, Unit};
@@ -58,14 +59,14 @@ impl Nlc {
     /// Of all path layers.
     fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
         Options::of(spec).end()?;
-        if let Some(layer) = network.layers.iter().find(|l| l.neurons > MOST_NEURONS) {
+        if let Some(layer) = network.sums.iter().find(|l| l.neurons > MOST_NEURONS) {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
             });
         }
         let sums = |layer: &LayerShape| layer.neurons + triangle(layer.neurons);
-        if network.layers.iter().map(sums).sum::<usize>() > MOST_SUMS {
+        if network.sums.iter().map(sums).sum::<usize>() > MOST_SUMS {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: "its layers have too many pairs of neurons together".to_owned(),
@@ -79,7 +80,7 @@ impl Nlc {
     fn tap(layer: usize) -> Tap {
         Tap {
             layer,
-            side: Side::Before,
+            side: Side::Sum,
             reduction: Reduction::Mean,
         }
     }
@@ -94,7 +95,7 @@ impl Nlc {
             moments = rest;
             mean_covariance(inputs, sums, products)
         };
-        Ok(self.network.layers.iter().map(layer).collect())
+        Ok(self.network.sums.iter().map(layer).collect())
     }
 }
 
@@ -228,11 +229,11 @@ fn add_one_by_one(numbers: &[f64], sums: &mut [i128], products: &mut [i128]) {
 
 impl Criterion for Nlc {
     fn needs(&self) -> Needs {
-        Needs::taps((0..self.network.layers.len()).map(Nlc::tap))
+        Needs::taps((0..self.network.sums.len()).map(Nlc::tap))
     }
 
     fn state(&self) -> State {
-        let layers = self.network.layers.iter();
+        let layers = self.network.sums.iter();
         let moments = layers.map(|layer| layer.neurons + triangle(layer.neurons));
         State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; moments.sum()])])
     }
@@ -245,7 +246,7 @@ impl Criterion for Nlc {
     ) -> Result<(), CriterionError> {
         state.get_mut(INPUTS)?[0] += batch.len() as i128;
         let mut moments = state.get_mut(MOMENTS)?;
-        for (layer, shape) in self.network.layers.iter().enumerate() {
+        for (layer, shape) in self.network.sums.iter().enumerate() {
             let (sums, rest) = moments.split_at_mut(shape.neurons);
             let (products, rest) = rest.split_at_mut(triangle(shape.neurons));
             moments = rest;
@@ -258,14 +259,6 @@ impl Criterion for Nlc {
         let sum = self.layers(state)?.iter().sum();
         Ok(vec![CriterionValue::number("nlc", sum)])
     }
-
-    fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
-        let layers = self.layers(state)?.into_iter().map(Amount::Number);
-        Ok(vec![LayerValues {
-            name: "nlc".to_owned(),
-            layers: layers.collect(),
-        }])
-    }
 }
 
 #[cfg(test)]
@@ -277,16 +270,16 @@ mod tests {
     use crate::training::TrainingTable;
 
     /// What points are worth by layer, in layers of two neurons.
-    fn layers(points: &[[f32; 4]]) -> Vec<Amount> {
+    fn layers(points: &[[f32; 4]]) -> Vec<f64> {
         let layer = LayerShape {
             neurons: 2,
             units: 2,
         };
         let network = NetworkShape {
-            layers: vec![layer; 2],
+            sums: vec![layer; 2],
             ..NetworkShape::default()
         };
-        let nlc = create(&"nlc".parse().unwrap(), &network).unwrap();
+        let nlc = Nlc { network };
         let rows = points.concat();
         let span = |start| Column {
             data: &rows,
@@ -304,10 +297,10 @@ mod tests {
         let mut state = nlc.state();
         nlc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        let by_layer = nlc.by_layer(&state).unwrap()[0].layers.clone();
-        let sum: f64 = by_layer.iter().map(|amount| amount.value()).sum();
+        let layers = nlc.layers(&state).unwrap();
+        let sum: f64 = layers.iter().sum();
         assert_eq!(nlc.values(&state).unwrap()[0].amount.value(), sum);
-        by_layer
+        layers
     }
 
     #[test]
@@ -315,7 +308,7 @@ mod tests {
         // Case 19, and the same points with the second neuron's sign turned and half the size.
         let points = [[0.0, 0.0], [2.0, 1.0], [4.0, 5.0]];
         let points = points.map(|[x, y]| [x, y, x / 2.0, -y / 2.0]);
-        let [Amount::Number(first), Amount::Number(second)] = layers(&points)[..] else {
+        let [first, second] = layers(&points)[..] else {
             panic!("no numbers");
         };
         assert!((first - 3.5).abs() < 1e-12, "{first}");
@@ -324,9 +317,9 @@ mod tests {
 
     #[test]
     fn without_spread_there_is_nothing() {
-        assert_eq!(layers(&[]), [Amount::Number(0.0); 2]);
-        assert_eq!(layers(&[[0.1; 4]; 3]), [Amount::Number(0.0); 2]);
-        assert_eq!(layers(&[[f32::NAN; 4]; 3]), [Amount::Number(0.0); 2]);
+        assert_eq!(layers(&[]), [0.0; 2]);
+        assert_eq!(layers(&[[0.1; 4]; 3]), [0.0; 2]);
+        assert_eq!(layers(&[[f32::NAN; 4]; 3]), [0.0; 2]);
     }
 
     #[test]

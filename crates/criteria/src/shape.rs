@@ -10,6 +10,8 @@ use crate::error::CriterionError;
 pub struct NetworkShape {
     /// The path layers, from input to output.
     pub layers: Vec<LayerShape>,
+    /// The convolutions and dense layers, from input to logits.
+    pub sums: Vec<LayerShape>,
     /// Number of classes.
     pub classes: usize,
     /// Number of logits: one where a single one tells two classes apart.
@@ -63,7 +65,7 @@ impl NetworkShape {
             })
         };
         let mut units: usize = 0;
-        for layer in &self.layers {
+        for layer in self.layers.iter().chain(&self.sums) {
             units = units.saturating_add(layer.units.max(layer.neurons));
         }
         if units > MOST_UNITS || self.logits > MOST_UNITS {

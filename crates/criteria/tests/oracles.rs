@@ -56,6 +56,7 @@ impl Oracles {
         Oracles {
             network: NetworkShape {
                 layers: widths.map(layer).to_vec(),
+                sums: widths.map(layer).to_vec(),
                 classes: 10,
                 logits: 10,
                 graph: None,

@@ -42,6 +42,7 @@ fn world() -> impl Strategy<Value = World> {
         let layers: Vec<LayerShape> = shapes.iter().map(layer).collect();
         let anpc = |layer| AnpcLayer { layer, upper: 2.0 };
         let network = NetworkShape {
+            sums: layers.clone(),
             classes: CLASSES,
             logits: CLASSES,
             graph: Some(GraphShape {
@@ -142,7 +143,7 @@ impl Tables {
         let inputs = || order.iter().map(|&i| &world.inputs[i]);
         let mut taps = Vec::new();
         for (layer, shape) in world.network.layers.iter().enumerate() {
-            for side in [Side::Before, Side::After] {
+            for side in [Side::Before, Side::After, Side::Sum] {
                 use Reduction::{Max, Mean, Min, Units};
                 for reduction in [Mean, Max, Min, Units] {
                     let tap = Tap {
@@ -183,7 +184,7 @@ impl Tables {
 
 fn tapped(tap: Tap, input: &Input, shape: &LayerShape) -> Vec<f32> {
     let units = input.units[tap.layer].iter().map(|&x| match tap.side {
-        Side::Before => x,
+        Side::Before | Side::Sum => x,
         Side::After => x.max(0.0),
     });
     let units: Vec<f32> = units.collect();

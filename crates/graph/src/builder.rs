@@ -44,6 +44,22 @@ impl NodeContext<'_> {
         (0..self.inputs.len()).map(|i| self.input(i)).collect()
     }
 
+    /// The same node with other arguments, as the import of another operator sees it. What that one
+    /// asks of attributes counts as asked.
+    pub(crate) fn with<'b>(
+        &'b self,
+        op_type: &'b str,
+        inputs: Vec<Option<ValueId>>,
+    ) -> NodeContext<'b> {
+        NodeContext {
+            op_type,
+            opset: self.opset,
+            attributes: self.attributes.shared(),
+            inputs,
+            used_outputs: self.used_outputs.clone(),
+        }
+    }
+
     /// An error when anything uses an output after the first `supported` ones.
     pub(crate) fn only_outputs(&self, supported: usize) -> Result<(), OpError> {
         match self
@@ -61,14 +77,31 @@ impl NodeContext<'_> {
     }
 }
 
-/// The element type, as an ONNX number, that the file stores a value in: a value's own type only
-/// says that it is an integer, but the limits of a quantised one depend on its width.
-pub(crate) type StoredTypes = HashMap<ValueId, i32>;
+/// What is known of values beside their type in the graph.
+#[derive(Default)]
+pub(crate) struct Stored {
+    /// The element type, as an ONNX number, that the file stores a value in: a value's own type
+    /// only says that it is an integer, but the limits of a quantised one depend on its width.
+    pub(crate) types: HashMap<ValueId, i32>,
+    /// The numbers that quantised integers stand for.
+    pub(crate) numbers: HashMap<ValueId, Quantised>,
+}
+
+/// What quantised integers stand for: `number = (integer - zero) * scale`.
+#[derive(Clone, Copy)]
+pub(crate) struct Quantised {
+    /// The numbers.
+    pub(crate) number: ValueId,
+    /// One step of the integers, a scalar.
+    pub(crate) scale: ValueId,
+    /// The integer that stands for zero, as a floating-point scalar; `None` is 0.
+    pub(crate) zero: Option<ValueId>,
+}
 
 /// The graph under construction, as one node's import sees it.
 pub(crate) struct Builder<'a> {
     pub(crate) graph: &'a mut Graph,
-    pub(crate) stored: &'a mut StoredTypes,
+    pub(crate) stored: &'a mut Stored,
     /// Name of the node being imported.
     pub(crate) name: &'a str,
 }
@@ -91,14 +124,14 @@ impl Builder<'_> {
 
     /// The ONNX element type of an input, a stored constant or the result of a cast.
     pub(crate) fn stored_type(&self, value: ValueId) -> Option<i32> {
-        let stored = self.stored.get(&value).copied();
+        let stored = self.stored.types.get(&value).copied();
         stored.filter(|&onnx| onnx != data_type::UNDEFINED)
     }
 
     /// Says that a value is of an ONNX element type. A value that two types are claimed for (a
     /// cast between integers is no node) has none from then on.
     pub(crate) fn store_type(&mut self, value: ValueId, onnx: i32) {
-        let stored = self.stored.entry(value).or_insert(onnx);
+        let stored = self.stored.types.entry(value).or_insert(onnx);
         if *stored != onnx {
             *stored = data_type::UNDEFINED;
         }

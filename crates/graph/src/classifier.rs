@@ -27,9 +27,11 @@ pub struct Classifier {
 
 impl Classifier {
     /// Finds the logits behind an output of the graph: in front of a trailing softmax (also one
-    /// written out as exponentials over their sum) or of a sigmoid of a single number.
+    /// written out as exponentials over their sum), of a sigmoid of a single number, or of the
+    /// probabilities of two classes that are made of one.
     pub fn find(graph: &Graph, output: ValueId) -> Classifier {
         let end = behind_reshapes(graph, output);
+        let end = second_of_two(graph, end).unwrap_or(end);
         let found = graph.producer(end).and_then(|node| ended(graph, node));
         found.unwrap_or(Classifier {
             logits: output,
@@ -103,6 +105,22 @@ fn batch(graph: &Graph) -> usize {
         .first()
         .and_then(|&i| graph.shape(i).first().copied())
         .unwrap_or(1)
+}
+
+/// The `p` of probabilities `[1 - p, p]`, which scikit-learn makes of a single sigmoid.
+fn second_of_two(graph: &Graph, value: ValueId) -> Option<ValueId> {
+    let both = graph.producer(value)?;
+    let (&Op::Concat(_), &[other, p]) = (&both.op, &both.inputs[..]) else {
+        return None;
+    };
+    let rest = graph.producer(behind_reshapes(graph, other))?;
+    let (&Op::Binary(Binary::Sub), &[one, from]) = (&rest.op, &rest.inputs[..]) else {
+        return None;
+    };
+    let p = behind_reshapes(graph, p);
+    let numbers = graph.constant(one)?.to_f32();
+    let is_one = numbers.iter().all(|&x| x == 1.0);
+    (is_one && behind_reshapes(graph, from) == p).then_some(p)
 }
 
 fn behind_reshapes(graph: &Graph, mut value: ValueId) -> ValueId {
@@ -226,6 +244,23 @@ mod tests {
             .unwrap();
         assert_eq!(Classifier::find(&graph, p).logits, z);
         assert_eq!(Classifier::find(&graph, sub).ending, Ending::Logits);
+    }
+
+    /// `[1 - sigmoid(z), sigmoid(z)]`.
+    #[test]
+    fn two_probabilities_of_one_sigmoid_are_looked_behind() {
+        let mut graph = Graph::new();
+        let z = input(&mut graph, &[1, 1]);
+        let p = graph.push("p", Op::Unary(Unary::Sigmoid), &[z]).unwrap();
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let sub = Op::Binary(Binary::Sub);
+        let q = graph.push("q", sub.clone(), &[one, p]).unwrap();
+        let both = graph.push("both", Op::Concat(1), &[q, p]).unwrap();
+        let found = Classifier::find(&graph, both);
+        assert_eq!((found.logits, found.ending), (z, Ending::Sigmoid));
+        assert_eq!(found.classes(&graph, 1), 2);
+        let swapped = graph.push("swapped", Op::Concat(1), &[p, q]).unwrap();
+        assert_eq!(Classifier::find(&graph, swapped).ending, Ending::Logits);
     }
 
     #[test]

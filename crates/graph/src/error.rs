@@ -42,17 +42,31 @@ pub struct NodeError {
 pub enum NodeErrorKind {
     /// No operator of this name is known.
     UnknownOperator,
+    /// Decision trees: they are no network.
+    Trees,
     /// The operator is known; this use of it is unsupported or invalid.
     Op(OpError),
 }
 
-impl fmt::Display for NodeError {
+impl fmt::Display for NodeErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node `{}` ({}): ", self.node, self.op_type)?;
-        match &self.reason {
+        match self {
             NodeErrorKind::UnknownOperator => f.write_str("unsupported operator"),
+            NodeErrorKind::Trees => f.write_str(
+                "decision trees have neither neurons nor a gradient; npcov is for neural networks",
+            ),
             NodeErrorKind::Op(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "node `{}` ({}): {}",
+            self.node, self.op_type, self.reason
+        )
     }
 }
 

@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::activation::recognise_activations;
-use crate::builder::{Builder, NodeContext, StoredTypes};
+use crate::builder::{Builder, NodeContext, Stored};
 use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
 use crate::graph::{Graph, ValueId};
 use crate::model::{Declaration, Dim, OnnxModel, standard_opset};
 use crate::onnx::attributes::Attributes;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use crate::onnx::tensor::read_tensor;
-use crate::op::import_of;
+use crate::op::{Import, import_number, import_of, import_of_domain, is_tree};
+use crate::order::ordered;
 use crate::tensor::{Data, ShapeDisplay, Tensor, TensorType, element_count};
 
 /// Functions and branches may nest this deep; a function that calls itself never ends.
@@ -35,6 +36,8 @@ pub struct Specialisation {
     pub shapes: BTreeMap<String, Vec<usize>>,
     /// Inputs that are bound to a constant, by name.
     pub constants: BTreeMap<String, Tensor>,
+    /// The outputs that are wanted, by name; all when empty. What they do not need is not looked at.
+    pub outputs: Vec<String>,
 }
 
 impl OnnxModel {
@@ -45,7 +48,7 @@ impl OnnxModel {
         let mut importer = Importer {
             model: self,
             graph: Graph::new(),
-            stored: StoredTypes::new(),
+            stored: Stored::default(),
             inlined: 0,
             errors: Vec::new(),
         };
@@ -60,7 +63,11 @@ impl OnnxModel {
                     importer.graph.add_input(input.name.clone(), ty)
                 }
             };
-            importer.stored.insert(value, input.onnx_type);
+            importer.stored.types.insert(value, input.onnx_type);
+            if scope.get(&input.name).is_some() {
+                let message = format!("two inputs have the name `{}`", input.name);
+                return Err(GraphError::Invalid(message));
+            }
             scope.define(input.name, Binding::Value(value));
         }
         let around = Surroundings {
@@ -68,7 +75,11 @@ impl OnnxModel {
             call: None,
             depth: 0,
         };
-        let outputs = importer.subgraph(self.graph(), &mut scope, around)?;
+        let mut wanted: Vec<&str> = options.outputs.iter().map(String::as_str).collect();
+        if wanted.is_empty() {
+            wanted = output_names(self.graph());
+        }
+        let outputs = importer.subgraph(self.graph(), &wanted, &mut scope, around)?;
         if !importer.errors.is_empty() {
             return Err(GraphError::Nodes(importer.errors));
         }
@@ -198,7 +209,7 @@ impl Scope {
 struct Importer<'m> {
     model: &'m OnnxModel,
     graph: Graph,
-    stored: StoredTypes,
+    stored: Stored,
     /// Number of nodes from functions and branches.
     inlined: usize,
     errors: Vec<NodeError>,
@@ -213,31 +224,36 @@ struct Surroundings<'a> {
 }
 
 impl<'m> Importer<'m> {
-    /// Imports a graph or a branch; returns its outputs.
+    /// Imports what some outputs of a graph or of a branch need; returns these outputs.
     fn subgraph(
         &mut self,
         proto: &GraphProto,
+        outputs: &[&str],
         scope: &mut Scope,
         around: Surroundings<'_>,
     ) -> Result<Vec<Option<ValueId>>, GraphError> {
-        let outputs: Vec<&str> = proto
-            .output
-            .iter()
-            .map(|o| o.name.as_deref().unwrap_or_default())
-            .collect();
-        let used = used_names(&proto.node, &outputs);
+        let inputs = proto.input.iter().filter_map(|i| i.name.as_deref());
+        let constants = proto.initializer.iter().filter_map(|t| t.name.as_deref());
+        let given: Vec<&str> = inputs.chain(constants).collect();
+        let nodes = ordered(&proto.node, outputs, &given)?;
+        let used = used_names(&nodes, outputs);
+        let mut read = HashSet::new();
         for tensor in &proto.initializer {
             let name = tensor.name.clone().unwrap_or_default();
+            if !read.insert(tensor.name.as_deref().unwrap_or_default()) {
+                let message = format!("two initialisers have the name `{name}`");
+                return Err(GraphError::Invalid(message));
+            }
             if used.contains(name.as_str()) {
                 let value = read_tensor(tensor, &self.model.external)?;
                 let value = self.graph.add_constant(name.clone(), value);
                 if let Some(stored) = tensor.data_type {
-                    self.stored.insert(value, stored);
+                    self.stored.types.insert(value, stored);
                 }
                 scope.define(name, Binding::Value(value));
             }
         }
-        self.nodes(&proto.node, &used, scope, around)?;
+        self.nodes(&nodes, &used, scope, around)?;
         outputs
             .iter()
             .map(|name| {
@@ -251,7 +267,7 @@ impl<'m> Importer<'m> {
 
     fn nodes(
         &mut self,
-        nodes: &[NodeProto],
+        nodes: &[&NodeProto],
         used: &HashSet<&str>,
         scope: &mut Scope,
         around: Surroundings<'_>,
@@ -266,13 +282,12 @@ impl<'m> Importer<'m> {
         for node in nodes {
             let outputs = match self.node(node, used, scope, around)? {
                 Ok(outputs) => outputs.into_iter().map(Some).collect(),
-                Err(None) => Vec::new(),
+                Err(None) => {
+                    self.report_unknown(node, &mut Vec::new());
+                    Vec::new()
+                }
                 Err(Some(reason)) => {
-                    self.errors.push(NodeError {
-                        node: node_name(node).to_owned(),
-                        op_type: node.qualified_op(),
-                        reason,
-                    });
+                    self.report(node, reason);
                     Vec::new()
                 }
             };
@@ -293,6 +308,35 @@ impl<'m> Importer<'m> {
             }
         }
         Ok(())
+    }
+
+    fn report(&mut self, node: &NodeProto, reason: NodeErrorKind) {
+        self.errors.push(NodeError {
+            node: node.label().to_owned(),
+            op_type: node.qualified_op(),
+            reason,
+        });
+    }
+
+    /// Reports what is unknown in a node that cannot be tried, because something before it failed:
+    /// itself, or nodes of its branches and functions. `calls` are the functions around it.
+    fn report_unknown(&mut self, node: &NodeProto, calls: &mut Vec<*const FunctionProto>) {
+        if let Some(function) = self.function(node) {
+            if !calls.contains(&std::ptr::from_ref(function)) && calls.len() < MAX_DEPTH {
+                calls.push(function);
+                for inner in &function.node {
+                    self.report_unknown(inner, calls);
+                }
+                calls.pop();
+            }
+        } else if let Err(reason) = known(node) {
+            self.report(node, reason);
+        }
+        for graph in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
+            for inner in &graph.node {
+                self.report_unknown(inner, calls);
+            }
+        }
     }
 
     /// Imports a node. The outer result is for what is wrong with the file as a whole; the inner
@@ -317,8 +361,8 @@ impl<'m> Importer<'m> {
                 (_, Some(Binding::Failed)) => return Ok(Err(None)),
                 (_, None) => {
                     return Err(GraphError::Invalid(format!(
-                        "node `{}` ({}) uses `{name}`, which nothing before it computes",
-                        node_name(node),
+                        "node `{}` ({}) uses `{name}`, which nothing computes",
+                        node.label(),
                         node.qualified_op()
                     )));
                 }
@@ -338,21 +382,22 @@ impl<'m> Importer<'m> {
         if let Some(function) = self.function(node) {
             return self.call(function, &context, around.depth);
         }
-        if !node.is_standard() {
-            return Ok(Err(Some(NodeErrorKind::UnknownOperator)));
+        if let Err(reason) = known(node) {
+            return Ok(Err(Some(reason)));
         }
-        let result = match context.op_type {
-            "Constant" => self.constant(node, &context),
-            "ConstantOfShape" => self.constant_of_shape(node, &context),
-            "If" => return self.branch(&context, scope, around),
-            op_type => match import_of(op_type) {
+        let result = match (node.is_standard(), context.op_type) {
+            (true, "Constant") => self.constant(node, &context),
+            (true, "ConstantOfShape") => self.constant_of_shape(node, &context),
+            (true, "If") => return self.branch(&context, scope, around),
+            _ => match import_in(node) {
                 None => return Ok(Err(Some(NodeErrorKind::UnknownOperator))),
-                Some(import) => import(
+                Some(import) => import_number(
+                    import,
                     &context,
                     &mut Builder {
                         graph: &mut self.graph,
                         stored: &mut self.stored,
-                        name: node_name(node),
+                        name: node.label(),
                     },
                 ),
             },
@@ -391,7 +436,9 @@ impl<'m> Importer<'m> {
             scope.define(name.clone(), binding);
         }
         let outputs: Vec<&str> = function.output.iter().map(String::as_str).collect();
-        let used = used_names(&function.node, &outputs);
+        let given: Vec<&str> = function.input.iter().map(String::as_str).collect();
+        let nodes = ordered(&function.node, &outputs, &given)?;
+        let used = used_names(&nodes, &outputs);
         let mut arguments = context.attributes.list().to_vec();
         for default in &function.attribute_proto {
             if !arguments.iter().any(|a| a.name == default.name) {
@@ -403,7 +450,7 @@ impl<'m> Importer<'m> {
             call: Some(&arguments),
             depth: depth + 1,
         };
-        self.nodes(&function.node, &used, &mut scope, around)?;
+        self.nodes(&nodes, &used, &mut scope, around)?;
         let values: Option<Vec<ValueId>> = outputs
             .iter()
             .map(|name| scope.get(name)?.value())
@@ -443,7 +490,7 @@ impl<'m> Importer<'m> {
             depth: around.depth + 1,
             ..around
         };
-        let outputs = self.subgraph(branch, scope, around);
+        let outputs = self.subgraph(branch, &output_names(branch), scope, around);
         scope.levels.pop();
         Ok(outputs?.into_iter().collect::<Option<_>>().ok_or(None))
     }
@@ -469,9 +516,9 @@ impl<'m> Importer<'m> {
         } else {
             return Err(OpError::unsupported("it holds no numbers"));
         };
-        let value = self.graph.add_constant(node_name(node), tensor);
+        let value = self.graph.add_constant(node.label(), tensor);
         if let Some(stored) = stored {
-            self.stored.insert(value, stored);
+            self.stored.types.insert(value, stored);
         }
         Ok(vec![value])
     }
@@ -484,7 +531,7 @@ impl<'m> Importer<'m> {
         let mut builder = Builder {
             graph: &mut self.graph,
             stored: &mut self.stored,
-            name: node_name(node),
+            name: node.label(),
         };
         let shape = builder.ints(context.input(0)?, "shape")?;
         let shape = shape
@@ -500,7 +547,7 @@ impl<'m> Importer<'m> {
         builder = Builder {
             graph: &mut self.graph,
             stored: &mut self.stored,
-            name: node_name(node),
+            name: node.label(),
         };
         let value = builder.tensor(value);
         Ok(vec![builder.push(crate::op::Op::Expand(shape), &[value])?])
@@ -511,21 +558,39 @@ impl<'m> Importer<'m> {
     }
 }
 
-/// Whether an operator of the standard set can be imported, in some form.
-pub(crate) fn is_known(op_type: &str) -> bool {
-    matches!(op_type, "Constant" | "ConstantOfShape" | "If") || import_of(op_type).is_some()
+/// Whether a node's operator can be imported, in some form; else why not.
+pub(crate) fn known(node: &NodeProto) -> Result<(), NodeErrorKind> {
+    let op_type = node.op_type.as_deref().unwrap_or_default();
+    let here = node.is_standard() && matches!(op_type, "Constant" | "ConstantOfShape" | "If");
+    if here || import_in(node).is_some() {
+        return Ok(());
+    }
+    Err(match is_tree(node.domain(), op_type) {
+        true => NodeErrorKind::Trees,
+        false => NodeErrorKind::UnknownOperator,
+    })
+}
+
+/// The import function of a node's operator.
+fn import_in(node: &NodeProto) -> Option<Import> {
+    let op_type = node.op_type.as_deref().unwrap_or_default();
+    match node.is_standard() {
+        true => import_of(op_type),
+        false => import_of_domain(node.domain(), op_type),
+    }
+}
+
+/// The names of a graph's outputs.
+fn output_names(graph: &GraphProto) -> Vec<&str> {
+    graph
+        .output
+        .iter()
+        .map(|o| o.name.as_deref().unwrap_or_default())
+        .collect()
 }
 
 fn scalar_of(data: Data) -> Result<Tensor, OpError> {
     Tensor::new([], data).ok_or_else(|| OpError::invalid("it is no scalar"))
-}
-
-/// The node's name, or that of its first output when it has none.
-fn node_name(node: &NodeProto) -> &str {
-    match node.name.as_deref() {
-        Some(name) if !name.is_empty() => name,
-        _ => node.output.first().map_or("", String::as_str),
-    }
 }
 
 /// The node's attributes; inside a function, references are replaced by the call's arguments, and
@@ -554,16 +619,14 @@ fn attributes<'a>(
 }
 
 /// All names that nodes read, also in their branches, and the outputs.
-fn used_names<'a>(nodes: &'a [NodeProto], outputs: &[&'a str]) -> HashSet<&'a str> {
+fn used_names<'a>(nodes: &[&'a NodeProto], outputs: &[&'a str]) -> HashSet<&'a str> {
     let mut used: HashSet<&str> = outputs.iter().copied().collect();
-    let mut pending: Vec<&[NodeProto]> = vec![nodes];
-    while let Some(nodes) = pending.pop() {
-        for node in nodes {
-            used.extend(node.input.iter().map(String::as_str));
-            for graph in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
-                used.extend(graph.output.iter().filter_map(|o| o.name.as_deref()));
-                pending.push(&graph.node);
-            }
+    let mut pending: Vec<&NodeProto> = nodes.to_vec();
+    while let Some(node) = pending.pop() {
+        used.extend(node.input.iter().map(String::as_str));
+        for graph in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
+            used.extend(graph.output.iter().filter_map(|o| o.name.as_deref()));
+            pending.extend(&graph.node);
         }
     }
     used.remove("");
@@ -579,7 +642,7 @@ mod tests {
         DimensionProto, ModelProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
         TensorTypeProto, TypeProto, ValueInfoProto, attribute_type, data_type,
     };
-    use crate::op::{Op, Unary};
+    use crate::op::{Binary, Op, Unary};
 
     fn names(list: &[&str]) -> Vec<String> {
         list.iter().map(ToString::to_string).collect()
@@ -673,6 +736,62 @@ mod tests {
     }
 
     #[test]
+    fn all_unknown_nodes_are_listed_wherever_they_stand() {
+        let inner = vec![node("Relu", &["a"], &["c"]), node("Riddle", &["c"], &["b"])];
+        let nodes = vec![
+            node("Mystery", &["x"], &["m"]),
+            node("Relu", &["m"], &["n"]),
+            node("Puzzle", &["n"], &["p"]),
+            node("f", &["p"], &["q"]),
+            // Not needed, and so not judged.
+            node("Secret", &["p"], &["s"]),
+            node("Relu", &["q"], &["y"]),
+        ];
+        let error = specialise(&[1], nodes, vec![], vec![function("f", inner)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "3 of the model's nodes cannot be used:\n  \
+             node `m` (Mystery): unsupported operator\n  \
+             node `p` (Puzzle): unsupported operator\n  \
+             node `b` (Riddle): unsupported operator"
+        );
+    }
+
+    #[test]
+    fn trees_are_named_as_such() {
+        let mut tree = node("TreeEnsembleClassifier", &["x"], &["label", "y"]);
+        tree.domain = Some("ai.onnx.ml".to_owned());
+        let error = specialise(&[1, 3], vec![tree], vec![], vec![]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "1 of the model's nodes cannot be used:\n  \
+             node `label` (ai.onnx.ml.TreeEnsembleClassifier): decision trees have neither neurons \
+             nor a gradient; npcov is for neural networks"
+        );
+    }
+
+    #[test]
+    fn names_given_twice_are_refused() {
+        let twice = || {
+            vec![
+                scalar("one", data_type::FLOAT),
+                scalar("one", data_type::FLOAT),
+            ]
+        };
+        let add = vec![node("Add", &["x", "one"], &["y"])];
+        let error = specialise(&[1], add, twice(), vec![]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid model: two initialisers have the name `one`"
+        );
+        let nodes = vec![node("Relu", &["x"], &["y"]), node("Tanh", &["x"], &["y"])];
+        let error = specialise(&[1], nodes, vec![], vec![])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("the name `y` is given twice"), "{error}");
+    }
+
+    #[test]
     fn the_type_of_a_zero_point_is_that_of_the_file() {
         let quantised = |nodes: Vec<NodeProto>, onnx| {
             let last = node("QuantizeLinear", &["x", "scale", "zero"], &["y"]);
@@ -689,7 +808,13 @@ mod tests {
             cast
         };
         let limits = |graph: Result<Graph, GraphError>| match ops(&graph.unwrap())[..] {
-            [.., Op::Unary(Unary::Clip { min, max }), Op::Cast(_)] => (*min, *max),
+            // The zero point is 1, and limits are those of the steps from it.
+            [
+                ..,
+                Op::Unary(Unary::Clip { min, max }),
+                Op::Binary(Binary::Add),
+                Op::Cast(_),
+            ] => (*min + 1.0, *max + 1.0),
             ref other => panic!("{other:?}"),
         };
         let identity = || vec![node("Identity", &["stored"], &["zero"])];

@@ -42,6 +42,8 @@ mod import;
 mod model;
 mod onnx;
 pub mod op;
+mod order;
+mod purpose;
 mod rewrite;
 mod tensor;
 
@@ -53,5 +55,6 @@ pub use import::{LARGEST_INPUT, Specialisation};
 pub use model::{Declaration, Dim, OnnxModel};
 pub use onnx::export::EXPORT_OPSET;
 pub use op::Op;
+pub use purpose::Purpose;
 pub use rewrite::Rewriter;
 pub use tensor::{DType, Data, ShapeDisplay, Tensor, TensorType, strides};

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use prost::Message;
 
 use crate::error::GraphError;
-use crate::import::is_known;
+use crate::import::known;
 use crate::onnx::proto::{
     GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto,
 };
 use crate::onnx::tensor::{ExternalData, dtype_of};
+use crate::op::is_quantised;
 use crate::tensor::DType;
 
 /// The oldest operator set that npcov reads: the first with NumPy's broadcasting.
@@ -191,6 +192,20 @@ impl OnnxModel {
         self.graph().output.iter().map(declaration).collect()
     }
 
+    /// The output that holds the classification, unless another is named: the first one of
+    /// floating-point numbers. Labels and numbers of boxes are integers; scikit-learn's
+    /// dictionaries of probabilities are no tensor, but have numbers.
+    pub fn main_output(&self) -> Option<Declaration> {
+        let outputs = self.outputs();
+        let numbers = |o: &&Declaration| match o.dtype {
+            Some(DType::F32) => true,
+            Some(DType::I64 | DType::Bool) => false,
+            None => o.onnx_type == 0,
+        };
+        let found = outputs.iter().find(numbers).cloned();
+        found.or_else(|| outputs.first().cloned())
+    }
+
     /// How often each operator occurs, by name; with its domain when that is not the standard one.
     pub fn operators(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -215,8 +230,7 @@ impl OnnxModel {
         pending.extend(functions.iter().map(|f| f.node.as_slice()));
         while let Some(nodes) = pending.pop() {
             for node in nodes {
-                let known = node.is_standard() && is_known(node.op_type.as_deref().unwrap_or(""));
-                if !known && !is_function(node) {
+                if known(node).is_err() && !is_function(node) {
                     unknown.insert(node.qualified_op());
                 }
                 let branches = node.attribute.iter().filter_map(|a| a.g.as_deref());
@@ -224,6 +238,12 @@ impl OnnxModel {
             }
         }
         unknown
+    }
+
+    /// Number of nodes that compute with quantised integers.
+    pub fn quantised_nodes(&self) -> usize {
+        let is_quantised = |n: &&NodeProto| is_quantised(n.op_type());
+        self.graph().node.iter().filter(is_quantised).count()
     }
 
     /// Number of stored floating-point numbers: weights, biases, statistics.
@@ -285,7 +305,15 @@ fn declaration(info: &ValueInfoProto) -> Declaration {
 impl crate::onnx::proto::NodeProto {
     /// Whether the node is of the standard domain.
     pub(crate) fn is_standard(&self) -> bool {
-        matches!(self.domain.as_deref(), None | Some("" | "ai.onnx"))
+        matches!(self.domain(), "" | "ai.onnx")
+    }
+
+    /// The node's name, or that of its first output when it has none.
+    pub(crate) fn label(&self) -> &str {
+        match self.name.as_deref() {
+            Some(name) if !name.is_empty() => name,
+            _ => self.output.first().map_or("", String::as_str),
+        }
     }
 
     /// The operator's name, with its domain when that is not the standard one.
@@ -293,7 +321,7 @@ impl crate::onnx::proto::NodeProto {
         let op = self.op_type.as_deref().unwrap_or_default();
         match self.is_standard() {
             true => op.to_owned(),
-            false => format!("{}.{op}", self.domain.as_deref().unwrap_or_default()),
+            false => format!("{}.{op}", self.domain()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use npcov_engine::EngineError;
-use npcov_graph::{Declaration, Dim, Ending, GraphError, NodeErrorKind};
+use npcov_graph::{Declaration, Dim, Ending, GraphError};
 use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
@@ -32,12 +32,18 @@ pub struct Inspection {
     pub parameters: usize,
     /// How often each operator occurs in the file.
     pub operators: BTreeMap<String, usize>,
+    /// Nodes that compute with quantised integers; npcov computes the numbers that these stand for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub quantised: usize,
     /// How inputs are put together into batches.
     pub batch: Option<Batching>,
     /// How many classes the model tells apart.
     pub classes: Option<usize>,
     /// The layers whose neurons a path consists of, from input to output.
     pub path_layers: Vec<LayerInfo>,
+    /// Where there are no path layers: hidden convolutions and dense layers, which can be named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nameable: Vec<String>,
     /// The nodes that cannot be used: all of them, not only the first.
     pub unsupported: Vec<Unsupported>,
     /// Why the model cannot be run, when it cannot.
@@ -144,15 +150,17 @@ pub fn inspect(
         outputs: model.outputs().iter().map(Port::from).collect(),
         parameters: model.parameters(),
         operators: model.operators(),
+        quantised: model.quantised_nodes(),
         batch: None,
         classes: None,
         path_layers: Vec::new(),
+        nameable: Vec::new(),
         unsupported: Vec::new(),
         problem: None,
     };
     let problem = match Network::new(model, options) {
         Ok(network) => {
-            inspection.add(&network, options);
+            inspection.add(&network);
             // The graph is understood; whether it can be run shows when it is prepared.
             network.tracer(&[]).err()
         }
@@ -166,14 +174,13 @@ pub fn inspect(
 }
 
 impl Inspection {
-    fn add(&mut self, network: &Network, options: &ModelOptions) {
+    fn add(&mut self, network: &Network) {
         self.batch = Some(Batching {
             declared: network.declared_batch(),
             graph: network.batch(),
         });
         self.classes = Some(network.classes());
-        let chosen = options.output.as_deref();
-        let output = |o: &&mut Port| chosen.is_none_or(|name| name == o.name);
+        let output = |o: &&mut Port| network.output() == o.name;
         if let Some(output) = self.outputs.iter_mut().find(output) {
             output.ending = Some(match network.classifier().ending {
                 Ending::Logits => EndingKind::Logits,
@@ -184,6 +191,12 @@ impl Inspection {
         }
         let layers = network.layers().iter().enumerate();
         self.path_layers = layers.map(|(i, layer)| LayerInfo::new(i, layer)).collect();
+        if self.path_layers.is_empty() {
+            let logits = network.classifier().logits;
+            let sums = network.signature().sums().iter();
+            let hidden = sums.filter(|layer| layer.value != logits);
+            self.nameable = hidden.map(|layer| layer.name.clone()).collect();
+        }
     }
 }
 
@@ -215,6 +228,11 @@ impl From<&Declaration> for Port {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn unsupported(error: &RunError) -> Vec<Unsupported> {
     match error {
         RunError::Graph(GraphError::Nodes(nodes)) | RunError::Engine(EngineError::Nodes(nodes)) => {
@@ -223,10 +241,7 @@ fn unsupported(error: &RunError) -> Vec<Unsupported> {
                 .map(|node| Unsupported {
                     node: node.node.clone(),
                     op: node.op_type.clone(),
-                    reason: match &node.reason {
-                        NodeErrorKind::UnknownOperator => "unsupported operator".to_owned(),
-                        NodeErrorKind::Op(error) => error.to_string(),
-                    },
+                    reason: node.reason.to_string(),
                 })
                 .collect()
         }

@@ -9,6 +9,7 @@ use crate::channel::channel_axes;
 use crate::error::ProgramError;
 use crate::flow::Flow;
 use crate::program::require_values;
+use crate::sign::nonnegative;
 
 /// A layer whose neurons a path consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,8 @@ pub struct LayerOptions {
 
 /// The path layers of a model, from input to output: by default the outputs of all hidden
 /// activation functions that the logits are explained through. Gates of squeeze-excitation are
-/// not.
+/// not. In a quantised model, limits that cut negative numbers off are activation functions:
+/// exporters leave the ReLU in front of them out.
 ///
 /// `batch` is the number of inputs that the graph takes at once, on the first axis.
 pub fn path_layers(
@@ -105,12 +107,20 @@ pub fn path_layers(
         }
     };
     let hidden = |node: &&Node| node.output != classifier.logits && flow.is_on_path(node.output);
+    let nonnegative = nonnegative(graph);
+    let activation = |node: &Node| match quantised_relu(graph, &nonnegative, node) {
+        Some(before) => Some(PathLayer {
+            op: "QuantizeLinear",
+            before,
+            ..layer(node)
+        }),
+        None => (is_activation(&node.op) && !limits_an_integer(graph, node)).then(|| layer(node)),
+    };
     let all: Vec<PathLayer> = graph
         .nodes()
         .iter()
-        .filter(|node| is_activation(&node.op) && !limits_an_integer(graph, node))
         .filter(hidden)
-        .map(layer)
+        .filter_map(activation)
         .collect();
     if options.select.is_empty() {
         return match all.is_empty() {
@@ -147,6 +157,46 @@ pub fn path_layers(
     chosen.sort_by_key(|l| graph.value(l.value).producer);
     chosen.dedup();
     Ok(chosen)
+}
+
+/// What convolutions and dense layers give, biases included, from input to output: the layers that
+/// criteria on plain neurons are defined on. A product of two values of which none is a weight is
+/// no layer.
+///
+/// `batch` is as in [`path_layers`].
+pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
+    let axes = channel_axes(graph);
+    let consumers = graph.consumers();
+    let is_constant = |v: &ValueId| graph.constant(*v).is_some();
+    let sum = |node: &Node| {
+        let is_product = match &node.op {
+            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) => is_constant(&node.inputs[1]),
+            op => *op == Op::MatMul && node.inputs.iter().any(is_constant),
+        };
+        if !is_product || is_constant(&node.output) {
+            return None;
+        }
+        // A bias that stands in a node of its own.
+        let value = match consumers[node.output.index()][..] {
+            [only] if node.op == Op::MatMul => Some(&graph.nodes()[only])
+                .filter(|n| n.op == Op::Binary(Binary::Add) && n.inputs.iter().any(is_constant))
+                .filter(|n| graph.shape(n.output) == graph.shape(node.output))
+                .map_or(node.output, |n| n.output),
+            _ => node.output,
+        };
+        let per_input = graph.value(value).ty.numel() / batch.max(1);
+        let axis = axes[value.index()];
+        Some(PathLayer {
+            name: node.name.clone(),
+            op: node.op.name(),
+            value,
+            before: value,
+            channel_axis: axis,
+            neurons: axis.map_or(per_input, |a| graph.shape(value)[a]),
+            cut: false,
+        })
+    };
+    graph.nodes().iter().filter_map(sum).collect()
 }
 
 fn at(layers: &[PathLayer], index: i64) -> Option<&PathLayer> {
@@ -278,6 +328,35 @@ fn is_activation(op: &Op) -> bool {
     }
 }
 
+/// What a quantisation limits to numbers that are not negative: the `x` of
+/// `clip(round(x / scale), 0, max) * scale`, unless it could not be negative anyway, or is the
+/// model's input, which nothing was computed of yet.
+fn quantised_relu(graph: &Graph, nonnegative: &[bool], node: &Node) -> Option<ValueId> {
+    let back = |op: Op, v: ValueId| {
+        graph
+            .producer(v)
+            .filter(|n| n.op == op)
+            .map(|n| n.inputs[0])
+    };
+    let limited = (node.op == Op::Binary(Binary::Mul)).then(|| node.inputs[0])?;
+    let limits = graph.producer(limited)?;
+    if !matches!(limits.op, Op::Unary(Unary::Clip { min: 0.0, .. })) {
+        return None;
+    }
+    let quotient = back(Op::Unary(Unary::Round), limits.inputs[0])?;
+    let x = back(Op::Binary(Binary::Div), quotient)?;
+    let mut source = x;
+    while let Some(node) = graph.producer(source)
+        && matches!(
+            node.op,
+            Op::Reshape(_) | Op::Transpose(_) | Op::Cast(_) | Op::Pad(_)
+        )
+    {
+        source = node.inputs[0];
+    }
+    (graph.producer(source).is_some() && !nonnegative[x.index()]).then_some(x)
+}
+
 /// Whether a node limits a rounded number to the range of its type: quantisation, which is no
 /// activation function though it may start at zero as one.
 fn limits_an_integer(graph: &Graph, node: &Node) -> bool {
@@ -394,6 +473,56 @@ mod tests {
         let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
         assert_eq!(layers.len(), 1);
         assert_eq!(layers[0].name, "relu");
+    }
+
+    /// A sum, quantised so that nothing negative is left: the limits are the layer, as numbers.
+    #[test]
+    fn limits_in_the_place_of_a_relu_are_a_layer() {
+        for (first, layer) in [(Unary::Neg, "q"), (Unary::Relu, "first")] {
+            let mut graph = Graph::new();
+            let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+            let scale = graph.add_constant("scale", Tensor::scalar(0.5));
+            let h = graph.push("first", Op::Unary(first), &[x]).unwrap();
+            let div = Op::Binary(Binary::Div);
+            let q = graph.push("q", div, &[h, scale]).unwrap();
+            let q = graph.push("q", Op::Unary(Unary::Round), &[q]).unwrap();
+            let limits = Unary::Clip {
+                min: 0.0,
+                max: 255.0,
+            };
+            let q = graph.push("q", Op::Unary(limits), &[q]).unwrap();
+            let mul = Op::Binary(Binary::Mul);
+            let q = graph.push("q", mul, &[q, scale]).unwrap();
+            let y = graph.push("end", Op::Unary(Unary::Neg), &[q]).unwrap();
+            graph.set_outputs(vec![y]);
+            let classifier = Classifier::find(&graph, y);
+            let found = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].name, layer);
+            let values = if layer == "q" { (q, h) } else { (h, x) };
+            assert_eq!((found[0].value, found[0].before), values);
+        }
+    }
+
+    /// `(relu(x w)  + b) v`, and a product of `x` with itself.
+    #[test]
+    fn weighted_sums_are_products_with_weights_and_their_biases() {
+        let mut graph = Graph::new();
+        let square = |x: f32| Tensor::new([2, 2], npcov_graph::Data::F32(vec![x; 4])).unwrap();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [2, 2]));
+        let w = graph.add_constant("w", square(0.5));
+        let b = graph.add_constant("b", Tensor::vector(vec![1.0, 2.0]));
+        let h = graph.push("first", Op::MatMul, &[x, w]).unwrap();
+        let h = graph
+            .push("bias", Op::Binary(Binary::Add), &[h, b])
+            .unwrap();
+        let r = graph.push("relu", Op::Unary(Unary::Relu), &[h]).unwrap();
+        let p = graph.push("attention", Op::MatMul, &[r, r]).unwrap();
+        let y = graph.push("last", Op::MatMul, &[p, w]).unwrap();
+        graph.set_outputs(vec![y]);
+        let found = weighted_sums(&graph, 1);
+        let found: Vec<(&str, ValueId)> = found.iter().map(|l| (&*l.name, l.value)).collect();
+        assert_eq!(found, [("first", h), ("last", y)]);
     }
 
     #[test]

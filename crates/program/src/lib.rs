@@ -69,7 +69,7 @@ pub use attribution::{Attribution, GradientTimesInput, Lrp, RelevanceSeed};
 pub use error::ProgramError;
 pub use explain::{ExplainOutputs, Target, explain};
 pub use gradient::{Loss, Term, gradient};
-pub use layers::{LayerOptions, PathLayer, Selector, path_layers};
+pub use layers::{LayerOptions, PathLayer, Selector, path_layers, weighted_sums};
 pub use linear::Linear;
 pub use mask::mask;
 pub use npcov_tap::{Reduction, Side, Tap};

@@ -5,7 +5,7 @@ use npcov_graph::{Graph, Op, OpError, ValueId};
 use npcov_tap::{Reduction, Side, Tap};
 
 use crate::error::ProgramError;
-use crate::layers::PathLayer;
+use crate::layers::{PathLayer, weighted_sums};
 use crate::program::{NetworkView, Output, Program};
 
 /// Appends what a tap asks for.
@@ -14,9 +14,17 @@ pub(crate) fn append_tap(
     view: &NetworkView<'_>,
     tap: Tap,
 ) -> Result<ValueId, ProgramError> {
-    let layer = view.layers.get(tap.layer).ok_or(ProgramError::Tap {
+    let sums;
+    let layers = match tap.side {
+        Side::Before | Side::After => view.layers,
+        Side::Sum => {
+            sums = weighted_sums(view.graph, view.batch);
+            &sums[..]
+        }
+    };
+    let layer = layers.get(tap.layer).ok_or(ProgramError::Tap {
         layer: tap.layer,
-        layers: view.layers.len(),
+        layers: layers.len(),
     })?;
     let value = tapped(program, layer, tap, view.batch);
     value.map_err(|source| ProgramError::Op {
@@ -55,7 +63,7 @@ pub(crate) fn tapped(
     batch: usize,
 ) -> Result<ValueId, OpError> {
     let value = match tap.side {
-        Side::After => layer.value,
+        Side::After | Side::Sum => layer.value,
         Side::Before => layer.before,
     };
     let kind = match tap.reduction {

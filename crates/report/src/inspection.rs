@@ -22,6 +22,11 @@ pub fn inspection(found: &Inspection) -> String {
     }
     facts.row(["parameters", &count(found.parameters)]);
     facts.row(["batch norm", &batch_norm(found)]);
+    if found.quantised > 0 {
+        let nodes = count(found.quantised);
+        let text = format!("{nodes} nodes, computed on the numbers that the integers stand for");
+        facts.row(["quantised", &text]);
+    }
     if let Some(batch) = found.batch {
         facts.row(["batch", &batching(batch)]);
     }
@@ -41,6 +46,12 @@ pub fn inspection(found: &Inspection) -> String {
         text += &path_layers(found);
     } else if found.problem.is_none() {
         text += "\npath layers\n  none: the model has no hidden activation function\n";
+        if !found.nameable.is_empty() {
+            let names = found.nameable.iter().map(|name| on_one_line(name));
+            let names: Vec<String> = names.map(|name| format!("    {name}\n")).collect();
+            text += "  `--layers NAME` makes one of these nodes a path layer, for example:\n";
+            text += &names.concat();
+        }
     }
     if !found.unsupported.is_empty() {
         let mut table = Table::new([Align::Left; 3]);

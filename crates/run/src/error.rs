@@ -2,7 +2,7 @@
 
 use npcov_data::DataError;
 use npcov_engine::EngineError;
-use npcov_graph::GraphError;
+use npcov_graph::{GraphError, Purpose};
 use npcov_program::ProgramError;
 
 /// Why a model or dataset cannot be used.
@@ -24,6 +24,14 @@ pub enum RunError {
     /// The model takes several inputs; a dataset provides one.
     #[error("the model has {} inputs ({}); only models with one input are supported", .0.len(), .0.join(", "))]
     SeveralInputs(Vec<String>),
+    /// The output is no classification of the input.
+    #[error("output `{output}` {purpose}; npcov is about models that choose a class for an input")]
+    NoClassifier {
+        /// The output's name.
+        output: String,
+        /// What it is.
+        purpose: Purpose,
+    },
     /// No output of the model has the name that was asked for.
     #[error("the model has no output `{name}`; it has {}", .outputs.join(", "))]
     NoSuchOutput {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use npcov_engine::native::{Kernels, Native, Options};
 use npcov_engine::{Engine, EngineError, zeros};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, ShapeDisplay, Specialisation,
-    ValueId, fold_batch_norm,
+    Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, Purpose, ShapeDisplay,
+    Specialisation, fold_batch_norm,
 };
 use npcov_program::{
     Attribution, BatchNorm, ExplainOutputs, LayerOptions, NetworkView, PathLayer, ProgramError,
-    Tap, explain, path_layers, trace,
+    Tap, explain, path_layers, trace, weighted_sums,
 };
 
 use crate::error::RunError;
@@ -23,7 +23,8 @@ use crate::tracer::Tracer;
 pub struct ModelOptions {
     /// Shape of one input, for models with open height and width; with or without the batch axis.
     pub input_shape: Option<Vec<usize>>,
-    /// The output that holds the classification; the first one by default.
+    /// The output that holds the classification; the first one of floating-point numbers by
+    /// default.
     pub output: Option<String>,
     /// Which layers are path layers.
     pub layers: LayerOptions,
@@ -42,6 +43,7 @@ pub struct ModelOptions {
 pub struct Network {
     graph: Graph,
     classifier: Classifier,
+    output: String,
     signature: Signature,
     declared_batch: Option<usize>,
     options: ModelOptions,
@@ -100,11 +102,13 @@ impl Network {
                 most: LARGEST_BATCH,
             });
         }
+        let output = output(&model, options.output.as_deref())?;
         let specialised = |batch: usize| -> Result<(Graph, Classifier), RunError> {
             let specialisation = Specialisation {
                 batch,
                 rebatch: declared_batch.is_some_and(|declared| declared != batch),
                 shapes: shapes(input, options.input_shape.as_deref(), batch)?,
+                outputs: vec![output.clone()],
                 ..Specialisation::default()
             };
             let mut graph = model.specialise(&specialisation)?;
@@ -112,8 +116,9 @@ impl Network {
                 graph = fold_batch_norm(&graph)
                     .map_err(|error| GraphError::Invalid(error.to_string()))?;
             }
-            let output = output(&model, &graph, options.output.as_deref())?;
-            let classifier = Classifier::find(&graph, output);
+            let found = graph.outputs().first().copied();
+            let found = found.ok_or_else(|| no_such_output(&model, &output))?;
+            let classifier = Classifier::find(&graph, found);
             Ok((graph, classifier))
         };
         // Zero inputs at a time are none that could be run.
@@ -150,6 +155,9 @@ impl Network {
                 None => (own, specialised(own)?),
             },
         };
+        if let Some(purpose) = Purpose::of(&graph, &classifier, batch) {
+            return Err(RunError::NoClassifier { output, purpose });
+        }
         let layers = match path_layers(&graph, &classifier, batch, &options.layers) {
             // A linear classifier: it can be asked for logits all the same.
             Err(ProgramError::NoLayers) => Vec::new(),
@@ -161,11 +169,13 @@ impl Network {
             classes: classifier.classes(&graph, batch),
             logits: graph.value(classifier.logits).ty.numel() / batch,
             layers,
+            sums: weighted_sums(&graph, batch),
             batch,
         };
         Ok(Network {
             graph,
             classifier,
+            output,
             signature,
             declared_batch,
             options: options.clone(),
@@ -213,6 +223,11 @@ impl Network {
     /// Where the logits are.
     pub fn classifier(&self) -> &Classifier {
         &self.classifier
+    }
+
+    /// The name of the output that holds the classification.
+    pub fn output(&self) -> &str {
+        &self.output
     }
 
     /// What it takes and gives.
@@ -322,19 +337,22 @@ fn shapes(
     Ok([(input.name.clone(), shape)].into())
 }
 
-/// The output that is asked for, or the first one.
-fn output(model: &OnnxModel, graph: &Graph, name: Option<&str>) -> Result<ValueId, RunError> {
-    let declared = model.outputs();
-    let position = match name {
-        None => Some(0),
-        Some(name) => declared.iter().position(|o| o.name == name),
+/// The name of the output that is asked for, or of the main one.
+fn output(model: &OnnxModel, name: Option<&str>) -> Result<String, RunError> {
+    let found = match name {
+        None => model.main_output(),
+        Some(name) => model.outputs().into_iter().find(|o| o.name == name),
     };
-    position
-        .and_then(|p| graph.outputs().get(p).copied())
-        .ok_or_else(|| RunError::NoSuchOutput {
-            name: name.unwrap_or_default().to_owned(),
-            outputs: declared.iter().map(|o| format!("`{}`", o.name)).collect(),
-        })
+    let found = found.map(|output| output.name);
+    found.ok_or_else(|| no_such_output(model, name.unwrap_or_default()))
+}
+
+fn no_such_output(model: &OnnxModel, name: &str) -> RunError {
+    let declared = model.outputs();
+    RunError::NoSuchOutput {
+        name: name.to_owned(),
+        outputs: declared.iter().map(|o| format!("`{}`", o.name)).collect(),
+    }
 }
 
 /// A graph with its logits, and the number of inputs it is for.

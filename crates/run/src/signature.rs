@@ -14,6 +14,7 @@ pub struct Signature {
     pub(crate) classes: usize,
     pub(crate) logits: usize,
     pub(crate) layers: Vec<PathLayer>,
+    pub(crate) sums: Vec<PathLayer>,
     pub(crate) batch: usize,
 }
 
@@ -42,6 +43,11 @@ impl Signature {
     /// function and no layer was named.
     pub fn layers(&self) -> &[PathLayer] {
         &self.layers
+    }
+
+    /// The convolutions and dense layers, from input to logits.
+    pub fn sums(&self) -> &[PathLayer] {
+        &self.sums
     }
 
     /// Number of inputs that the graph takes at once: 1, unless another number was asked for or the

@@ -26,13 +26,16 @@
 
 use std::ops::Range;
 
-/// Which side of an activation function is looked at.
+/// Where numbers are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// What goes into it.
+    /// What goes into the activation function of a path layer.
     Before,
     /// What comes out of it.
     After,
+    /// What a convolution or a dense layer gives, whatever follows it. [`Tap::layer`] counts these
+    /// layers, from the first to the one that gives the logits.
+    Sum,
 }
 
 /// What becomes of the elements that belong to one neuron.
@@ -51,9 +54,9 @@ pub enum Reduction {
 /// Numbers that a criterion needs of a path layer for each input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tap {
-    /// The layer, as a position among the path layers.
+    /// The layer, as a position among the path layers, or among those of [`Side::Sum`].
     pub layer: usize,
-    /// Before or after the activation function.
+    /// Before or after the activation function, or a weighted sum.
     pub side: Side,
     /// What is kept.
     pub reduction: Reduction,
@@ -74,6 +77,7 @@ impl Tap {
         let side = match self.side {
             Side::Before => "before",
             Side::After => "after",
+            Side::Sum => "sum",
         };
         let reduction = match self.reduction {
             Reduction::Mean => "mean",

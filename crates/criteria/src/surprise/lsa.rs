@@ -264,6 +264,7 @@ mod tests {
             units: table.neurons,
         };
         let network = NetworkShape {
+            sums: Vec::new(),
             layers: vec![layer],
             classes: 3,
             logits: 3,

@@ -111,6 +111,7 @@ mod tests {
             units: 2,
         };
         let network = NetworkShape {
+            sums: Vec::new(),
             layers: vec![layer],
             classes: 2,
             logits: 2,

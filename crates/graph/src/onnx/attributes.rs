@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use super::proto::{AttributeProto, GraphProto, TensorProto, attribute_type as kind};
 use crate::error::OpError;
@@ -14,14 +15,22 @@ use crate::error::OpError;
 pub(crate) struct Attributes<'a> {
     /// Owned where a function's caller supplied the attribute.
     list: Vec<Cow<'a, AttributeProto>>,
-    read: RefCell<BTreeSet<String>>,
+    read: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl<'a> Attributes<'a> {
     pub(crate) fn new(list: Vec<Cow<'a, AttributeProto>>) -> Self {
         Attributes {
             list,
-            read: RefCell::default(),
+            read: Rc::default(),
+        }
+    }
+
+    /// The same attributes for somebody else to read; what is read there is read here.
+    pub(crate) fn shared(&self) -> Attributes<'_> {
+        Attributes {
+            list: self.list.iter().map(|a| Cow::Borrowed(&**a)).collect(),
+            read: Rc::clone(&self.read),
         }
     }
 

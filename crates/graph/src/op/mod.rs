@@ -21,6 +21,7 @@ mod einsum;
 mod elementwise;
 mod erf;
 mod gather;
+mod integer;
 mod matmul;
 mod norm;
 mod pad;
@@ -33,6 +34,7 @@ mod shape;
 mod slice;
 mod softmax;
 mod structure;
+mod table;
 #[cfg(test)]
 mod testing;
 mod unary;
@@ -55,6 +57,10 @@ pub use slice::Slice;
 pub use softmax::Softmax;
 pub use unary::Unary;
 pub use window::Window;
+
+pub(crate) use integer::is_quantised;
+pub(crate) use quantize::import_number;
+pub(crate) use table::is_tree;
 
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
@@ -125,7 +131,7 @@ pub enum Op {
 }
 
 /// How one operator is imported: reads the node, appends canonical operators, returns its outputs.
-type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<ValueId>, OpError>;
+pub(crate) type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<ValueId>, OpError>;
 
 /// The import function of an ONNX operator, or `None` when npcov does not know it.
 pub(crate) fn import_of(op_type: &str) -> Option<Import> {
@@ -138,6 +144,7 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
         einsum::import_of,
         elementwise::import_of,
         gather::import_of,
+        integer::import_of,
         matmul::import_of,
         norm::import_of,
         pad::import_of,
@@ -153,6 +160,15 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
     ]
     .iter()
     .find_map(|family| family(op_type))
+}
+
+/// The import function of an operator of another domain than the standard one.
+pub(crate) fn import_of_domain(domain: &str, op_type: &str) -> Option<Import> {
+    match domain {
+        "ai.onnx.ml" => table::import_of(op_type),
+        "com.microsoft" => integer::import_of_microsoft(op_type),
+        _ => None,
+    }
 }
 
 /// The types of the inputs of an operator that takes exactly `N`.

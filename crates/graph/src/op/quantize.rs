@@ -1,9 +1,13 @@
-//! Quantised models (QDQ form) as plain arithmetic: the integers are computed exactly, as numbers
-//! between the limits of their type.
+//! Quantised models as plain arithmetic.
+//!
+//! Integers are computed exactly, as numbers between the limits of their type. Beside them, the
+//! numbers that they stand for are kept ([`Quantised`]): what dequantises gets these, so a model in
+//! QDQ form is the network that it came from, with rounded values between its layers.
 
-use super::{Binary, Gather, Import, Op, Unary};
+use super::reduce::reduce;
+use super::{Binary, Gather, Import, Op, ReduceKind, Unary};
 use crate::ValueId;
-use crate::builder::{self, Builder, NodeContext};
+use crate::builder::{self, Builder, NodeContext, Quantised};
 use crate::error::OpError;
 use crate::onnx::proto::data_type;
 use crate::tensor::{DType, ShapeDisplay, Tensor};
@@ -12,53 +16,246 @@ pub(super) fn import_of(op_type: &str) -> Option<Import> {
     match op_type {
         "QuantizeLinear" => Some(import_quantize),
         "DequantizeLinear" => Some(import_dequantize),
+        "DynamicQuantizeLinear" => Some(import_dynamic),
         _ => None,
     }
+}
+
+/// Whether an operator only moves elements of its first input or chooses among them, so that it does
+/// to the numbers what it does to the integers that stand for them.
+fn moves_elements(op_type: &str) -> bool {
+    matches!(
+        op_type,
+        "MaxPool"
+            | "GlobalMaxPool"
+            | "Reshape"
+            | "Flatten"
+            | "Transpose"
+            | "Squeeze"
+            | "Unsqueeze"
+            | "Identity"
+            | "Slice"
+            | "Gather"
+            | "Expand"
+            | "Tile"
+            | "DepthToSpace"
+            | "SpaceToDepth"
+    )
+}
+
+/// Imports a node. Where it moves quantised integers, their numbers are moved in their place.
+pub(crate) fn import_number(
+    import: Import,
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+) -> Result<Vec<ValueId>, OpError> {
+    let first = node.optional(0);
+    let quantised = first.and_then(|x| b.stored.numbers.get(&x).copied());
+    let Some(quantised) = quantised.filter(|_| moves_elements(node.op_type)) else {
+        return import(node, b);
+    };
+    let mut inputs = node.inputs.clone();
+    inputs[0] = Some(quantised.number);
+    let outputs = import(&node.with(node.op_type, inputs), b)?;
+    let moved = |number| {
+        let moved = Quantised {
+            number,
+            ..quantised
+        };
+        let steps = steps(b, moved)?;
+        integers(b, steps, moved)
+    };
+    outputs.into_iter().map(moved).collect()
 }
 
 /// `(x - zero_point) * scale`.
 fn import_dequantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     let x = node.input(0)?;
+    let layout = Layout::read(node, b, x)?;
+    let parameters = Parameters::read(node, 1, 2)?;
+    Ok(vec![dequantise(b, x, &parameters, &layout)?])
+}
+
+/// The numbers that integers stand for.
+pub(super) fn dequantise(
+    b: &mut Builder<'_>,
+    x: ValueId,
+    parameters: &Parameters,
+    layout: &Layout,
+) -> Result<ValueId, OpError> {
     if b.dtype(x) != DType::I64 {
         let dtype = b.dtype(x);
         return Err(OpError::unsupported(format!(
             "the input is of type {dtype}"
         )));
     }
-    let layout = Layout::read(node, b, x)?;
-    let scale = layout.along(b, node.input(1)?, "scale")?;
+    let scale = layout.along(b, parameters.scale, "scale")?;
+    if let Some(known) = b.stored.numbers.get(&x).copied()
+        && same(b, known.scale, scale)
+        && same_zero(b, known.zero, parameters.zero)
+    {
+        return Ok(known.number);
+    }
     // 8- and 16-bit integers are exact as `f32`; 32-bit ones have no zero point.
     let mut y = b.cast(x, DType::F32)?;
-    if let Some(zero) = layout.zero_point(node, b)? {
+    if let Some(zero) = layout.zero_point(b, parameters.zero)? {
         y = b.binary(Binary::Sub, y, zero)?;
     }
-    Ok(vec![b.binary(Binary::Mul, y, scale)?])
+    b.binary(Binary::Mul, y, scale)
 }
 
 /// `saturate(round(x / scale) + zero_point)`, halves rounded to even.
 fn import_quantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     node.attributes.ignore(&["saturate", "precision"]);
     let x = node.input(0)?;
-    let (min, max) = limits(node, b)?;
-    let layout = Layout::read(node, b, x)?;
-    let scale = layout.along(b, node.input(1)?, "scale")?;
-    let x = b.cast(x, DType::F32)?;
-    let quotient = b.binary(Binary::Div, x, scale)?;
-    let mut y = b.unary(Unary::Round, quotient)?;
-    if let Some(zero) = layout.zero_point(node, b)? {
-        y = b.binary(Binary::Add, y, zero)?;
-    }
-    let y = b.unary(Unary::Clip { min, max }, y)?;
-    Ok(vec![b.cast(y, DType::I64)?])
-}
-
-/// The limits of the integer type: `output_dtype`, or the zero point's, or 8 bits without sign
-/// when the node has neither.
-fn limits(node: &NodeContext<'_>, b: &Builder<'_>) -> Result<(f32, f32), OpError> {
     let given = node.attributes.int("output_dtype", 0)?;
     let given =
         i32::try_from(given).map_err(|_| OpError::invalid(format!("`output_dtype` is {given}")))?;
-    let dtype = match (given, node.optional(2)) {
+    let layout = Layout::read(node, b, x)?;
+    let parameters = Parameters::read(node, 1, 2)?;
+    Ok(vec![quantise(b, x, &parameters, &layout, given)?])
+}
+
+/// Rounds numbers to integers of an ONNX type; of the zero point's when `dtype` is 0.
+///
+/// With `c = clip(round(x / scale), min - zero, max - zero)`, the integers are `c + zero` and the
+/// numbers `c * scale`.
+pub(super) fn quantise(
+    b: &mut Builder<'_>,
+    x: ValueId,
+    parameters: &Parameters,
+    layout: &Layout,
+    dtype: i32,
+) -> Result<ValueId, OpError> {
+    let (min, max) = limits(b, parameters.zero, dtype)?;
+    let scale = layout.along(b, parameters.scale, "scale")?;
+    let x = b.cast(x, DType::F32)?;
+    let quotient = b.binary(Binary::Div, x, scale)?;
+    let y = b.unary(Unary::Round, quotient)?;
+    let zero = parameters.zero.map(|zero| b.constant(zero));
+    let offset = match zero.as_ref().map(|zero| zero.as_ref().map(|z| z.to_f32())) {
+        None => Some(0.0),
+        Some(Some(zero)) if zero.len() == 1 => Some(zero[0]),
+        Some(_) => None,
+    };
+    if let (Some(offset), true) = (offset, b.shape(scale).is_empty()) {
+        let (min, max) = (min - offset, max - offset);
+        let steps = b.unary(Unary::Clip { min, max }, y)?;
+        let number = b.binary(Binary::Mul, steps, scale)?;
+        let zero = parameters.zero;
+        let quantised = Quantised {
+            number,
+            scale,
+            zero,
+        };
+        return integers(b, steps, quantised);
+    }
+    let y = match layout.zero_point(b, parameters.zero)? {
+        Some(zero) => b.binary(Binary::Add, y, zero)?,
+        None => y,
+    };
+    let y = b.unary(Unary::Clip { min, max }, y)?;
+    b.cast(y, DType::I64)
+}
+
+/// The integers that stand for numbers, so many steps from zero, remembered as such.
+fn integers(b: &mut Builder<'_>, steps: ValueId, quantised: Quantised) -> Result<ValueId, OpError> {
+    let mut y = steps;
+    if let Some(zero) = quantised.zero {
+        let zero = b.cast(zero, DType::F32)?;
+        let zero = b.reshape(zero, [])?;
+        y = b.binary(Binary::Add, y, zero)?;
+    }
+    let y = b.cast(y, DType::I64)?;
+    b.stored.numbers.insert(y, quantised);
+    Ok(y)
+}
+
+/// The integers without their zero point.
+pub(super) fn steps(b: &mut Builder<'_>, quantised: Quantised) -> Result<ValueId, OpError> {
+    let quotient = b.binary(Binary::Div, quantised.number, quantised.scale)?;
+    b.unary(Unary::Round, quotient)
+}
+
+/// Eight bits over the range of the input, zero included:
+///
+/// ```text
+/// scale = (max(x, 0) - min(x, 0)) / 255,    zero_point = round(-min(x, 0) / scale)
+/// ```
+///
+/// The range is the input's own, so that nothing has to be limited but a tie at its end.
+fn import_dynamic(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let x = node.input(0)?;
+    let axes: Vec<usize> = (0..b.rank(x)).collect();
+    let nothing = b.scalar(0.0);
+    let low = reduce(b, ReduceKind::Min, axes.clone(), false, x)?;
+    let low = b.binary(Binary::Min, low, nothing)?;
+    let high = reduce(b, ReduceKind::Max, axes, false, x)?;
+    let high = b.binary(Binary::Max, high, nothing)?;
+    let range = b.binary(Binary::Sub, high, low)?;
+    let levels = b.scalar(255.0);
+    let scale = b.binary(Binary::Div, range, levels)?;
+    // All zeros have no range: any scale is right.
+    let tiny = b.scalar(f32::MIN_POSITIVE);
+    let scale = b.binary(Binary::Max, scale, tiny)?;
+    let below = b.binary(Binary::Div, low, scale)?;
+    let below = b.unary(Unary::Neg, below)?;
+    let zero = b.unary(Unary::Round, below)?;
+    let zero = b.cast(zero, DType::I64)?;
+    let quotient = b.binary(Binary::Div, x, scale)?;
+    let steps = b.unary(Unary::Round, quotient)?;
+    let number = b.binary(Binary::Mul, steps, scale)?;
+    let quantised = Quantised {
+        number,
+        scale,
+        zero: Some(zero),
+    };
+    Ok(vec![integers(b, steps, quantised)?, scale, zero])
+}
+
+/// Whether two values are the same numbers.
+fn same(b: &Builder<'_>, one: ValueId, other: ValueId) -> bool {
+    let equal = |(a, b): (std::sync::Arc<Tensor>, std::sync::Arc<Tensor>)| a.to_f32() == b.to_f32();
+    one == other || b.constant(one).zip(b.constant(other)).is_some_and(equal)
+}
+
+/// Whether two zero points are the same; the one that is left out is 0.
+pub(super) fn same_zero(b: &Builder<'_>, one: Option<ValueId>, other: Option<ValueId>) -> bool {
+    let is_zero = |v: ValueId| {
+        let numbers = b.constant(v).map(|t| t.to_f32());
+        numbers.is_some_and(|t| t.iter().all(|&x| x == 0.0))
+    };
+    match (one, other) {
+        (None, None) => true,
+        (Some(v), None) | (None, Some(v)) => is_zero(v),
+        (Some(one), Some(other)) => same(b, one, other),
+    }
+}
+
+/// Scale and zero point as a node gives them.
+pub(super) struct Parameters {
+    pub(super) scale: ValueId,
+    pub(super) zero: Option<ValueId>,
+}
+
+impl Parameters {
+    /// The arguments at two positions.
+    pub(super) fn read(
+        node: &NodeContext<'_>,
+        scale: usize,
+        zero: usize,
+    ) -> Result<Parameters, OpError> {
+        Ok(Parameters {
+            scale: node.input(scale)?,
+            zero: node.optional(zero),
+        })
+    }
+}
+
+/// The limits of an integer type: the given one (0: none is), or the zero point's, or 8 bits
+/// without sign when there is neither.
+fn limits(b: &Builder<'_>, zero: Option<ValueId>, given: i32) -> Result<(f32, f32), OpError> {
+    let dtype = match (given, zero) {
         (0, None) => data_type::UINT8,
         (0, Some(zero)) => b
             .stored_type(zero)
@@ -76,7 +273,7 @@ fn limits(node: &NodeContext<'_>, b: &Builder<'_>) -> Result<(f32, f32), OpError
 
 /// How scale and zero point lie along the value: one number, one per position of an axis, or one
 /// per block of positions.
-struct Layout {
+pub(super) struct Layout {
     axis: i64,
     shape: Vec<usize>,
     /// Length of a block; 0 when there are none.
@@ -84,6 +281,15 @@ struct Layout {
 }
 
 impl Layout {
+    /// One number, or one per position of an axis of `x`, where the operator says which.
+    pub(super) fn on_axis(b: &Builder<'_>, x: ValueId, axis: i64) -> Self {
+        Layout {
+            axis,
+            shape: b.shape(x),
+            block: 0,
+        }
+    }
+
     fn read(node: &NodeContext<'_>, b: &Builder<'_>, x: ValueId) -> Result<Self, OpError> {
         let block = node.attributes.int("block_size", 0)?;
         Ok(Layout {
@@ -95,7 +301,12 @@ impl Layout {
     }
 
     /// A parameter in a shape that broadcasts along the axis.
-    fn along(&self, b: &mut Builder<'_>, value: ValueId, what: &str) -> Result<ValueId, OpError> {
+    pub(super) fn along(
+        &self,
+        b: &mut Builder<'_>,
+        value: ValueId,
+        what: &str,
+    ) -> Result<ValueId, OpError> {
         if self.block > 0 {
             return self.blocks(b, value, what);
         }
@@ -136,12 +347,12 @@ impl Layout {
     }
 
     /// The zero point as floating-point numbers, unless it is zero everywhere.
-    fn zero_point(
+    pub(super) fn zero_point(
         &self,
-        node: &NodeContext<'_>,
         b: &mut Builder<'_>,
+        zero: Option<ValueId>,
     ) -> Result<Option<ValueId>, OpError> {
-        let Some(zero) = node.optional(2) else {
+        let Some(zero) = zero else {
             return Ok(None);
         };
         let vanishes = |values: Vec<f32>| values.iter().all(|&x| x == 0.0);
@@ -261,5 +472,67 @@ mod tests {
             .constant(scale)
             .value();
         assert_close(&back, &x, 0.0);
+    }
+
+    /// A model in QDQ form: what is dequantised is the rounded number itself, also behind a
+    /// Reshape, and its limits begin at zero where the zero point is the smallest integer.
+    #[test]
+    fn what_is_dequantised_is_the_rounded_number() {
+        let mut graph = crate::Graph::new();
+        let mut stored = crate::builder::Stored::default();
+        let x = graph.add_input("x", crate::TensorType::new(DType::F32, [1, 4]));
+        let scale = graph.add_constant("scale", Tensor::scalar(0.5));
+        let zero = graph.add_constant("zero", ints(&[], &[-128]));
+        stored.types.insert(zero, data_type::INT8);
+        let shape = graph.add_constant("shape", ints(&[2], &[2, 2]));
+        let mut run = |op_type: &'static str, inputs: &[ValueId]| {
+            let node = NodeContext {
+                op_type,
+                opset: 13,
+                attributes: crate::onnx::attributes::Attributes::new(Vec::new()),
+                inputs: inputs.iter().copied().map(Some).collect(),
+                used_outputs: vec![true],
+            };
+            let mut b = Builder {
+                graph: &mut graph,
+                stored: &mut stored,
+                name: op_type,
+            };
+            let import = super::super::import_of(op_type).unwrap();
+            import_number(import, &node, &mut b).unwrap()[0]
+        };
+        let q = run("QuantizeLinear", &[x, scale, zero]);
+        let moved = run("Reshape", &[q, shape]);
+        let y = run("DequantizeLinear", &[moved, scale, zero]);
+        let again = run("DequantizeLinear", &[moved, scale, zero]);
+        assert_eq!(y, again);
+        graph.set_outputs(vec![y]);
+        let graph = graph.pruned();
+        let names: Vec<&str> = graph.nodes().iter().map(|n| n.op.name()).collect();
+        assert_eq!(names, ["Div", "Round", "Clip", "Mul", "Reshape"]);
+        let limits = Unary::Clip {
+            min: 0.0,
+            max: 255.0,
+        };
+        assert_eq!(graph.nodes()[2].op, Op::Unary(limits));
+    }
+
+    /// The example of the ONNX documentation of DynamicQuantizeLinear: a range from -2.5 to 3 in
+    /// steps of 0.0196, zero at 153 after rounding.
+    #[test]
+    fn the_range_of_the_input_is_the_grid() {
+        let x = floats(&[6], &[0.0, 2.0, -3.0, -2.5, 1.34, 0.5]);
+        let imported = Case::new("DynamicQuantizeLinear", 11)
+            .constant(x)
+            .outputs(3)
+            .import()
+            .unwrap();
+        let constant = |i: usize| {
+            let constant = imported.graph.constant(imported.outputs[i]);
+            constant.unwrap().as_ref().clone()
+        };
+        assert_eq!(constant(0), ints(&[6], &[153, 255, 0, 26, 221, 179]));
+        assert_close(&constant(1), &Tensor::scalar(0.019_607_844), 1e-6);
+        assert_eq!(constant(2), ints(&[], &[153]));
     }
 }

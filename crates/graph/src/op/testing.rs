@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Op, import_of};
-use crate::builder::{Builder, NodeContext, StoredTypes};
+use super::{Op, import_of, import_of_domain};
+use crate::builder::{Builder, NodeContext, Stored};
 use crate::error::OpError;
 use crate::graph::{Graph, ValueId};
 use crate::import::Specialisation;
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     op_type: &'static str,
     opset: i64,
     graph: Graph,
-    stored: StoredTypes,
+    stored: Stored,
     attributes: Vec<AttributeProto>,
     inputs: Vec<Option<ValueId>>,
     used_outputs: Vec<bool>,
@@ -38,7 +38,7 @@ impl Case {
             op_type,
             opset,
             graph: Graph::new(),
-            stored: StoredTypes::new(),
+            stored: Stored::default(),
             attributes: Vec::new(),
             inputs: Vec::new(),
             used_outputs: vec![true],
@@ -62,7 +62,7 @@ impl Case {
     /// The next argument: a constant that the file stores in the given ONNX element type.
     pub(crate) fn stored(mut self, onnx: i32, tensor: Tensor) -> Self {
         let id = self.graph.add_constant("c", tensor);
-        self.stored.insert(id, onnx);
+        self.stored.types.insert(id, onnx);
         self.inputs.push(Some(id));
         self
     }
@@ -76,6 +76,12 @@ impl Case {
     /// How many outputs are declared; all of them are used.
     pub(crate) fn outputs(mut self, number: usize) -> Self {
         self.used_outputs = vec![true; number];
+        self
+    }
+
+    /// Two outputs, of which only the second one is used.
+    pub(crate) fn unused(mut self) -> Self {
+        self.used_outputs = vec![false, true];
         self
     }
 
@@ -126,7 +132,11 @@ impl Case {
             stored: &mut self.stored,
             name: "node",
         };
-        let import = import_of(self.op_type).expect("the operator is known");
+        let import = ["ai.onnx.ml", "com.microsoft"]
+            .iter()
+            .find_map(|domain| import_of_domain(domain, self.op_type));
+        let import = import_of(self.op_type).or(import);
+        let import = import.expect("the operator is known");
         let outputs = import(&node, &mut builder)?;
         node.attributes.check_all_read()?;
         Ok(Imported {

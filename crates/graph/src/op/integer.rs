@@ -1,0 +1,306 @@
+//! Operators on quantised tensors: ONNX's own, and those of ONNX Runtime's domain.
+//!
+//! Each is the operator that it is named after, on the numbers that the integers stand for, and a
+//! quantisation of the result: the same up to rounding of the last integer. So its layers, weights
+//! and relevances are those of the network that was quantised.
+
+use super::quantize::{self, Layout, Parameters, dequantise, quantise, same_zero, steps};
+use super::{Binary, Gemm, Import, Op, Unary, import_of as plain_import_of};
+use crate::ValueId;
+use crate::builder::{Builder, NodeContext};
+use crate::error::OpError;
+use crate::tensor::DType;
+
+pub(super) fn import_of(op_type: &str) -> Option<Import> {
+    match op_type {
+        "QLinearConv" => Some(import_conv),
+        "QLinearMatMul" => Some(import_matmul),
+        "ConvInteger" => Some(import_conv_integer),
+        "MatMulInteger" => Some(import_matmul_integer),
+        _ => None,
+    }
+}
+
+/// The operators of `com.microsoft`.
+pub(super) fn import_of_microsoft(op_type: &str) -> Option<Import> {
+    match op_type {
+        "QLinearAdd" | "QLinearMul" => Some(import_binary),
+        "QLinearSigmoid" | "QLinearLeakyRelu" | "QLinearSoftmax" => Some(import_unary),
+        "QLinearGlobalAveragePool" | "QLinearAveragePool" | "QLinearReduceMean" => {
+            Some(import_unary)
+        }
+        "QLinearConcat" => Some(import_concat),
+        "QGemm" => Some(import_gemm),
+        "QuantizeLinear" | "DequantizeLinear" => quantize::import_of(op_type),
+        _ => None,
+    }
+}
+
+/// Whether an operator computes with quantised integers.
+pub(crate) fn is_quantised(op_type: &str) -> bool {
+    matches!(
+        op_type,
+        "QuantizeLinear" | "DequantizeLinear" | "DynamicQuantizeLinear"
+    ) || import_of(op_type).is_some()
+        || import_of_microsoft(op_type).is_some()
+}
+
+/// The numbers of the argument at `i`, whose scale and zero point follow it; `axis` is the one that
+/// these may lie along.
+fn number(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+    i: usize,
+    axis: i64,
+) -> Result<ValueId, OpError> {
+    let x = node.input(i)?;
+    let layout = Layout::on_axis(b, x, axis);
+    dequantise(b, x, &Parameters::read(node, i + 1, i + 2)?, &layout)
+}
+
+/// The quantised result, with the scale and zero point at `i`.
+fn result(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+    y: ValueId,
+    i: usize,
+) -> Result<Vec<ValueId>, OpError> {
+    let layout = Layout::on_axis(b, y, 1);
+    Ok(vec![quantise(
+        b,
+        y,
+        &Parameters::read(node, i, i + 1)?,
+        &layout,
+        0,
+    )?])
+}
+
+/// The result of another operator, with this node's attributes.
+fn plain(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+    op_type: &str,
+    inputs: &[ValueId],
+) -> Result<ValueId, OpError> {
+    let inputs = inputs.iter().copied().map(Some).collect();
+    let import = plain_import_of(op_type)
+        .ok_or_else(|| OpError::unsupported(format!("operator `{op_type}`")))?;
+    let outputs = import(&node.with(op_type, inputs), b)?;
+    outputs
+        .first()
+        .copied()
+        .ok_or_else(|| OpError::invalid("it has no output"))
+}
+
+/// A bias of 32-bit integers, whose step is the product of the steps of input and weight.
+fn bias(b: &mut Builder<'_>, bias: ValueId, factors: [ValueId; 2]) -> Result<ValueId, OpError> {
+    let number = b.cast(bias, DType::F32)?;
+    let flat = factors.map(|scale| {
+        let count: usize = b.shape(scale).iter().product();
+        match count {
+            1 => b.reshape(scale, []),
+            n => b.reshape(scale, [n]),
+        }
+    });
+    let [x, w] = flat;
+    let step = b.binary(Binary::Mul, x?, w?)?;
+    b.binary(Binary::Mul, number, step)
+}
+
+fn import_conv(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let x = number(node, b, 0, 1)?;
+    let w = number(node, b, 3, 0)?;
+    let mut inputs = vec![x, w];
+    if let Some(integers) = node.optional(8) {
+        inputs.push(bias(b, integers, [node.input(1)?, node.input(4)?])?);
+    }
+    let y = plain(node, b, "Conv", &inputs)?;
+    result(node, b, y, 6)
+}
+
+fn import_matmul(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let factors = [number(node, b, 0, -2)?, number(node, b, 3, -1)?];
+    let y = b.push(Op::MatMul, &factors)?;
+    result(node, b, y, 6)
+}
+
+fn import_binary(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let f = match node.op_type {
+        "QLinearMul" => Binary::Mul,
+        _ => Binary::Add,
+    };
+    let terms = [number(node, b, 0, 1)?, number(node, b, 3, 1)?];
+    let y = b.binary(f, terms[0], terms[1])?;
+    result(node, b, y, 6)
+}
+
+/// `x`, its scale and zero point, then those of the result.
+fn import_unary(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    if node.attributes.flag("channels_last", false)? {
+        return Err(OpError::unsupported("channels are the last axis"));
+    }
+    let x = number(node, b, 0, 1)?;
+    let op_type = node.op_type.strip_prefix("QLinear").unwrap_or(node.op_type);
+    let y = match op_type {
+        "Sigmoid" => b.unary(Unary::Sigmoid, x)?,
+        "LeakyRelu" => {
+            let alpha = node.attributes.float("alpha", 0.01)?;
+            b.unary(Unary::LeakyRelu { alpha }, x)?
+        }
+        "Softmax" => {
+            // The operator set whose Softmax is meant is an attribute, not that of the file.
+            let opset = node.attributes.int("opset", node.opset)?;
+            let mut inner = node.with(op_type, vec![Some(x)]);
+            inner.opset = opset;
+            let import = plain_import_of(op_type)
+                .ok_or_else(|| OpError::unsupported(format!("operator `{op_type}`")))?;
+            import(&inner, b)?[0]
+        }
+        _ => plain(node, b, op_type, &[x])?,
+    };
+    result(node, b, y, 3)
+}
+
+/// The result's scale and zero point, then three arguments for each input.
+fn import_concat(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let parts = (2..node.inputs.len())
+        .step_by(3)
+        .map(|i| number(node, b, i, 1))
+        .collect::<Result<Vec<_>, _>>()?;
+    let y = plain(node, b, "Concat", &parts)?;
+    result(node, b, y, 0)
+}
+
+/// `alpha a b + c`; `c` in steps of `alpha` and the scales of `a` and `b`. Without a scale for the
+/// result it is no integers.
+fn import_gemm(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let alpha = node.attributes.float("alpha", 1.0)?;
+    let gemm = Gemm {
+        alpha,
+        beta: alpha,
+        trans_a: node.attributes.flag("transA", false)?,
+        trans_b: node.attributes.flag("transB", false)?,
+    };
+    let columns = if gemm.trans_b { 0 } else { 1 };
+    let mut inputs = vec![number(node, b, 0, 1)?, number(node, b, 3, columns)?];
+    if let Some(integers) = node.optional(6) {
+        inputs.push(bias(b, integers, [node.input(1)?, node.input(4)?])?);
+    }
+    let y = b.push(Op::Gemm(gemm), &inputs)?;
+    match node.optional(7) {
+        Some(_) => result(node, b, y, 7),
+        None => Ok(vec![y]),
+    }
+}
+
+/// Integers without their zero point, at `i`, with the zero point at `zero`.
+fn centred(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+    i: usize,
+    zero: usize,
+    axis: i64,
+) -> Result<ValueId, OpError> {
+    let x = node.input(i)?;
+    let zero = node.optional(zero);
+    if let Some(known) = b.stored.numbers.get(&x).copied()
+        && same_zero(b, known.zero, zero)
+    {
+        return steps(b, known);
+    }
+    let layout = Layout::on_axis(b, x, axis);
+    let number = b.cast(x, DType::F32)?;
+    match layout.zero_point(b, zero)? {
+        Some(zero) => b.binary(Binary::Sub, number, zero),
+        None => Ok(number),
+    }
+}
+
+fn import_conv_integer(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+) -> Result<Vec<ValueId>, OpError> {
+    let inputs = [centred(node, b, 0, 2, 1)?, centred(node, b, 1, 3, 0)?];
+    let y = plain(node, b, "Conv", &inputs)?;
+    Ok(vec![b.cast(y, DType::I64)?])
+}
+
+fn import_matmul_integer(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+) -> Result<Vec<ValueId>, OpError> {
+    let factors = [centred(node, b, 0, 2, -2)?, centred(node, b, 1, 3, -1)?];
+    let y = b.push(Op::MatMul, &factors)?;
+    Ok(vec![b.cast(y, DType::I64)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, floats, ints};
+    use super::*;
+    use crate::onnx::proto::data_type;
+    use crate::tensor::Tensor;
+
+    /// The next three arguments: integers, a scale, a zero point of 8 bits without sign.
+    fn quantised(case: Case, shape: &[usize], values: &[i64], scale: f32, zero: i64) -> Case {
+        case.stored(data_type::UINT8, ints(shape, values))
+            .constant(Tensor::scalar(scale))
+            .stored(data_type::UINT8, ints(&[], &[zero]))
+    }
+
+    fn grid(case: Case, scale: f32, zero: i64) -> Case {
+        case.constant(Tensor::scalar(scale))
+            .stored(data_type::UINT8, ints(&[], &[zero]))
+    }
+
+    /// By hand: `(14 - 10) / 2 + (3 - 1) = 4` and `(8 - 10) / 2 + (255 - 1) = 253`; in steps of 2 above
+    /// 100 that is 102 and, rounded to even, 226.
+    #[test]
+    fn sums_are_those_of_the_numbers() {
+        let case = quantised(Case::new("QLinearAdd", 1), &[2], &[14, 8], 0.5, 10);
+        let case = quantised(case, &[2], &[3, 255], 1.0, 1);
+        let got = grid(case, 2.0, 100).value();
+        assert_eq!(got, ints(&[2], &[102, 226]));
+    }
+
+    #[test]
+    fn parts_are_brought_to_one_grid() {
+        let case = grid(Case::new("QLinearConcat", 1), 0.5, 0).int("axis", 0);
+        let case = quantised(case, &[1], &[14], 0.5, 10);
+        let got = quantised(case, &[2], &[3, 255], 1.0, 1).value();
+        assert_eq!(got, ints(&[3], &[4, 4, 255]));
+    }
+
+    #[test]
+    fn a_quantised_product_is_a_product_between_roundings() {
+        let names = |case: Case| -> Vec<&'static str> {
+            let imported = case.import().unwrap();
+            imported.ops().iter().map(|op| op.name()).collect()
+        };
+        let input = || Case::new("QGemm", 1).input(DType::I64, &[1, 2]);
+        let case = grid(input(), 0.5, 10);
+        let case = quantised(case, &[2, 2], &[1, 2, 3, 4], 0.25, 2);
+        let floats = case.stored(data_type::INT32, ints(&[2], &[8, 16]));
+        assert_eq!(names(floats), ["Cast", "Sub", "Mul", "Gemm"]);
+        let channels = Case::new("QLinearGlobalAveragePool", 1)
+            .input(DType::I64, &[1, 2, 2, 2])
+            .int("channels_last", 1);
+        assert_eq!(channels.error(), "unsupported: channels are the last axis");
+    }
+
+    /// A bias of 8 in steps of `0.5 * 0.25`.
+    #[test]
+    fn a_bias_is_in_steps_of_input_and_weight() {
+        let case = Case::new("QGemm", 1).input(DType::I64, &[1, 1]);
+        let case = quantised(grid(case, 0.5, 0), &[1, 1], &[3], 0.25, 2);
+        let case = case.stored(data_type::INT32, ints(&[1], &[8]));
+        let imported = case.import().unwrap();
+        let gemm = imported.graph.nodes().last().unwrap();
+        let [_, weight, bias] = gemm.inputs[..] else {
+            panic!("{gemm:?}");
+        };
+        let constant = |v| imported.graph.constant(v).unwrap().as_ref().clone();
+        assert_eq!(constant(weight), floats(&[1, 1], &[0.25]));
+        assert_eq!(constant(bias), floats(&[1], &[1.0]));
+    }
+}

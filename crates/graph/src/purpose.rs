@@ -1,0 +1,138 @@
+//! What a model is for, where that is no classification of its input.
+
+use std::fmt;
+
+use crate::classifier::{Classifier, Ending};
+use crate::graph::{Graph, ValueId};
+use crate::op::{Op, Unary};
+
+/// What an output says, when it does not say one class of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// Numbers for every place of a map: segmentation, a picture, a map of boxes.
+    Map {
+        /// Number of places.
+        places: usize,
+    },
+    /// Numbers for every element of a list: boxes of a detector, tokens of a text.
+    List {
+        /// Number of elements.
+        elements: usize,
+        /// Numbers for each.
+        numbers: usize,
+    },
+    /// A sigmoid for each of several labels, none of which excludes another.
+    Labels {
+        /// Number of labels.
+        labels: usize,
+    },
+    /// Integers or truth values: a decision that was already made.
+    Decision,
+}
+
+impl Purpose {
+    /// What the output is, for a graph made for `batch` inputs; `None` for a classification.
+    pub fn of(graph: &Graph, classifier: &Classifier, batch: usize) -> Option<Purpose> {
+        let logits = classifier.logits;
+        let ty = &graph.value(logits).ty;
+        if ty.dtype != crate::tensor::DType::F32 {
+            return Some(Purpose::Decision);
+        }
+        // Axes of extent 1 say nothing: a pooled map is a vector.
+        let behind_batch = match &ty.shape[..] {
+            [first, rest @ ..] if *first == batch.max(1) => rest,
+            whole => whole,
+        };
+        let axes: Vec<usize> = behind_batch.iter().copied().filter(|&n| n > 1).collect();
+        match axes[..] {
+            [] => None,
+            [labels] => {
+                let several = classifier.ending == Ending::Logits && is_sigmoid(graph, logits);
+                several.then_some(Purpose::Labels { labels })
+            }
+            [a, b] => Some(Purpose::List {
+                elements: a,
+                numbers: b,
+            }),
+            [_, ref places @ ..] => Some(Purpose::Map {
+                places: places.iter().product(),
+            }),
+        }
+    }
+}
+
+/// Whether a value is the sigmoid of something, element by element.
+fn is_sigmoid(graph: &Graph, value: ValueId) -> bool {
+    let node = graph.producer(value);
+    node.is_some_and(|node| match &node.op {
+        Op::Reshape(_) => is_sigmoid(graph, node.inputs[0]),
+        op => *op == Op::Unary(Unary::Sigmoid),
+    })
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Purpose::Map { places } => write!(
+                f,
+                "has numbers for each of {places} places of a map, as segmenters and generators have"
+            ),
+            Purpose::List { elements, numbers } => write!(
+                f,
+                "is a list of {elements} with {numbers} numbers each, as detectors and models of \
+                 text have"
+            ),
+            Purpose::Labels { labels } => write!(
+                f,
+                "has a sigmoid for each of {labels} labels, of which several may be true at once"
+            ),
+            Purpose::Decision => f.write_str("is no floating-point numbers, but a decision"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{DType, TensorType};
+
+    /// The purpose of a model whose output is a function of an input of the same shape.
+    fn purpose(shape: &[usize], f: Unary) -> Option<String> {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, shape));
+        let y = graph.push("y", Op::Unary(f), &[x]).unwrap();
+        let classifier = Classifier::find(&graph, y);
+        Purpose::of(&graph, &classifier, 1).map(|purpose| purpose.to_string())
+    }
+
+    #[test]
+    fn classifiers_have_one_axis_of_classes() {
+        for shape in [
+            &[1, 10][..],
+            &[10],
+            &[1, 10, 1, 1],
+            &[1, 1, 10],
+            &[1, 1],
+            &[],
+        ] {
+            assert_eq!(purpose(shape, Unary::Tanh), None, "{shape:?}");
+        }
+        // A single sigmoid tells two classes apart.
+        assert_eq!(purpose(&[1, 1], Unary::Sigmoid), None);
+    }
+
+    #[test]
+    fn other_models_are_told_by_their_outputs() {
+        let said = |shape: &[usize], f| purpose(shape, f).unwrap();
+        assert!(said(&[1, 21, 8, 8], Unary::Tanh).starts_with("has numbers for each of 64 places"));
+        assert!(
+            said(&[1, 100, 6], Unary::Tanh).starts_with("is a list of 100 with 6 numbers each")
+        );
+        assert!(said(&[1, 14], Unary::Sigmoid).starts_with("has a sigmoid for each of 14 labels"));
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::I64, [1]));
+        let classifier = Classifier::find(&graph, x);
+        assert_eq!(Purpose::of(&graph, &classifier, 1), Some(Purpose::Decision));
+    }
+}

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
-use npcov::program::{BatchNorm, LayerOptions};
+use npcov::program::{BatchNorm, LayerOptions, RecurrentView};
 use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
 
@@ -39,6 +39,8 @@ pub(crate) struct Config {
     output_name: Option<String>,
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
+    #[serde(default, deserialize_with = "view")]
+    rnn: Option<RecurrentView>,
     data: Option<String>,
     class_names: Option<PathBuf>,
     threads: Option<Threads>,
@@ -146,6 +148,7 @@ impl Config {
             layers: LayerOptions {
                 select,
                 units: args.units.or(self.units).unwrap_or(false),
+                rnn: args.rnn.or(self.rnn).unwrap_or_default(),
             },
             kernels: args.kernels,
             ..ModelOptions::default()

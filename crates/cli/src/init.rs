@@ -161,6 +161,12 @@ impl Found<'_> {
             &options.layers.units.to_string(),
             "count every unit of a feature map as a neuron, not every channel",
         );
+        file.key(
+            options.layers.rnn != RecurrentView::default(),
+            "rnn",
+            &format!("\"{}\"", options.layers.rnn),
+            "neurons of recurrent layers: sum, steps, segments:N or last",
+        );
         file.example("threads", "4", "all cores by default");
         file.example(
             "class-shares",

@@ -10,6 +10,8 @@ use crate::error::CriterionError;
 pub struct NetworkShape {
     /// The path layers, from input to output.
     pub layers: Vec<LayerShape>,
+    /// Which of them are recurrent: their elements are steps of a sequence, each of all neurons.
+    pub recurrent: Vec<usize>,
     /// Number of classes.
     pub classes: usize,
     /// Number of logits: one where a single one tells two classes apart.

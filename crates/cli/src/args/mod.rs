@@ -484,6 +484,13 @@ pub(crate) struct ModelArgs {
     )]
     pub(crate) units: Option<bool>,
 
+    /// What the neurons of recurrent layers are: `sum`, `steps`, `segments:N` or `last`
+    ///
+    /// Hidden units, over all steps, at each step, in each of N parts of the sequence, or after
+    /// the last step.
+    #[arg(long, value_name = "VIEW")]
+    pub(crate) rnn: Option<RecurrentView>,
+
     /// How convolutions are computed: `direct` or `winograd`
     ///
     /// Results differ in the last digits. For comparing the two.

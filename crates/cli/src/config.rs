@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
-use npcov::program::{BatchNorm, LayerOptions, RecurrentView};
+use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
     AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
-    Shape, Shares, Size, Threads,
+    Shape, Shares, Size, Threads, View,
 };
 
 /// The file that is looked for in the current folder.
@@ -39,8 +39,7 @@ pub(crate) struct Config {
     output_name: Option<String>,
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
-    #[serde(default, deserialize_with = "view")]
-    rnn: Option<RecurrentView>,
+    rnn: Option<View>,
     data: Option<String>,
     class_names: Option<PathBuf>,
     threads: Option<Threads>,
@@ -148,7 +147,10 @@ impl Config {
             layers: LayerOptions {
                 select,
                 units: args.units.or(self.units).unwrap_or(false),
-                rnn: args.rnn.or(self.rnn).unwrap_or_default(),
+                rnn: args
+                    .rnn
+                    .or(self.rnn)
+                    .map_or_else(Default::default, |view| view.0),
             },
             kernels: args.kernels,
             ..ModelOptions::default()

@@ -14,7 +14,7 @@ use npcov::paths::choices::{
     Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::paths::{Choices, Clusters, Preset};
-use npcov::program::Selector;
+use npcov::program::{RecurrentView, Selector};
 use npcov::run::{ModelOptions, Network};
 
 use crate::args::InitArgs;

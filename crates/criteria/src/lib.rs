@@ -11,7 +11,7 @@
 //!
 //! // One layer of two neurons; training inputs gave them the ranges 0..1 and 0..10.
 //! let layer = LayerShape { neurons: 2, units: 2 };
-//! let network = NetworkShape { layers: vec![layer], classes: 2, logits: 2, graph: None };
+//! let network = NetworkShape { layers: vec![layer], classes: 2, logits: 2, ..NetworkShape::default() };
 //! let training = TrainingTable {
 //!     predictions: vec![0, 1],
 //!     neurons: 2,
@@ -45,6 +45,7 @@ mod cc;
 mod contested;
 mod criterion;
 mod dct;
+mod deepstellar;
 mod error;
 pub mod exact;
 mod fit;

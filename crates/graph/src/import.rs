@@ -1,6 +1,8 @@
 //! From a model to a graph: shapes become static, everything that does not depend on the input
 //! becomes a constant, functions and decided branches are inlined.
 
+mod loops;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -226,6 +228,26 @@ impl<'m> Importer<'m> {
             .map(|o| o.name.as_deref().unwrap_or_default())
             .collect();
         let used = used_names(&proto.node, &outputs);
+        self.initializers(proto, &used, scope)?;
+        self.nodes(&proto.node, &used, scope, around)?;
+        outputs
+            .iter()
+            .map(|name| {
+                scope
+                    .get(name)
+                    .map(Binding::value)
+                    .ok_or_else(|| GraphError::Invalid(format!("output `{name}` is not computed")))
+            })
+            .collect()
+    }
+
+    /// The constants of a graph or a branch that something uses.
+    fn initializers(
+        &mut self,
+        proto: &GraphProto,
+        used: &HashSet<&str>,
+        scope: &mut Scope,
+    ) -> Result<(), GraphError> {
         for tensor in &proto.initializer {
             let name = tensor.name.clone().unwrap_or_default();
             if used.contains(name.as_str()) {
@@ -237,16 +259,7 @@ impl<'m> Importer<'m> {
                 scope.define(name, Binding::Value(value));
             }
         }
-        self.nodes(&proto.node, &used, scope, around)?;
-        outputs
-            .iter()
-            .map(|name| {
-                scope
-                    .get(name)
-                    .map(Binding::value)
-                    .ok_or_else(|| GraphError::Invalid(format!("output `{name}` is not computed")))
-            })
-            .collect()
+        Ok(())
     }
 
     fn nodes(
@@ -345,6 +358,8 @@ impl<'m> Importer<'m> {
             "Constant" => self.constant(node, &context),
             "ConstantOfShape" => self.constant_of_shape(node, &context),
             "If" => return self.branch(&context, scope, around),
+            "Loop" => return self.repeated(&context, scope, around),
+            "Scan" => return self.scanned(&context, scope, around),
             op_type => match import_of(op_type) {
                 None => return Ok(Err(Some(NodeErrorKind::UnknownOperator))),
                 Some(import) => import(
@@ -513,7 +528,10 @@ impl<'m> Importer<'m> {
 
 /// Whether an operator of the standard set can be imported, in some form.
 pub(crate) fn is_known(op_type: &str) -> bool {
-    matches!(op_type, "Constant" | "ConstantOfShape" | "If") || import_of(op_type).is_some()
+    matches!(
+        op_type,
+        "Constant" | "ConstantOfShape" | "If" | "Loop" | "Scan"
+    ) || import_of(op_type).is_some()
 }
 
 fn scalar_of(data: Data) -> Result<Tensor, OpError> {

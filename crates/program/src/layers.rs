@@ -153,7 +153,15 @@ pub fn path_layers(
         if let (true, Selector::Name(name)) = (found.is_empty(), selector) {
             let named = |n: &&Node| n.name == *name || graph.value(n.output).name == *name;
             // The last node of that name: an ONNX operator may have become several.
-            found.extend(graph.nodes().iter().rev().find(named).into_iter().flat_map(layers));
+            found.extend(
+                graph
+                    .nodes()
+                    .iter()
+                    .rev()
+                    .find(named)
+                    .into_iter()
+                    .flat_map(layers),
+            );
         }
         if found.is_empty() {
             return Err(ProgramError::NoSuchLayer {

@@ -136,12 +136,22 @@ impl PathLayer {
             return Ok(value);
         };
         let mut g = Append::new(program, self.name.clone());
-        part(&mut g, value, 1, steps.looked_at.start, steps.looked_at.len())
+        part(
+            &mut g,
+            value,
+            1,
+            steps.looked_at.start,
+            steps.looked_at.len(),
+        )
     }
 
     /// The relevance of the elements of [`PathLayer::value`] that are looked at, from that of
     /// [`PathLayer::explained`]: of recurrent units, that of all their states in valid steps.
-    pub(crate) fn of_neurons(&self, program: &mut Graph, relevance: ValueId) -> Result<ValueId, OpError> {
+    pub(crate) fn of_neurons(
+        &self,
+        program: &mut Graph,
+        relevance: ValueId,
+    ) -> Result<ValueId, OpError> {
         let Some(steps) = &self.steps else {
             return Ok(relevance);
         };
@@ -175,7 +185,14 @@ impl PathLayer {
         let sum = |g: &mut Append<'_>, x| {
             let kind = ReduceKind::Sum;
             let (axes, keep_dims) = (axes.clone(), false);
-            g.op(Op::Reduce(Reduce { kind, axes, keep_dims }), &[x])
+            g.op(
+                Op::Reduce(Reduce {
+                    kind,
+                    axes,
+                    keep_dims,
+                }),
+                &[x],
+            )
         };
         let total = sum(&mut g, numbers)?;
         let count = sum(&mut g, valid)?;

@@ -15,7 +15,9 @@
 //! where a dash marks the step before; a GRU's reset gate scales `h'` or `m`. All gates follow from
 //! the states, which are known by then, for all steps at once: only the sums wait for each other.
 
-use npcov_graph::op::{Arguments, Cell, Composite, CompositeOp, Pad, PadMode, Recurrence, Slice, States, Unary};
+use npcov_graph::op::{
+    Arguments, Cell, Composite, CompositeOp, Pad, PadMode, Recurrence, Slice, States, Unary,
+};
 use npcov_graph::{DType, Graph, Op, OpError, TensorType, ValueId};
 
 use super::{Choice, Shares, Step, adjoint as plain_adjoint, no_rule};
@@ -56,7 +58,10 @@ pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
     match States::of(step.node) {
         Some(states) => {
             let layer = Layer::of(step.graph, step.input(0))?;
-            Ok(vec![(0, layer.gradient_through_time(g, states, step.cotangent)?)])
+            Ok(vec![(
+                0,
+                layer.gradient_through_time(g, states, step.cotangent)?,
+            )])
         }
         None => Layer::of(step.graph, step.node.output)?.gradient_to_inputs(g, step),
     }
@@ -131,12 +136,22 @@ impl<'a> Layer<'a> {
         }
         let all = self.state(g, state)?;
         let rest = part(g, all, 1, usize::from(reverse), self.steps - 1)?;
-        let ordered = if reverse { [rest, first] } else { [first, rest] };
+        let ordered = if reverse {
+            [rest, first]
+        } else {
+            [first, rest]
+        };
         g.op(Op::Concat(1), &ordered)
     }
 
     /// The columns of a block in a weight, in a bias of the inputs or of the state.
-    fn block(&self, g: &mut Append<'_>, x: ValueId, block: usize, offset: usize) -> Result<ValueId, OpError> {
+    fn block(
+        &self,
+        g: &mut Append<'_>,
+        x: ValueId,
+        block: usize,
+        offset: usize,
+    ) -> Result<ValueId, OpError> {
         let (axis, hidden) = (g.shape(x).len() - 1, self.op.hidden);
         part(g, x, axis, offset + block * hidden, hidden)
     }
@@ -155,11 +170,22 @@ impl<'a> Layer<'a> {
             }
             None => (None, None),
         };
-        Ok(Sums { of_x, of_h, x_bias, h_bias })
+        Ok(Sums {
+            of_x,
+            of_h,
+            x_bias,
+            h_bias,
+        })
     }
 
     /// A gate: the activation function of its sum.
-    fn gate(&self, g: &mut Append<'_>, block: usize, h: ValueId, c: Option<ValueId>) -> Result<ValueId, OpError> {
+    fn gate(
+        &self,
+        g: &mut Append<'_>,
+        block: usize,
+        h: ValueId,
+        c: Option<ValueId>,
+    ) -> Result<ValueId, OpError> {
         let mut sum = self.sums(g, block, h)?.all(g)?;
         if let (Some(weights), Some(c)) = (self.arguments.peepholes, c) {
             let weights = self.block(g, weights, block, 0)?;
@@ -180,7 +206,12 @@ impl<'a> Layer<'a> {
         g.unary(f, x)
     }
 
-    fn shared(&self, g: &mut Append<'_>, rule: &dyn WholeFactor, bias: Bias) -> Result<Shared, OpError> {
+    fn shared(
+        &self,
+        g: &mut Append<'_>,
+        rule: &dyn WholeFactor,
+        bias: Bias,
+    ) -> Result<Shared, OpError> {
         let cell = self.op.cell;
         let signal = cell.signal();
         let before = self.state_before(g, 0)?;
@@ -197,9 +228,16 @@ impl<'a> Layer<'a> {
                 let one = g.expand(one, &[self.n, self.steps, self.op.hidden])?;
                 let factor = rule.factor(g, z, one)?;
                 let carried = g.filled(&[self.n, self.steps, self.op.hidden], 0.0)?;
-                Shared { carried, before, factor, input_factor: factor }
+                Shared {
+                    carried,
+                    before,
+                    factor,
+                    input_factor: factor,
+                }
             }
-            Cell::Gru { linear_before_reset } => {
+            Cell::Gru {
+                linear_before_reset,
+            } => {
                 let update = self.gate(g, 0, before, None)?;
                 let reset = self.gate(g, 1, before, None)?;
                 let (sums, contributors) = match linear_before_reset {
@@ -225,7 +263,12 @@ impl<'a> Layer<'a> {
                     true => g.mul(reset, input_factor)?,
                     false => input_factor,
                 };
-                Shared { carried, before: contributors, factor, input_factor }
+                Shared {
+                    carried,
+                    before: contributors,
+                    factor,
+                    input_factor,
+                }
             }
             Cell::Lstm { input_forget } => {
                 let (c, c_before) = (self.state(g, 1)?, self.state_before(g, 1)?);
@@ -245,7 +288,12 @@ impl<'a> Layer<'a> {
                 let share = g.mul(input, new)?;
                 let share = rule.factor(g, c, share)?;
                 let factor = rule.factor(g, z, share)?;
-                Shared { carried, before, factor, input_factor: factor }
+                Shared {
+                    carried,
+                    before,
+                    factor,
+                    input_factor: factor,
+                }
             }
         };
         let Some(valid) = self.arguments.valid else {
@@ -263,7 +311,12 @@ impl<'a> Layer<'a> {
     }
 
     /// `(1 - z) x`.
-    fn complement_times(&self, g: &mut Append<'_>, z: ValueId, x: ValueId) -> Result<ValueId, OpError> {
+    fn complement_times(
+        &self,
+        g: &mut Append<'_>,
+        z: ValueId,
+        x: ValueId,
+    ) -> Result<ValueId, OpError> {
         let one = g.scalar(1.0);
         let rest = g.sub(one, z)?;
         g.mul(rest, x)
@@ -277,11 +330,24 @@ impl<'a> Layer<'a> {
 
     /// The relevance of all states, from what arrived at those that are read. That of an LSTM's output
     /// is its memory's.
-    fn through_time(&self, g: &mut Append<'_>, shared: &Shared, arrived: ValueId) -> Result<ValueId, OpError> {
+    fn through_time(
+        &self,
+        g: &mut Append<'_>,
+        shared: &Shared,
+        arrived: ValueId,
+    ) -> Result<ValueId, OpError> {
         let weights = self.weights_back(g)?;
-        let op = ThroughTime { reverse: self.op.reverse };
+        let op = ThroughTime {
+            reverse: self.op.reverse,
+        };
         let op = Op::Composite(CompositeOp::new(op));
-        let inputs = [arrived, shared.carried, shared.before, shared.factor, weights];
+        let inputs = [
+            arrived,
+            shared.carried,
+            shared.before,
+            shared.factor,
+            weights,
+        ];
         let relevance = g.op(op, &inputs)?;
         self.placed(g, relevance, self.op.cell.states() - 1)
     }
@@ -304,7 +370,12 @@ impl<'a> Layer<'a> {
 
     /// The relevance of the sequence, and of the state before the first step where that varies. What
     /// arrives at one that does not is lost.
-    fn to_inputs(&self, g: &mut Append<'_>, step: &Step<'_>, shared: &Shared) -> Result<Shares, OpError> {
+    fn to_inputs(
+        &self,
+        g: &mut Append<'_>,
+        step: &Step<'_>,
+        shared: &Shared,
+    ) -> Result<Shares, OpError> {
         let (states, hidden) = (self.op.cell.states(), self.op.hidden);
         let relevance = part(g, step.cotangent, 2, states - 1, 1)?;
         let relevance = g.reshape(relevance, &[self.n, self.steps, hidden])?;
@@ -467,7 +538,13 @@ impl Sums {
 }
 
 /// `len` positions of an axis; nothing is appended when these are all.
-pub(crate) fn part(g: &mut Append<'_>, x: ValueId, axis: usize, start: usize, len: usize) -> Result<ValueId, OpError> {
+pub(crate) fn part(
+    g: &mut Append<'_>,
+    x: ValueId,
+    axis: usize,
+    start: usize,
+    len: usize,
+) -> Result<ValueId, OpError> {
     let mut slice = Slice::identity(g.graph.shape(x));
     if slice.shape[axis] == len {
         return Ok(x);
@@ -499,7 +576,13 @@ fn differentiated(
     let seed = sub.add_input("arrived", g.graph.value(arrived).ty.clone());
     let (result, targets) = build(&mut sub, &copies)?;
     let mut program = sub.clone();
-    let found = backward(&sub, &mut program, &[(result, seed)], &targets, plain_adjoint);
+    let found = backward(
+        &sub,
+        &mut program,
+        &[(result, seed)],
+        &targets,
+        plain_adjoint,
+    );
     let found = found.map_err(|errors| match errors.into_iter().next() {
         Some(error) => OpError::unsupported(error.to_string()),
         None => OpError::unsupported("it has no gradient"),
@@ -523,7 +606,10 @@ fn differentiated(
     let get = |g: &mut Append<'_>, map: &mut Vec<Option<ValueId>>, v: ValueId| {
         let place = &mut map[v.index()];
         if let (None, Some(tensor)) = (*place, program.constant(v)) {
-            *place = Some(g.graph.add_constant(program.value(v).name.clone(), tensor.clone()));
+            *place = Some(
+                g.graph
+                    .add_constant(program.value(v).name.clone(), tensor.clone()),
+            );
         }
         place.ok_or_else(|| OpError::invalid("a value is used before it is computed"))
     };
@@ -559,7 +645,10 @@ impl Composite for ThroughTime {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let &[e, a, s, q, m] = inputs else {
-            return Err(OpError::invalid(format!("it takes 5 inputs, not {}", inputs.len())));
+            return Err(OpError::invalid(format!(
+                "it takes 5 inputs, not {}",
+                inputs.len()
+            )));
         };
         let hidden = match *e.shape.as_slice() {
             [_, steps, hidden] if steps > 0 => hidden,
@@ -568,7 +657,9 @@ impl Composite for ThroughTime {
         let fits = [a, s, q].iter().all(|ty| *ty == e) && e.dtype == DType::F32;
         match fits && *m == TensorType::new(DType::F32, [hidden, hidden]) {
             true => Ok(e.clone()),
-            false => Err(OpError::invalid("coefficients that do not fit the relevance")),
+            false => Err(OpError::invalid(
+                "coefficients that do not fit the relevance",
+            )),
         }
     }
 

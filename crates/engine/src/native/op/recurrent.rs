@@ -21,14 +21,21 @@ const TOGETHER: usize = 16;
 pub(super) fn has_kernel(op: &Recurrence, graph: &Graph, node: &Node) -> bool {
     let is_constant = |value| graph.constant(value).is_some();
     op.arguments(&node.inputs).is_ok_and(|arguments| {
-        let weights = [Some(arguments.w), Some(arguments.r), arguments.bias, arguments.peepholes];
+        let weights = [
+            Some(arguments.w),
+            Some(arguments.r),
+            arguments.bias,
+            arguments.peepholes,
+        ];
         weights.into_iter().flatten().all(is_constant)
     })
 }
 
 /// Whether there is a kernel: for a weight that is a constant.
 pub(super) fn has_time_kernel(graph: &Graph, node: &Node) -> bool {
-    node.inputs.get(4).is_some_and(|&m| graph.constant(m).is_some())
+    node.inputs
+        .get(4)
+        .is_some_and(|&m| graph.constant(m).is_some())
 }
 
 pub(super) fn prepare(op: &Recurrence, cx: &Context<'_>) -> Result<NodeKernel, OpError> {
@@ -54,7 +61,12 @@ pub(super) fn prepare(op: &Recurrence, cx: &Context<'_>) -> Result<NodeKernel, O
         bias.copy_from_slice(of_x);
         for (i, &b) in of_h.iter().enumerate() {
             match (op.cell, i.checked_sub(gate_columns)) {
-                (Cell::Gru { linear_before_reset: true }, Some(unit)) => inner_bias[unit] = b,
+                (
+                    Cell::Gru {
+                        linear_before_reset: true,
+                    },
+                    Some(unit),
+                ) => inner_bias[unit] = b,
                 _ => bias[i] += b,
             }
         }
@@ -206,7 +218,9 @@ impl RecurrentKernel {
         let f = &op.activations;
         match op.cell {
             Cell::Rnn => self.activate(f[0], sums, next),
-            Cell::Gru { linear_before_reset } => {
+            Cell::Gru {
+                linear_before_reset,
+            } => {
                 let (gates, signal) = sums.split_at_mut(2 * hidden);
                 let (active_gates, fresh) = active.split_at_mut(2 * hidden);
                 self.activate(f[0], gates, active_gates);
@@ -214,7 +228,9 @@ impl RecurrentKernel {
                 match linear_before_reset {
                     true => {
                         product(&self.r_signal, h, Some(&self.inner_bias), spare);
-                        each(signal, |i, z| z.zip(product_of(reset[i], spare[i]), |z, p| z + p));
+                        each(signal, |i, z| {
+                            z.zip(product_of(reset[i], spare[i]), |z, p| z + p)
+                        });
                     }
                     false => {
                         each(spare, |i, _| product_of(reset[i], h[i]));
@@ -234,7 +250,8 @@ impl RecurrentKernel {
                 for gate in [0, 2] {
                     self.peek(gate, c, sums);
                 }
-                let [input, output, forget, signal] = [0, 1, 2, 3].map(|i| i * hidden..(i + 1) * hidden);
+                let [input, output, forget, signal] =
+                    [0, 1, 2, 3].map(|i| i * hidden..(i + 1) * hidden);
                 self.activate(f[0], &mut sums[input.clone()], &mut active[input.clone()]);
                 self.activate(f[0], &mut sums[forget.clone()], &mut active[forget.clone()]);
                 self.activate(f[1], &mut sums[signal.clone()], &mut active[signal.clone()]);
@@ -253,7 +270,9 @@ impl RecurrentKernel {
                     #[inline(always)]
                     || unary(f[2], next_c, spare),
                 );
-                each(next_h, |i, _| product_of(active[output.start + i], spare[i]));
+                each(next_h, |i, _| {
+                    product_of(active[output.start + i], spare[i])
+                });
             }
         }
     }
@@ -271,7 +290,15 @@ impl RecurrentKernel {
 
     fn activate(&self, f: Unary, sums: &mut [Pack], active: &mut [Pack]) {
         if let Some(bound) = self.op.clip {
-            let limit = |x: f32| if x > bound { bound } else if x < -bound { -bound } else { x };
+            let limit = |x: f32| {
+                if x > bound {
+                    bound
+                } else if x < -bound {
+                    -bound
+                } else {
+                    x
+                }
+            };
             each(sums, |_, z| z.map(limit));
         }
         vectorised(
@@ -281,7 +308,14 @@ impl RecurrentKernel {
     }
 
     /// Masks a step's outputs, and keeps the states before it where it is not valid.
-    fn finish(&self, inputs: &Inputs<'_>, n: usize, step: usize, before: &[Pack], next: &mut [Pack]) {
+    fn finish(
+        &self,
+        inputs: &Inputs<'_>,
+        n: usize,
+        step: usize,
+        before: &[Pack],
+        next: &mut [Pack],
+    ) {
         let hidden = self.op.hidden;
         if let Some(mask) = self.mask {
             let step = if self.mask_steps == 1 { 0 } else { step };

@@ -27,7 +27,13 @@ fn import_lstm(node: &NodeContext<'_>, builder: &mut Builder<'_>) -> Outputs {
 
 fn import_gru(node: &NodeContext<'_>, builder: &mut Builder<'_>) -> Outputs {
     let linear_before_reset = node.attributes.flag("linear_before_reset", false)?;
-    import(node, builder, Cell::Gru { linear_before_reset })
+    import(
+        node,
+        builder,
+        Cell::Gru {
+            linear_before_reset,
+        },
+    )
 }
 
 fn import_rnn(node: &NodeContext<'_>, builder: &mut Builder<'_>) -> Outputs {
@@ -170,9 +176,7 @@ impl Layer<'_> {
     /// Biases or peepholes; none where they are zeros.
     fn vector(&self, builder: &mut Builder<'_>, input: usize) -> Result<Option<ValueId>, OpError> {
         match self.node.optional(input) {
-            Some(vector) if !is_zero(builder, vector) => {
-                self.part(builder, vector, 0).map(Some)
-            }
+            Some(vector) if !is_zero(builder, vector) => self.part(builder, vector, 0).map(Some),
             _ => Ok(None),
         }
     }
@@ -228,7 +232,9 @@ fn valid(
         return Ok(None);
     };
     if builder.shape(lengths) != [n] {
-        return Err(OpError::invalid("`sequence_lens` has a number for each sequence"));
+        return Err(OpError::invalid(
+            "`sequence_lens` has a number for each sequence",
+        ));
     }
     if let Some(lengths) = builder.constant(lengths) {
         let lengths = lengths.to_f32();
@@ -258,7 +264,8 @@ fn activations(
 ) -> Result<Vec<Vec<Unary>>, OpError> {
     let usual = cell.activations();
     let Some(names) = node.attributes.strings("activations")? else {
-        node.attributes.ignore(&["activation_alpha", "activation_beta"]);
+        node.attributes
+            .ignore(&["activation_alpha", "activation_beta"]);
         return Ok(vec![usual; directions]);
     };
     if names.len() != usual.len() * directions {
@@ -291,7 +298,10 @@ fn activations(
             }
         });
     }
-    Ok(functions.chunks(usual.len()).map(<[Unary]>::to_vec).collect())
+    Ok(functions
+        .chunks(usual.len())
+        .map(<[Unary]>::to_vec)
+        .collect())
 }
 
 /// The outputs of all steps, `[steps, directions, n, hidden]` or `[n, steps, directions, hidden]`;

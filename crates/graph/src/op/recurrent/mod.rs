@@ -143,7 +143,13 @@ pub struct Arguments<T> {
 impl<T> Arguments<T> {
     /// In the order of a node's inputs.
     pub fn into_list(self) -> Vec<T> {
-        let optional = [self.bias, self.peepholes, self.initial, self.valid, self.mask];
+        let optional = [
+            self.bias,
+            self.peepholes,
+            self.initial,
+            self.valid,
+            self.mask,
+        ];
         let mut list = vec![self.x, self.w, self.r];
         list.extend(optional.into_iter().flatten());
         list
@@ -197,7 +203,10 @@ impl Recurrence {
         };
         match arguments.given() == given && rest.next().is_none() {
             true => Ok(arguments),
-            false => Err(OpError::invalid(format!("{} inputs do not fit", inputs.len()))),
+            false => Err(OpError::invalid(format!(
+                "{} inputs do not fit",
+                inputs.len()
+            ))),
         }
     }
 
@@ -247,7 +256,11 @@ impl Composite for Recurrence {
             ("weight", Some(arguments.r), vec![hidden, columns]),
             ("bias", arguments.bias, vec![2 * columns]),
             ("peepholes", arguments.peepholes, vec![3 * hidden]),
-            ("state", arguments.initial, vec![n, self.cell.states(), hidden]),
+            (
+                "state",
+                arguments.initial,
+                vec![n, self.cell.states(), hidden],
+            ),
             ("valid", arguments.valid, vec![n, steps, 1]),
             ("mask", arguments.mask, vec![n, masked, hidden]),
         ];
@@ -256,10 +269,15 @@ impl Composite for Recurrence {
                 && (ty.dtype != DType::F32 || ty.shape != shape)
             {
                 let shape = ShapeDisplay(&shape);
-                return Err(OpError::invalid(format!("{what} `{ty}` should be `{shape}`")));
+                return Err(OpError::invalid(format!(
+                    "{what} `{ty}` should be `{shape}`"
+                )));
             }
         }
-        Ok(TensorType::new(DType::F32, [n, steps, self.cell.states(), hidden]))
+        Ok(TensorType::new(
+            DType::F32,
+            [n, steps, self.cell.states(), hidden],
+        ))
     }
 
     /// Step after step. Those of the sequence's products that do not wait for a state are one.

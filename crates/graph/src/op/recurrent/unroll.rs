@@ -21,7 +21,9 @@ pub(super) fn lower(
         let [n, hidden] = unroll.graph.shape(step[0])[..] else {
             return Err(OpError::invalid("a state of a step has two axes"));
         };
-        let parts = step.iter().map(|&state| unroll.reshape(state, &[n, 1, 1, hidden]));
+        let parts = step
+            .iter()
+            .map(|&state| unroll.reshape(state, &[n, 1, 1, hidden]));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         states.push(unroll.concat(2, &parts)?);
     }
@@ -48,7 +50,11 @@ impl Recurrence {
         for step in self.order(steps) {
             let mut next = parts.step(self, &mut unroll, step, &state)?;
             if let Some(mask) = arguments.mask {
-                let at = if unroll.graph.shape(mask)[1] == 1 { 0 } else { step };
+                let at = if unroll.graph.shape(mask)[1] == 1 {
+                    0
+                } else {
+                    step
+                };
                 let mask = unroll.step(mask, at)?;
                 next[0] = unroll.binary(Binary::Mul, next[0], mask)?;
             }
@@ -92,7 +98,10 @@ impl Parts {
         if let Some(bias) = arguments.bias {
             let of_x = u.part(bias, 0, 0, columns)?;
             let mut of_h = u.part(bias, 0, columns, columns)?;
-            if let Cell::Gru { linear_before_reset: true } = cell {
+            if let Cell::Gru {
+                linear_before_reset: true,
+            } = cell
+            {
                 let gates = 2 * hidden;
                 inner_bias = Some(u.part(of_h, 0, gates, hidden)?);
                 let outer = u.part(of_h, 0, 0, gates)?;
@@ -134,7 +143,9 @@ impl Parts {
                 let z = u.binary(Binary::Add, x, product)?;
                 Ok(vec![u.activated(f[0], z, clip)?])
             }
-            Cell::Gru { linear_before_reset } => {
+            Cell::Gru {
+                linear_before_reset,
+            } => {
                 let hidden = self.hidden;
                 let gates = u.part(self.r, 1, 0, 2 * hidden)?;
                 let signal = u.part(self.r, 1, 2 * hidden, hidden)?;

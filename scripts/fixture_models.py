@@ -205,6 +205,20 @@ class Perceptron(nn.Sequential):
         )
 
 
+class Rows(nn.Module):
+    """The rows of an image as a sequence; the last states of all directions decide."""
+
+    def __init__(self, kind, hidden, both=False):
+        super().__init__()
+        self.recurrent = kind(28, hidden, batch_first=True, bidirectional=both)
+        self.head = nn.Linear(hidden * (2 if both else 1), 10)
+
+    def forward(self, x):
+        _, state = self.recurrent(x.flatten(1, 2))
+        state = state[0] if isinstance(state, tuple) else state
+        return self.head(state.transpose(0, 1).flatten(1))
+
+
 def train(network, images, labels, epochs, rate=4e-3):
     """Adam with a one-cycle schedule; a single logit is trained as a yes/no answer."""
     batch = 128

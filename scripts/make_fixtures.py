@@ -60,6 +60,8 @@ def main():
     mobilenet = trained(models.MobileNet)
     vit = trained(models.VisionTransformer)
     perceptron = trained(lambda: models.Perceptron(24, 10))
+    lstm = trained(lambda: models.Rows(torch.nn.LSTM, 24))
+    gru = trained(lambda: models.Rows(torch.nn.GRU, 16, both=True))
     binary = trained(lambda: models.Perceptron(8, 1), footwear)
 
     script_export(lenet, output / "lenet.onnx")
@@ -81,6 +83,9 @@ def main():
     dynamo_export(vit, output / "vit-dynamo.onnx", opset=20)
     vit.expand = False
     script_export(vit, output / "vit-batch1.onnx", opset=14, dynamic=False)
+
+    script_export(lstm, output / "lstm.onnx")
+    dynamo_export(gru, output / "gru.onnx")
 
     matlab_style(perceptron, pixels, output / "mlp-matlab.onnx")
     external_data(perceptron, output / "mlp-external.onnx")

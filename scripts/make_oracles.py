@@ -21,6 +21,7 @@ from pathlib import Path
 import captum.attr
 import numpy as np
 import oracle_definition as definition
+import oracle_recurrent
 import torch
 from captum.attr._utils.custom_modules import Addition_Module
 from captum.attr._utils.lrp_rules import Alpha1_Beta0_Rule, EpsilonRule
@@ -69,6 +70,7 @@ def main():
     (output / "cases.json").write_text(f"[\n{lines}\n]\n")
     size = sum(file.stat().st_size for file in output.iterdir())
     print(f"{len(described)} cases, {size} bytes")
+    oracle_recurrent.add(folder)
 
 
 @dataclass

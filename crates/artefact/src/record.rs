@@ -6,7 +6,7 @@ use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverag
 use npcov_data::{Loader, Preprocessing, ValueRange};
 use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices, Clustering};
-use npcov_program::{BatchNorm, LayerOptions, Selector};
+use npcov_program::{BatchNorm, LayerOptions, RecurrentView, Selector};
 use npcov_run::{Method, MethodInfo, ModelOptions, Network};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,36 @@ pub struct ModelRecord {
     pub layers: Vec<SelectorRecord>,
     /// Whether every unit is a neuron.
     pub units: bool,
+    /// What the neurons of recurrent layers are; sums over steps, where an artefact does not say.
+    #[serde(default, skip_serializing_if = "is_usual", with = "text")]
+    pub rnn: RecurrentView,
+}
+
+fn is_usual(view: &RecurrentView) -> bool {
+    *view == RecurrentView::default()
+}
+
+/// A value as the text that it is read from.
+mod text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 /// Names path layers.
@@ -54,6 +84,7 @@ impl ModelRecord {
             output: options.output.clone(),
             layers: options.layers.select.iter().map(selector).collect(),
             units: options.layers.units,
+            rnn: options.layers.rnn,
         }
     }
 
@@ -84,6 +115,7 @@ impl ModelRecord {
             layers: LayerOptions {
                 select: self.layers.iter().map(selector).collect(),
                 units: self.units,
+                rnn: self.rnn,
             },
             batch_norm,
             batch: None,
@@ -161,6 +193,9 @@ pub struct LayerRecord {
     pub units: usize,
     /// Whether every path from input to logits crosses it.
     pub cut: bool,
+    /// Whether its elements are steps of a sequence, each of all neurons.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recurrent: bool,
 }
 
 impl LayerRecord {
@@ -171,8 +206,9 @@ impl LayerRecord {
             name: layer.name.clone(),
             op: layer.op.to_owned(),
             neurons: layer.neurons,
-            units: graph.value(layer.value).ty.numel() / network.batch().max(1),
+            units: layer.units(graph, network.batch()),
             cut: layer.cut,
+            recurrent: layer.steps.is_some() && layer.channel_axis.is_some(),
         };
         network.layers().iter().map(layer).collect()
     }
@@ -489,6 +525,7 @@ fn network_shape(
     NetworkShape {
         layers: layers.iter().map(layer).collect(),
         sums: sums.to_vec(),
+        recurrent: (0..layers.len()).filter(|&i| layers[i].recurrent).collect(),
         classes: classes.len(),
         logits,
         graph: Some(GraphShape {

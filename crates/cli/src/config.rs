@@ -21,7 +21,7 @@ use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
     AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
-    Shape, Shares, Size, Threads,
+    Shape, Shares, Size, Threads, View,
 };
 
 /// The file that is looked for in the current folder.
@@ -39,6 +39,7 @@ pub(crate) struct Config {
     output_name: Option<String>,
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
+    rnn: Option<View>,
     data: Option<String>,
     class_names: Option<PathBuf>,
     threads: Option<Threads>,
@@ -146,6 +147,10 @@ impl Config {
             layers: LayerOptions {
                 select,
                 units: args.units.or(self.units).unwrap_or(false),
+                rnn: args
+                    .rnn
+                    .or(self.rnn)
+                    .map_or_else(Default::default, |view| view.0),
             },
             kernels: args.kernels,
             ..ModelOptions::default()

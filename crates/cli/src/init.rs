@@ -14,7 +14,7 @@ use npcov::paths::choices::{
     Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::paths::{Choices, Clusters, Preset};
-use npcov::program::Selector;
+use npcov::program::{RecurrentView, Selector};
 use npcov::run::{ModelOptions, Network};
 
 use crate::args::InitArgs;
@@ -160,6 +160,12 @@ impl Found<'_> {
             "units",
             &options.layers.units.to_string(),
             "count every unit of a feature map as a neuron, not every channel",
+        );
+        file.key(
+            options.layers.rnn != RecurrentView::default(),
+            "rnn",
+            &format!("\"{}\"", options.layers.rnn),
+            "neurons of recurrent layers: sum, steps, segments:N or last",
         );
         file.example("threads", "4", "all cores by default");
         file.example(

@@ -9,7 +9,9 @@ use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
 use npcov::paths::{Clustering, Clusters, GraphClustering};
-use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
+use npcov::program::{
+    BatchNorm, Bias, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule, Selector,
+};
 use serde::Deserialize;
 
 /// A shape: `3x48x192`.
@@ -34,6 +36,27 @@ impl TryFrom<String> for Shape {
     type Error = String;
 
     fn try_from(text: String) -> Result<Shape, String> {
+        text.parse()
+    }
+}
+
+/// What the neurons of recurrent layers are: `segments:4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct View(pub(crate) RecurrentView);
+
+impl FromStr for View {
+    type Err = ParseViewError;
+
+    fn from_str(text: &str) -> Result<View, ParseViewError> {
+        text.parse().map(View)
+    }
+}
+
+impl TryFrom<String> for View {
+    type Error = ParseViewError;
+
+    fn try_from(text: String) -> Result<View, ParseViewError> {
         text.parse()
     }
 }

@@ -169,8 +169,10 @@ pub fn build(
         value: spec.to_string(),
         wanted: "the same layer for all criteria that rank neurons",
     })?;
+    let taps = planned.training_taps();
     let extras = Extras {
         importance,
+        taps: taps.clone(),
         ..Extras::default()
     };
     let extractor = PathExtractor::with_extras(network, &options.method, choices, &alpha, &extras)?;
@@ -179,9 +181,13 @@ pub fn build(
         layout: extractor.layout().clone(),
         logits: network.signature().logits(),
         importance,
+        taps: taps
+            .iter()
+            .map(|&tap| (tap, extraction.layers[tap.layer].units))
+            .collect(),
     };
 
-    let plan = plan(&extraction, &training, choices, importance)?;
+    let plan = plan(&extraction, &training, choices, &form)?;
     let store = ShardStore::of(output, &plan)?;
     extract_shards(
         &Extraction::Paths(Box::new(extractor)),
@@ -192,6 +198,7 @@ pub fn build(
             form: &form,
             store: &store,
             labels: data.labels(),
+            taps: vec![Vec::new(); taps.len()],
         },
     )?;
 
@@ -277,7 +284,7 @@ fn plan(
     extraction: &ExtractionRecord,
     training: &DataRecord,
     choices: &Choices,
-    importance: Option<usize>,
+    form: &ShardForm,
 ) -> Result<String, CoverageError> {
     let choices = Choices {
         threshold: choices.threshold,
@@ -285,12 +292,16 @@ fn plan(
         seed: choices.seed,
         ..Choices::default()
     };
-    let plan = serde_json::json!({
+    let mut plan = serde_json::json!({
         "choices": choices,
         "extraction": extraction,
-        "importance": importance,
+        "importance": form.importance,
         "training": training,
     });
+    if !form.taps.is_empty() {
+        let names = form.taps.iter().map(|(tap, _)| ShardForm::tap_name(*tap));
+        plan["taps"] = names.collect();
+    }
     Ok(serde_json::to_string(&plan).map_err(ArtefactError::Json)?)
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use npcov_artefact::{
     ArtefactError, Kind, ShardStore, TrainingProfiles, append_rows, metadata, read_rows, row_specs,
 };
-use npcov_criteria::{Training, TrainingError};
+use npcov_criteria::{Tap, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
 use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
 use npcov_run::{Found, PathRows, SHARD, Sink, shards};
@@ -29,12 +29,19 @@ pub(crate) struct ShardForm {
     pub(crate) logits: usize,
     /// The layer whose importance is summed up.
     pub(crate) importance: Option<usize>,
+    /// Other numbers that criteria are fitted with, and how many of each an input has.
+    pub(crate) taps: Vec<(Tap, usize)>,
 }
 
 impl ShardForm {
     /// What a shard is called.
     fn name(index: usize) -> String {
         format!("paths-{index:06}")
+    }
+
+    /// What the numbers of a tap are called.
+    pub(crate) fn tap_name(tap: Tap) -> String {
+        format!("tap.{}.{}", tap.layer, tap.name())
     }
 
     /// What an earlier run left of a shard.
@@ -59,6 +66,10 @@ impl ShardForm {
         specs.push(TensorSpec::of::<f32>("activation", &[inputs, neurons]));
         specs.push(TensorSpec::of::<f32>("logits", &[inputs, self.logits]));
         specs.push(TensorSpec::of::<f64>("importance", &[self.important()]));
+        for &(tap, width) in &self.taps {
+            let name = ShardForm::tap_name(tap);
+            specs.push(TensorSpec::of::<f32>(&name, &[inputs, width]));
+        }
         specs
     }
 }
@@ -69,10 +80,19 @@ pub(crate) struct ShardWriter<'a> {
     pub(crate) store: &'a ShardStore,
     /// By position in the dataset.
     pub(crate) labels: Option<&'a [i64]>,
+    /// What [`ShardForm::taps`] name, of the shard's inputs so far.
+    pub(crate) taps: Vec<Vec<f32>>,
 }
 
 impl Sink<'_> for ShardWriter<'_> {
     type Error = CoverageError;
+
+    fn inputs(&mut self, rows: &PathRows) -> Result<(), CoverageError> {
+        for (all, numbers) in self.taps.iter_mut().zip(&rows.taps) {
+            all.extend_from_slice(numbers);
+        }
+        Ok(())
+    }
 
     fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), CoverageError> {
         let metadata = metadata(Kind::TrainingShard, &serde_json::json!({}))?;
@@ -91,16 +111,22 @@ impl Sink<'_> for ShardWriter<'_> {
         let specs = self.form.specs(shard.rows.len());
         let name = ShardForm::name(index);
         let inputs = shard.rows.clone();
-        self.store
-            .write(&name, inputs, &metadata, &specs, |writer| {
-                writer.append("prediction", &shard.predictions)?;
-                writer.append("profile", &shard.profiles)?;
-                writer.append("activation", &shard.activations)?;
-                writer.append("logits", &shard.logits)?;
-                append_rows(writer, &self.form.layout, "path", &shard.paths)?;
-                writer.append("importance", &sums)?;
-                Ok(())
-            })
+        let written: Result<(), CoverageError> =
+            self.store
+                .write(&name, inputs, &metadata, &specs, |writer| {
+                    writer.append("prediction", &shard.predictions)?;
+                    writer.append("profile", &shard.profiles)?;
+                    writer.append("activation", &shard.activations)?;
+                    writer.append("logits", &shard.logits)?;
+                    append_rows(writer, &self.form.layout, "path", &shard.paths)?;
+                    writer.append("importance", &sums)?;
+                    for (&(tap, _), numbers) in self.form.taps.iter().zip(&self.taps) {
+                        writer.append(&ShardForm::tap_name(tap), numbers)?;
+                    }
+                    Ok(())
+                });
+        self.taps.iter_mut().for_each(Vec::clear);
+        written
     }
 }
 
@@ -220,6 +246,23 @@ impl Training for TrainingShards {
         for (input, row) in inputs.zip(out.chunks_exact_mut(neurons.len().max(1))) {
             if let Some(reader) = self.readers.get(input / SHARD) {
                 reader.read_row_part("activation", input % SHARD, neurons.clone(), row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tap(
+        &self,
+        tap: Tap,
+        inputs: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        let found = self.form.taps.iter().find(|(known, _)| *known == tap);
+        let &(_, width) = found.ok_or("numbers that were not kept")?;
+        let name = ShardForm::tap_name(tap);
+        for (input, row) in inputs.zip(out.chunks_exact_mut(width.max(1))) {
+            if let Some(reader) = self.readers.get(input / SHARD) {
+                reader.read_row_into(&name, input % SHARD, row)?;
             }
         }
         Ok(())

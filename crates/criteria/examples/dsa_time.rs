@@ -50,7 +50,7 @@ fn main() -> Result<(), Error> {
         }],
         classes,
         logits: classes,
-        graph: None,
+        ..NetworkShape::default()
     };
 
     let start = Instant::now();

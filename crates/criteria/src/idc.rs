@@ -253,7 +253,7 @@ mod tests {
             layers: vec![layer],
             classes: 2,
             logits: 2,
-            graph: None,
+            ..NetworkShape::default()
         }
     }
 

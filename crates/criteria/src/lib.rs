@@ -45,6 +45,7 @@ mod cc;
 mod contested;
 mod criterion;
 mod dct;
+mod deepstellar;
 mod error;
 pub mod exact;
 mod fit;

@@ -434,7 +434,7 @@ mod tests {
             sums: vec![layer],
             classes: 2,
             logits: 0,
-            graph: None,
+            ..NetworkShape::default()
         };
         let before = before.concat();
         let after: Vec<f32> = before.iter().map(|x| x.max(0.0)).collect();

@@ -21,6 +21,8 @@ pub struct Needs {
     /// The activations of training inputs, also while it measures. To be fitted, every criterion may
     /// read them.
     pub training_traces: bool,
+    /// Numbers of training inputs that it is fitted with, besides activations.
+    pub training_taps: Vec<Tap>,
     /// The layer whose neurons' importance it is fitted with.
     pub importance: Option<usize>,
 }

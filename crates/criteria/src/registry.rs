@@ -75,6 +75,8 @@ pub const CRITERIA: &[Entry] = &[
     crate::surprise::MDSC,
     crate::idc::IDC,
     crate::dct::DCT,
+    crate::deepstellar::BSC,
+    crate::deepstellar::BTC,
 ];
 
 /// Makes a criterion.

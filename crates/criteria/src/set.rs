@@ -150,6 +150,15 @@ impl CriterionSet {
         Ok(found)
     }
 
+    /// What they are fitted with besides activations.
+    pub fn training_taps(&self) -> Vec<Tap> {
+        let taps = self.members.iter().flat_map(|m| &m.needs.training_taps);
+        let mut taps: Vec<Tap> = taps.copied().collect();
+        taps.sort_unstable();
+        taps.dedup();
+        taps
+    }
+
     /// No inputs were seen.
     pub fn states(&self) -> Vec<State> {
         self.members.iter().map(|m| m.criterion.state()).collect()

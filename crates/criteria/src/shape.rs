@@ -12,6 +12,8 @@ pub struct NetworkShape {
     pub layers: Vec<LayerShape>,
     /// The convolutions and dense layers, from input to logits.
     pub sums: Vec<LayerShape>,
+    /// Which of them are recurrent: their elements are steps of a sequence, each of all neurons.
+    pub recurrent: Vec<usize>,
     /// Number of classes.
     pub classes: usize,
     /// Number of logits: one where a single one tells two classes apart.

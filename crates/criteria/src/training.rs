@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::ops::Range;
 
+use npcov_tap::Tap;
+
 /// Why training data cannot be read.
 pub type TrainingError = Box<dyn Error + Send + Sync>;
 
@@ -22,6 +24,17 @@ pub trait Training: Sync {
         neurons: Range<usize>,
         out: &mut [f32],
     ) -> Result<(), TrainingError>;
+
+    /// Reads what a tap gives for some inputs, which is there where a criterion
+    /// [asked for it](crate::Needs::training_taps) and while it is fitted.
+    fn read_tap(
+        &self,
+        tap: Tap,
+        _inputs: Range<usize>,
+        _out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        Err(format!("`{}` of layer {} was not kept", tap.name(), tap.layer).into())
+    }
 
     /// The relevance of each neuron of a layer for the decisions on training inputs that were
     /// classified correctly, summed over those; over all inputs where there are no labels. `None`
@@ -63,6 +76,8 @@ pub struct TrainingTable {
     pub activations: Vec<f32>,
     /// Importances by layer.
     pub importance: Vec<Vec<f64>>,
+    /// Other numbers: how many an input has, and those of all inputs one after the other.
+    pub taps: Vec<(Tap, usize, Vec<f32>)>,
 }
 
 impl Training for TrainingTable {
@@ -85,6 +100,18 @@ impl Training for TrainingTable {
             let start = input * self.neurons;
             row.copy_from_slice(&self.activations[start + neurons.start..start + neurons.end]);
         }
+        Ok(())
+    }
+
+    fn read_tap(
+        &self,
+        tap: Tap,
+        inputs: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), TrainingError> {
+        let found = self.taps.iter().find(|(known, ..)| *known == tap);
+        let (_, width, numbers) = found.ok_or("no such tap")?;
+        out.copy_from_slice(&numbers[inputs.start * width..inputs.end * width]);
         Ok(())
     }
 

@@ -47,6 +47,7 @@ impl Oracles {
             neurons: widths.iter().sum(),
             activations: (0..TRAINING).flat_map(both).collect(),
             importance: vec![Vec::new(), importance.into_iter().map(f64::from).collect()],
+            ..TrainingTable::default()
         };
         let layer = |neurons| LayerShape {
             neurons,
@@ -59,7 +60,7 @@ impl Oracles {
                 sums: widths.map(layer).to_vec(),
                 classes: 10,
                 logits: 10,
-                graph: None,
+                ..NetworkShape::default()
             },
             training,
             layers: vec![suite(0), suite(1)],

@@ -55,6 +55,7 @@ fn world() -> impl Strategy<Value = World> {
                 },
                 anpc: (0..layers.len()).map(anpc).collect(),
             }),
+            recurrent: (0..layers.len()).collect(),
             layers,
         };
         let inputs = vec(input(&network), 0..10);
@@ -74,7 +75,20 @@ fn training(network: &NetworkShape) -> impl Strategy<Value = TrainingTable> + us
         .iter()
         .map(|layer| vec(-1.0..1.0_f64, layer.neurons))
         .collect();
-    (activations, importance).prop_map(move |(activations, importance)| TrainingTable {
+    let taps: Vec<_> = (network.layers.iter().enumerate())
+        .map(|(layer, shape)| {
+            let tap = Tap {
+                layer,
+                side: Side::After,
+                reduction: Reduction::Units,
+            };
+            let numbers = vec(0.0..2.0_f32, TRAINING * shape.units);
+            (Just(tap), Just(shape.units), numbers)
+        })
+        .collect();
+    let numbers = (activations, importance, taps);
+    numbers.prop_map(move |(activations, importance, taps)| TrainingTable {
+        taps,
         predictions: (0..TRAINING).map(|i| (i % CLASSES) as u32).collect(),
         labels: Some((0..TRAINING).map(|i| (i % CLASSES) as i64).collect()),
         neurons,

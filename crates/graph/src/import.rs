@@ -1,6 +1,8 @@
 //! From a model to a graph: shapes become static, everything that does not depend on the input
 //! becomes a constant, functions and decided branches are inlined.
 
+mod loops;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -232,11 +234,28 @@ impl<'m> Importer<'m> {
         scope: &mut Scope,
         around: Surroundings<'_>,
     ) -> Result<Vec<Option<ValueId>>, GraphError> {
-        let inputs = proto.input.iter().filter_map(|i| i.name.as_deref());
-        let constants = proto.initializer.iter().filter_map(|t| t.name.as_deref());
-        let given: Vec<&str> = inputs.chain(constants).collect();
-        let nodes = ordered(&proto.node, outputs, &given)?;
+        let nodes = nodes_of(proto, outputs)?;
         let used = used_names(&nodes, outputs);
+        self.initializers(proto, &used, scope)?;
+        self.nodes(&nodes, &used, scope, around)?;
+        outputs
+            .iter()
+            .map(|name| {
+                scope
+                    .get(name)
+                    .map(Binding::value)
+                    .ok_or_else(|| GraphError::Invalid(format!("output `{name}` is not computed")))
+            })
+            .collect()
+    }
+
+    /// The constants of a graph or a branch that something uses.
+    fn initializers(
+        &mut self,
+        proto: &GraphProto,
+        used: &HashSet<&str>,
+        scope: &mut Scope,
+    ) -> Result<(), GraphError> {
         let mut read = HashSet::new();
         for tensor in &proto.initializer {
             let name = tensor.name.clone().unwrap_or_default();
@@ -253,16 +272,7 @@ impl<'m> Importer<'m> {
                 scope.define(name, Binding::Value(value));
             }
         }
-        self.nodes(&nodes, &used, scope, around)?;
-        outputs
-            .iter()
-            .map(|name| {
-                scope
-                    .get(name)
-                    .map(Binding::value)
-                    .ok_or_else(|| GraphError::Invalid(format!("output `{name}` is not computed")))
-            })
-            .collect()
+        Ok(())
     }
 
     fn nodes(
@@ -389,6 +399,8 @@ impl<'m> Importer<'m> {
             (true, "Constant") => self.constant(node, &context),
             (true, "ConstantOfShape") => self.constant_of_shape(node, &context),
             (true, "If") => return self.branch(&context, scope, around),
+            (true, "Loop") => return self.repeated(&context, scope, around),
+            (true, "Scan") => return self.scanned(&context, scope, around),
             _ => match import_in(node) {
                 None => return Ok(Err(Some(NodeErrorKind::UnknownOperator))),
                 Some(import) => import_number(
@@ -561,7 +573,11 @@ impl<'m> Importer<'m> {
 /// Whether a node's operator can be imported, in some form; else why not.
 pub(crate) fn known(node: &NodeProto) -> Result<(), NodeErrorKind> {
     let op_type = node.op_type.as_deref().unwrap_or_default();
-    let here = node.is_standard() && matches!(op_type, "Constant" | "ConstantOfShape" | "If");
+    let here = node.is_standard()
+        && matches!(
+            op_type,
+            "Constant" | "ConstantOfShape" | "If" | "Loop" | "Scan"
+        );
     if here || import_in(node).is_some() {
         return Ok(());
     }
@@ -578,6 +594,14 @@ fn import_in(node: &NodeProto) -> Option<Import> {
         true => import_of(op_type),
         false => import_of_domain(node.domain(), op_type),
     }
+}
+
+/// The nodes of a graph or a branch that some outputs need, in an order that can be computed.
+fn nodes_of<'a>(proto: &'a GraphProto, outputs: &[&str]) -> Result<Vec<&'a NodeProto>, GraphError> {
+    let inputs = proto.input.iter().filter_map(|i| i.name.as_deref());
+    let constants = proto.initializer.iter().filter_map(|t| t.name.as_deref());
+    let given: Vec<&str> = inputs.chain(constants).collect();
+    ordered(&proto.node, outputs, &given)
 }
 
 /// The names of a graph's outputs.

@@ -395,6 +395,7 @@ mod tests {
             channel_axis: None,
             neurons: 3,
             cut: true,
+            steps: None,
         };
         let mut count = LayerCount::new(&layer);
         count.count(&[1.0, 0.0, 1.0], 2.0);

@@ -274,7 +274,9 @@ impl Case {
             let Ok(graph) = self.graph(binding) else {
                 continue;
             };
-            let Ok(outputs) = self.run(&graph, binding) else {
+            // A file gets the plain operators of a recurrent layer, whose sums round in another order.
+            let plain = graph.lowered(|_| true).unwrap();
+            let Ok(outputs) = self.run(&plain, binding) else {
                 continue;
             };
             // An extent of zero counts as open, so it must be given.

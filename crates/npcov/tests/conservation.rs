@@ -129,6 +129,7 @@ fn elements(graph: &Graph, name: &str, value: ValueId) -> PathLayer {
         channel_axis: None,
         neurons: graph.value(value).ty.numel(),
         cut: false,
+        steps: None,
     }
 }
 

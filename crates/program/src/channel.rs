@@ -4,6 +4,7 @@
 //! axis is followed through transposes, reshapes and reductions, so that NHWC exports and token
 //! models need no special treatment.
 
+use npcov_graph::op::{Recurrence, States};
 use npcov_graph::{Graph, Node, Op, ValueId};
 
 /// The channel axis of every value, by [`ValueId::index`]; scalars have none.
@@ -38,6 +39,9 @@ fn follow(graph: &Graph, node: &Node, axes: &[Option<usize>]) -> Option<usize> {
         | Op::Lrn(_)
         | Op::Pool(_) => Some(1),
         Op::Gemm(_) | Op::MatMul => output.len().checked_sub(1),
+        Op::Composite(_) if Recurrence::of(node).is_some() || States::of(node).is_some() => {
+            output.len().checked_sub(1)
+        }
         Op::Transpose(perm) => {
             let axis = of(first)?;
             perm.iter().position(|&p| p == axis)

@@ -56,7 +56,7 @@ pub fn explain(
     let logits = two_sided(&mut program, view.classifier)?;
     let seed = seed(&mut program, view, logits, options.target)?;
     let input = view.graph.inputs().first().copied();
-    let mut targets: Vec<ValueId> = view.layers.iter().map(|l| l.value).collect();
+    let mut targets: Vec<ValueId> = view.layers.iter().map(PathLayer::explained).collect();
     targets.extend(input.filter(|_| options.input));
     let relevances = relevances(attribution, &mut program, &seed, &targets)?;
 
@@ -145,7 +145,7 @@ fn importance(
             bias: Bias::Absorb,
         },
     };
-    let relevances = relevances(&z_rule, program, &seed, &[found.value])?;
+    let relevances = relevances(&z_rule, program, &seed, &[found.explained()])?;
     summed(program, found, relevances[0], view.batch).map_err(error)
 }
 
@@ -156,6 +156,7 @@ fn summed(
     relevance: ValueId,
     batch: usize,
 ) -> Result<ValueId, OpError> {
+    let relevance = layer.of_neurons(program, relevance)?;
     let shape = program.shape(relevance).to_vec();
     let axes = layer.reduced_axes(&shape, batch);
     if axes.is_empty() {

@@ -1,6 +1,6 @@
 //! Which values the logits are explained by, and where all explanations pass.
 
-use npcov_graph::op::Binary;
+use npcov_graph::op::{Binary, Recurrence};
 use npcov_graph::{Graph, Node, Op, ValueId};
 
 /// The inputs of a node that relevance passes to.
@@ -39,6 +39,15 @@ pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
         },
         Op::Where => varying(&inputs[1..]),
         Op::Gather(_) | Op::GatherElements(_) => varying(&inputs[..1]),
+        // Of a recurrent layer, the sequence and the state before its first step.
+        Op::Composite(_) => match Recurrence::of(node).map(|op| op.arguments(inputs)) {
+            Some(Ok(arguments)) => {
+                let mut carriers = vec![arguments.x];
+                carriers.extend(arguments.initial);
+                varying(&carriers)
+            }
+            Some(Err(_)) | None => varying(inputs),
+        },
         Op::Conv(_)
         | Op::ConvTranspose(_)
         | Op::Gemm(_)
@@ -61,8 +70,7 @@ pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
         | Op::Expand(_)
         | Op::Tile(_)
         | Op::Resize(_)
-        | Op::ScatterSum(_)
-        | Op::Composite(_) => varying(inputs),
+        | Op::ScatterSum(_) => varying(inputs),
     }
 }
 

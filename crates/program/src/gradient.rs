@@ -248,8 +248,9 @@ impl Scores {
 
 /// The elements of a layer, a row for each input.
 fn rows(g: &mut Append<'_>, layer: &PathLayer, batch: usize) -> Result<ValueId, OpError> {
-    let elements = g.graph.value(layer.value).ty.numel() / batch.max(1);
-    g.reshape(layer.value, &[batch, elements])
+    let value = layer.of_steps(g.graph, layer.value)?;
+    let elements = g.graph.value(value).ty.numel() / batch.max(1);
+    g.reshape(value, &[batch, elements])
 }
 
 fn divergence(program: &mut Graph, layer: &PathLayer, batch: usize) -> Result<ValueId, OpError> {

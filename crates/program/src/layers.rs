@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use npcov_graph::op::{Binary, Unary};
+use npcov_graph::op::{Binary, States, Unary};
 use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
 
 use crate::channel::channel_axes;
@@ -10,6 +10,7 @@ use crate::error::ProgramError;
 use crate::flow::Flow;
 use crate::program::require_values;
 use crate::sign::nonnegative;
+use crate::steps::{RecurrentView, Steps};
 
 /// A layer whose neurons a path consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,26 @@ pub struct PathLayer {
     /// Whether every path from input to logits crosses this layer. Only then do the relevances of
     /// its neurons add up to the logit.
     pub cut: bool,
+    /// Of a recurrent layer, which of its steps are looked at.
+    pub steps: Option<Steps>,
 }
 
 impl PathLayer {
+    /// The value whose relevance is that of the layer: of a recurrent one all states, because what
+    /// later steps make of a state is not seen at those that are read.
+    pub fn explained(&self) -> ValueId {
+        self.steps.as_ref().map_or(self.value, |steps| steps.states)
+    }
+
+    /// How many elements an input has in it.
+    pub fn units(&self, graph: &Graph, batch: usize) -> usize {
+        let all = graph.value(self.value).ty.numel() / batch.max(1);
+        match &self.steps {
+            Some(steps) => all / steps.all.max(1) * steps.looked_at.len(),
+            None => all,
+        }
+    }
+
     /// The axes over which the elements of one neuron are spread; none when each neuron has a
     /// single element. A single input has no batch axis to keep.
     pub(crate) fn reduced_axes(&self, shape: &[usize], batch: usize) -> Vec<usize> {
@@ -75,6 +93,8 @@ pub struct LayerOptions {
     pub select: Vec<Selector>,
     /// Whether every unit of a feature map is a neuron, instead of every channel.
     pub units: bool,
+    /// What the neurons of recurrent layers are.
+    pub rnn: RecurrentView,
 }
 
 /// The path layers of a model, from input to output: by default the outputs of all hidden
@@ -104,23 +124,26 @@ pub fn path_layers(
             channel_axis: axis,
             neurons: axis.map_or(per_input, |a| shape[a]),
             cut: flow.is_cut(node.output),
+            steps: None,
         }
     };
+    let layers = |node: &Node| options.rnn.layers(graph, node, layer(node));
     let hidden = |node: &&Node| node.output != classifier.logits && flow.is_on_path(node.output);
     let nonnegative = nonnegative(graph);
-    let activation = |node: &Node| match quantised_relu(graph, &nonnegative, node) {
-        Some(before) => Some(PathLayer {
+    let activations = |node: &Node| match quantised_relu(graph, &nonnegative, node) {
+        Some(before) => vec![PathLayer {
             op: "QuantizeLinear",
             before,
             ..layer(node)
-        }),
-        None => (is_activation(&node.op) && !limits_an_integer(graph, node)).then(|| layer(node)),
+        }],
+        None if is_activation(node) && !limits_an_integer(graph, node) => layers(node),
+        None => Vec::new(),
     };
     let all: Vec<PathLayer> = graph
         .nodes()
         .iter()
         .filter(hidden)
-        .filter_map(activation)
+        .flat_map(activations)
         .collect();
     if options.select.is_empty() {
         return match all.is_empty() {
@@ -141,7 +164,15 @@ pub fn path_layers(
         if let (true, Selector::Name(name)) = (found.is_empty(), selector) {
             let named = |n: &&Node| n.name == *name || graph.value(n.output).name == *name;
             // The last node of that name: an ONNX operator may have become several.
-            found.extend(graph.nodes().iter().rev().find(named).map(layer));
+            found.extend(
+                graph
+                    .nodes()
+                    .iter()
+                    .rev()
+                    .find(named)
+                    .into_iter()
+                    .flat_map(layers),
+            );
         }
         if found.is_empty() {
             return Err(ProgramError::NoSuchLayer {
@@ -154,7 +185,10 @@ pub fn path_layers(
         }
         chosen.extend(found);
     }
-    chosen.sort_by_key(|l| graph.value(l.value).producer);
+    chosen.sort_by_key(|l| {
+        let first_step = l.steps.as_ref().map(|steps| steps.looked_at.start);
+        (graph.value(l.value).producer, first_step)
+    });
     chosen.dedup();
     Ok(chosen)
 }
@@ -194,6 +228,7 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
             channel_axis: axis,
             neurons: axis.map_or(per_input, |a| graph.shape(value)[a]),
             cut: false,
+            steps: None,
         })
     };
     graph.nodes().iter().filter_map(sum).collect()
@@ -232,8 +267,10 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Whether an operator is an activation function.
-fn is_activation(op: &Op) -> bool {
-    match op {
+fn is_activation(node: &Node) -> bool {
+    match &node.op {
+        // The outputs of recurrent units, not their memory.
+        Op::Composite(_) => States::of(node).is_some_and(|states| states.state == 0),
         Op::Binary(binary) => match binary {
             Binary::PRelu => true,
             Binary::Add
@@ -323,8 +360,7 @@ fn is_activation(op: &Op) -> bool {
         | Op::Gather(_)
         | Op::GatherElements(_)
         | Op::Resize(_)
-        | Op::ScatterSum(_)
-        | Op::Composite(_) => false,
+        | Op::ScatterSum(_) => false,
     }
 }
 
@@ -402,7 +438,7 @@ mod tests {
         let (graph, classifier) = net();
         let options = LayerOptions {
             select: select.iter().map(|s| s.parse().unwrap()).collect(),
-            units: false,
+            ..LayerOptions::default()
         };
         let layers = path_layers(&graph, &classifier, 1, &options)?;
         Ok(layers.into_iter().map(|l| l.name).collect())
@@ -441,8 +477,8 @@ mod tests {
         let (graph, classifier) = net();
         for (units, neurons) in [(false, 4), (true, 16)] {
             let options = LayerOptions {
-                select: Vec::new(),
                 units,
+                ..LayerOptions::default()
             };
             let layers = path_layers(&graph, &classifier, 1, &options).unwrap();
             assert_eq!(layers[0].neurons, neurons);

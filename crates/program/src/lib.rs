@@ -40,7 +40,7 @@
 //!
 //! Graphs come from `npcov-graph`, and programs are such graphs; `npcov-engine` runs them, and has
 //! kernels for the steps that are composite operators ([`LinearRelevance`], [`MaxPlace`],
-//! [`PoolAdjoint`]); the crate `npcov` brings both together with data. The words for taps are those of
+//! [`PoolAdjoint`], [`ThroughTime`]); the crate `npcov` brings both together with data. The words for taps are those of
 //! `npcov-tap`, which criteria use as well.
 
 // Whoever adds an operator is told of every place that has to decide about it.
@@ -62,6 +62,7 @@ mod program;
 mod relevance;
 mod rule;
 mod sign;
+mod steps;
 mod trace;
 mod two_sided;
 
@@ -74,10 +75,12 @@ pub use linear::Linear;
 pub use mask::mask;
 pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
+pub use op::recurrent::{RECURRENT_EPSILON, ThroughTime};
 pub use program::{NetworkView, Output, Program};
 pub use relevance::LinearRelevance;
 pub use rule::{
     AlphaBeta, BatchNorm, Bias, EPSILON, Epsilon, Gamma, Gradient, ParseRuleError, Place, Preset,
     Rule, Rules, Sums, ZBox,
 };
+pub use steps::{ParseViewError, RecurrentView, Steps};
 pub use trace::trace;

@@ -66,9 +66,15 @@ pub(crate) fn tapped(
         Side::After | Side::Sum => layer.value,
         Side::Before => layer.before,
     };
+    let value = layer.of_steps(program, value)?;
     let kind = match tap.reduction {
         Reduction::Units => return Ok(value),
-        Reduction::Mean => ReduceKind::Mean,
+        Reduction::Mean => {
+            if let Some(mean) = layer.mean_of_valid(program, value, batch)? {
+                return Ok(mean);
+            }
+            ReduceKind::Mean
+        }
         Reduction::Max => ReduceKind::Max,
         Reduction::Min => ReduceKind::Min,
     };

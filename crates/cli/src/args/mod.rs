@@ -32,7 +32,7 @@ pub(crate) use lab::{
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
-    AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads,
+    AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads, View,
 };
 
 /// Coverage for neural networks
@@ -483,6 +483,13 @@ pub(crate) struct ModelArgs {
         hide_possible_values = true
     )]
     pub(crate) units: Option<bool>,
+
+    /// What the neurons of recurrent layers are: `sum`, `steps`, `segments:N` or `last`
+    ///
+    /// Hidden units, over all steps, at each step, in each of N parts of the sequence, or after
+    /// the last step.
+    #[arg(long, value_name = "VIEW")]
+    pub(crate) rnn: Option<View>,
 
     /// How convolutions are computed: `direct` or `winograd`
     ///

@@ -268,7 +268,7 @@ mod tests {
             layers: vec![layer],
             classes: 3,
             logits: 3,
-            graph: None,
+            ..NetworkShape::default()
         };
         let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
         criterion.restore(criterion.fit(table).unwrap()).unwrap();

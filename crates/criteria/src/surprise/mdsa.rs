@@ -115,7 +115,7 @@ mod tests {
             layers: vec![layer],
             classes: 2,
             logits: 2,
-            graph: None,
+            ..NetworkShape::default()
         };
         let mut mdsc = create(&spec.parse().unwrap(), &network).unwrap();
         mdsc.restore(mdsc.fit(table).unwrap()).unwrap();

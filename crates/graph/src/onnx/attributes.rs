@@ -84,6 +84,15 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    /// Texts, when they are present.
+    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>, OpError> {
+        let list = self.get(name, kind::STRINGS, |a| Some(a.strings.clone()))?;
+        let text = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec());
+        list.map(|list| list.iter().map(text).collect::<Result<_, _>>())
+            .transpose()
+            .map_err(|_| OpError::invalid(format!("attribute `{name}` is not UTF-8")))
+    }
+
     /// A tensor as stored, when it is present.
     pub(crate) fn tensor(&self, name: &str) -> Result<Option<TensorProto>, OpError> {
         self.get(name, kind::TENSOR, |a| a.t.clone())

@@ -95,6 +95,7 @@ pub(crate) mod attribute_type {
     pub(crate) const TENSOR: i32 = 4;
     pub(crate) const FLOATS: i32 = 6;
     pub(crate) const INTS: i32 = 7;
+    pub(crate) const STRINGS: i32 = 8;
 }
 
 #[derive(Clone, PartialEq, Message)]

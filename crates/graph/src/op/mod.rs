@@ -27,6 +27,7 @@ mod norm;
 mod pad;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod resize;
 mod scatter;
@@ -50,6 +51,7 @@ pub use matmul::Gemm;
 pub use norm::{BatchNormalization, InstanceNormalization, LayerNormalization, Lrn};
 pub use pad::{Pad, PadMode};
 pub use pool::{Pool, PoolKind};
+pub use recurrent::{Arguments, Cell, Given, MAX_STEPS, Recurrence, States};
 pub use reduce::{Reduce, ReduceKind};
 pub use resize::{AxisMap, Coordinates, Interpolation, NearestRounding, Resize};
 pub use scatter::ScatterSum;
@@ -150,6 +152,7 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
         pad::import_of,
         pool::import_of,
         quantize::import_of,
+        recurrent::import_of,
         reduce::import_of,
         resize::import_of,
         shape::import_of,

@@ -6,6 +6,7 @@
 //! shape.
 
 pub(crate) mod pool;
+pub(crate) mod recurrent;
 pub(crate) mod resize;
 
 mod binary;
@@ -118,7 +119,8 @@ pub(crate) fn relevance(
         | Op::Tile(_)
         | Op::Gather(_)
         | Op::GatherElements(_) => adjoint(g, step),
-        Op::Softmax(_) | Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => Err(no_rule()),
+        Op::Composite(_) => recurrent::relevance(g, step, choice),
+        Op::Softmax(_) | Op::ArgMax(_) | Op::ScatterSum(_) => Err(no_rule()),
     }
 }
 
@@ -172,9 +174,8 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         Op::Tile(repeats) => structure::tile_adjoint(g, step, repeats),
         Op::Gather(op) => structure::gather_adjoint(g, step, op),
         Op::GatherElements(op) => structure::gather_elements_adjoint(g, step, op),
-        Op::ArgMax(_) | Op::ScatterSum(_) | Op::Composite(_) => {
-            Err(OpError::unsupported("it has no gradient"))
-        }
+        Op::Composite(_) => recurrent::adjoint(g, step),
+        Op::ArgMax(_) | Op::ScatterSum(_) => Err(OpError::unsupported("it has no gradient")),
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn layer(graph: &Graph, value: ValueId) -> PathLayer {
         channel_axis: None,
         neurons: graph.value(value).ty.numel(),
         cut: true,
+        steps: None,
     }
 }
 

@@ -351,7 +351,7 @@ fn zip(a: &[Pack], b: &[Pack], y: &mut [Pack], f: impl Fn(f32, f32) -> f32) {
 /// A function of one argument, on a block. What has no vector form here is computed lane by lane
 /// from its definition.
 #[inline(always)]
-fn unary(f: Unary, x: &[Pack], y: &mut [Pack]) {
+pub(super) fn unary(f: Unary, x: &[Pack], y: &mut [Pack]) {
     // Comparisons with NaN are false, and the branch taken then returns `x`.
     match f {
         Unary::Relu => map(x, y, |x| if x < 0.0 { 0.0 } else { x }),

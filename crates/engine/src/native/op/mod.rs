@@ -16,6 +16,7 @@ mod norm;
 mod pixel_major;
 mod pool;
 mod pool_adjoint;
+mod recurrent;
 mod reduce;
 mod relevance;
 mod resize;
@@ -23,9 +24,9 @@ mod scatter;
 mod softmax;
 mod structure;
 
-use npcov_graph::op::{CompositeOp, Conv, Gemm};
+use npcov_graph::op::{CompositeOp, Conv, Gemm, Recurrence};
 use npcov_graph::{Graph, Node, Op, OpError};
-use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint};
+use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint, ThroughTime};
 
 use self::elementwise::Elementwise;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
@@ -141,6 +142,8 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<NodeKernel, OpError> {
             Some(Known::LinearRelevance(op)) => relevance::prepare(op, cx),
             Some(Known::PoolAdjoint(op)) => pool_adjoint::prepare(op, cx),
             Some(Known::MaxPlace(op)) => max_place::prepare(op, cx),
+            Some(Known::Recurrence(op)) => recurrent::prepare(op, cx),
+            Some(Known::ThroughTime(op)) => recurrent::prepare_time(op, cx),
             None => Err(OpError::unsupported("it has no kernel")),
         },
     }
@@ -151,6 +154,8 @@ enum Known<'a> {
     LinearRelevance(&'a LinearRelevance),
     PoolAdjoint(&'a PoolAdjoint),
     MaxPlace(&'a MaxPlace),
+    Recurrence(&'a Recurrence),
+    ThroughTime(&'a ThroughTime),
 }
 
 impl Known<'_> {
@@ -159,6 +164,8 @@ impl Known<'_> {
         linear
             .or_else(|| op.downcast().map(Known::PoolAdjoint))
             .or_else(|| op.downcast().map(Known::MaxPlace))
+            .or_else(|| op.downcast().map(Known::Recurrence))
+            .or_else(|| op.downcast().map(Known::ThroughTime))
     }
 }
 
@@ -170,6 +177,8 @@ pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
     match Known::find(op) {
         Some(Known::LinearRelevance(op)) => relevance::has_kernel(op, graph, node),
         Some(Known::PoolAdjoint(_) | Known::MaxPlace(_)) => true,
+        Some(Known::Recurrence(op)) => recurrent::has_kernel(op, graph, node),
+        Some(Known::ThroughTime(_)) => recurrent::has_time_kernel(graph, node),
         None => false,
     }
 }

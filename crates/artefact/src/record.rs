@@ -28,6 +28,12 @@ pub struct ModelRecord {
     pub layers: Vec<SelectorRecord>,
     /// Whether every unit is a neuron.
     pub units: bool,
+    /// What path layers are made of, where it was chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_layers: Vec<String>,
+    /// The only token that counts, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<usize>,
 }
 
 /// Names path layers.
@@ -54,6 +60,13 @@ impl ModelRecord {
             output: options.output.clone(),
             layers: options.layers.select.iter().map(selector).collect(),
             units: options.layers.units,
+            path_layers: options
+                .layers
+                .kinds
+                .iter()
+                .map(|k| k.name().to_owned())
+                .collect(),
+            token: options.layers.token,
         }
     }
 
@@ -84,6 +97,12 @@ impl ModelRecord {
             layers: LayerOptions {
                 select: self.layers.iter().map(selector).collect(),
                 units: self.units,
+                kinds: self
+                    .path_layers
+                    .iter()
+                    .filter_map(|k| k.parse().ok())
+                    .collect(),
+                token: self.token,
             },
             batch_norm,
             batch: None,

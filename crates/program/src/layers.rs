@@ -5,9 +5,11 @@ use std::str::FromStr;
 use npcov_graph::op::{Binary, Unary};
 use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
 
+use crate::attention::is_product;
 use crate::channel::channel_axes;
 use crate::error::ProgramError;
-use crate::flow::Flow;
+use crate::flow::{Carriers, Flow};
+use crate::neurons::Elements;
 use crate::program::require_values;
 
 /// A layer whose neurons a path consists of.
@@ -28,21 +30,49 @@ pub struct PathLayer {
     /// Whether every path from input to logits crosses this layer. Only then do the relevances of
     /// its neurons add up to the logit.
     pub cut: bool,
+    /// How its elements belong to its neurons.
+    pub elements: Elements,
 }
 
-impl PathLayer {
-    /// The axes over which the elements of one neuron are spread; none when each neuron has a
-    /// single element. A single input has no batch axis to keep.
-    pub(crate) fn reduced_axes(&self, shape: &[usize], batch: usize) -> Vec<usize> {
-        let Some(channel) = self.channel_axis else {
-            return Vec::new();
-        };
-        let keeps = |axis: usize| axis == channel || (batch > 1 && axis == 0);
-        let axes: Vec<usize> = (0..shape.len()).filter(|&a| !keeps(a)).collect();
-        match axes.iter().all(|&a| shape[a] == 1) {
-            true => Vec::new(),
-            false => axes,
+/// What path layers can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LayerKind {
+    /// Outputs of activation functions: features of hidden layers, channels of feature maps.
+    Activations,
+    /// Heads of attention: what each makes of the values it weighs. The activation of a head is the
+    /// mean length of its vectors.
+    Heads,
+    /// Features of the stream that residual blocks add to, after each block.
+    Residual,
+}
+
+impl LayerKind {
+    /// All kinds.
+    pub const ALL: [LayerKind; 3] = [
+        LayerKind::Activations,
+        LayerKind::Heads,
+        LayerKind::Residual,
+    ];
+
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LayerKind::Activations => "activations",
+            LayerKind::Heads => "heads",
+            LayerKind::Residual => "residual",
         }
+    }
+}
+
+impl FromStr for LayerKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = LayerKind::ALL.into_iter().find(|kind| kind.name() == text);
+        named.ok_or_else(|| {
+            let names = LayerKind::ALL.map(LayerKind::name).join(", ");
+            format!("`{text}` is no kind of path layers; kinds are {names}")
+        })
     }
 }
 
@@ -74,11 +104,15 @@ pub struct LayerOptions {
     pub select: Vec<Selector>,
     /// Whether every unit of a feature map is a neuron, instead of every channel.
     pub units: bool,
+    /// What path layers are made of; activations when empty.
+    pub kinds: Vec<LayerKind>,
+    /// The only token that counts in layers that have tokens; all by default.
+    pub token: Option<usize>,
 }
 
 /// The path layers of a model, from input to output: by default the outputs of all hidden
 /// activation functions that the logits are explained through. Gates of squeeze-excitation are
-/// not.
+/// not; where an activation gates a value of its size (SwiGLU), the layer is their product.
 ///
 /// `batch` is the number of inputs that the graph takes at once, on the first axis.
 pub fn path_layers(
@@ -88,30 +122,19 @@ pub fn path_layers(
     options: &LayerOptions,
 ) -> Result<Vec<PathLayer>, ProgramError> {
     require_values(graph, &[classifier.logits])?;
-    let flow = Flow::new(graph, classifier.logits);
-    let axes = channel_axes(graph);
-    let layer = |node: &Node| {
-        let shape = graph.shape(node.output);
-        let per_input = graph.value(node.output).ty.numel() / batch.max(1);
-        let axis = axes[node.output.index()].filter(|_| !options.units);
-        PathLayer {
-            name: node.name.clone(),
-            op: node.op.name(),
-            value: node.output,
-            before: node.inputs.first().copied().unwrap_or(node.output),
-            channel_axis: axis,
-            neurons: axis.map_or(per_input, |a| shape[a]),
-            cut: flow.is_cut(node.output),
+    let finder = Finder::new(graph, classifier, batch, options);
+    let all = finder.all();
+    let layer = |node: &Node| finder.layer(node, node);
+    if let (Some(token), false) = (options.token, all.is_empty()) {
+        let extents: Vec<usize> = all.iter().filter_map(|l| finder.tokens(l)).collect();
+        if extents.iter().all(|&extent| token >= extent) {
+            let most = extents.into_iter().max().unwrap_or(0);
+            return Err(ProgramError::NoSuchToken {
+                token,
+                tokens: most,
+            });
         }
-    };
-    let hidden = |node: &&Node| node.output != classifier.logits && flow.is_on_path(node.output);
-    let all: Vec<PathLayer> = graph
-        .nodes()
-        .iter()
-        .filter(|node| is_activation(&node.op) && !limits_an_integer(graph, node))
-        .filter(hidden)
-        .map(layer)
-        .collect();
+    }
     if options.select.is_empty() {
         return match all.is_empty() {
             true => Err(ProgramError::NoLayers),
@@ -131,7 +154,7 @@ pub fn path_layers(
         if let (true, Selector::Name(name)) = (found.is_empty(), selector) {
             let named = |n: &&Node| n.name == *name || graph.value(n.output).name == *name;
             // The last node of that name: an ONNX operator may have become several.
-            found.extend(graph.nodes().iter().rev().find(named).map(layer));
+            found.extend(graph.nodes().iter().rev().find(named).map(&layer));
         }
         if found.is_empty() {
             return Err(ProgramError::NoSuchLayer {
@@ -147,6 +170,169 @@ pub fn path_layers(
     chosen.sort_by_key(|l| graph.value(l.value).producer);
     chosen.dedup();
     Ok(chosen)
+}
+
+/// Looks for path layers.
+struct Finder<'a> {
+    graph: &'a Graph,
+    logits: ValueId,
+    batch: usize,
+    options: &'a LayerOptions,
+    flow: Flow,
+    carriers: Carriers,
+    channels: Vec<Option<usize>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(
+        graph: &'a Graph,
+        classifier: &Classifier,
+        batch: usize,
+        options: &'a LayerOptions,
+    ) -> Finder<'a> {
+        Finder {
+            graph,
+            logits: classifier.logits,
+            batch: batch.max(1),
+            options,
+            flow: Flow::new(graph, classifier.logits),
+            carriers: Carriers::new(graph),
+            channels: channel_axes(graph),
+        }
+    }
+
+    /// All layers of the kinds that are wanted, in the order of the model.
+    fn all(&self) -> Vec<PathLayer> {
+        let wants = |kind| match &self.options.kinds[..] {
+            [] => kind == LayerKind::Activations,
+            kinds => kinds.contains(&kind),
+        };
+        let consumers = self.graph.consumers();
+        let mut layers: Vec<PathLayer> = Vec::new();
+        let mut in_block = false;
+        for (position, node) in self.graph.nodes().iter().enumerate() {
+            let hidden = node.output != self.logits && self.flow.is_on_path(node.output);
+            if !hidden {
+                continue;
+            }
+            let carriers = self.carriers.of(position);
+            if is_activation(&node.op) && !limits_an_integer(self.graph, node) {
+                in_block = true;
+                if wants(LayerKind::Activations) {
+                    let gated = self.gated(node, &consumers).unwrap_or(node);
+                    layers.push(self.layer(gated, node));
+                }
+            }
+            let is_sum = node.op == Op::Binary(Binary::Add) && carriers.len() == 2;
+            if is_sum && self.flow.is_cut(node.output) {
+                if in_block && wants(LayerKind::Residual) {
+                    layers.push(self.layer(node, node));
+                }
+                in_block = false;
+            }
+            let is_context = is_product(self.graph, node) && carriers.len() == 1;
+            if is_context && wants(LayerKind::Heads) {
+                layers.push(self.heads(node));
+            }
+        }
+        layers.sort_by_key(|l| self.graph.value(l.value).producer);
+        layers.dedup_by_key(|l| l.value);
+        layers
+    }
+
+    /// The product of an activation with a value of its size, if that is all the activation is
+    /// for.
+    fn gated(&self, node: &Node, consumers: &[Vec<usize>]) -> Option<&'a Node> {
+        let [position] = consumers[node.output.index()][..] else {
+            return None;
+        };
+        let next = &self.graph.nodes()[position];
+        let is_gate = next.op == Op::Binary(Binary::Mul)
+            && self.carriers.of(position).len() == 2
+            && next.output != self.logits;
+        is_gate.then_some(next)
+    }
+
+    /// The output of a node, with the input of an activation in front of it.
+    fn layer(&self, node: &Node, activation: &Node) -> PathLayer {
+        let shape = self.graph.shape(node.output);
+        let per_input = self.graph.value(node.output).ty.numel() / self.batch;
+        let axis = self.channels[node.output.index()].filter(|_| !self.options.units);
+        let before = activation.inputs.first().copied().unwrap_or(node.output);
+        self.with_tokens(PathLayer {
+            name: node.name.clone(),
+            op: node.op.name(),
+            value: node.output,
+            before,
+            channel_axis: axis,
+            neurons: axis.map_or(per_input, |a| shape[a]),
+            cut: self.flow.is_cut(node.output),
+            elements: Elements::default(),
+        })
+    }
+
+    /// What the heads of attention make of the values they weigh: vectors on the last axis, tokens
+    /// before them, heads on the second axis, or on the first one with those of all inputs.
+    fn heads(&self, node: &Node) -> PathLayer {
+        let shape = self.graph.shape(node.output);
+        let axis = usize::from(shape.len() > 3);
+        let inputs = if axis == 0 { self.batch } else { 1 };
+        let mut layer = self.layer(node, node);
+        layer.before = node.output;
+        if !self.options.units {
+            layer.channel_axis = Some(axis);
+            layer.neurons = shape[axis] / inputs;
+            layer.elements.vectors = shape.len().checked_sub(1);
+        }
+        self.with_tokens(layer)
+    }
+
+    /// The axis of a layer that tokens stand on: the only one beside those of inputs and neurons.
+    fn token_axis(&self, layer: &PathLayer) -> Option<usize> {
+        let shape = self.graph.shape(layer.value);
+        let channel = layer.channel_axis?;
+        let is_other = |axis: &usize| {
+            let is_batch = *axis == 0 && (self.batch > 1 || shape.len() > 2);
+            *axis != channel && !is_batch && Some(*axis) != layer.elements.vectors
+        };
+        match (0..shape.len()).filter(is_other).collect::<Vec<_>>()[..] {
+            [axis] => Some(axis),
+            _ => None,
+        }
+    }
+
+    /// The number of tokens of a layer that has any.
+    fn tokens(&self, layer: &PathLayer) -> Option<usize> {
+        let axis = self.token_axis(layer)?;
+        Some(self.graph.shape(layer.value)[axis])
+    }
+
+    fn with_tokens(&self, mut layer: PathLayer) -> PathLayer {
+        let Some(axis) = self.token_axis(&layer) else {
+            return layer;
+        };
+        let extent = self.graph.shape(layer.value)[axis];
+        if let Some(token) = self.options.token.filter(|&token| token < extent) {
+            layer.elements.token = Some((axis, token));
+            layer.cut = false;
+        }
+        layer.elements.padding = self.padding(extent).map(|mask| (mask, axis));
+        layer
+    }
+
+    /// The input that says which of so many tokens count. Relevance does not pass to it: it has a
+    /// number for each token, and all that it does is to gate.
+    fn padding(&self, tokens: usize) -> Option<ValueId> {
+        let inputs = self.graph.inputs().iter().copied();
+        let mut masks = inputs.filter(|&input| {
+            let shape = self.graph.shape(input);
+            !self.flow.is_on_path(input) && *shape == [self.batch, tokens]
+        });
+        match (masks.next(), masks.next()) {
+            (Some(mask), None) => Some(mask),
+            _ => None,
+        }
+    }
 }
 
 fn at(layers: &[PathLayer], index: i64) -> Option<&PathLayer> {
@@ -323,7 +509,7 @@ mod tests {
         let (graph, classifier) = net();
         let options = LayerOptions {
             select: select.iter().map(|s| s.parse().unwrap()).collect(),
-            units: false,
+            ..LayerOptions::default()
         };
         let layers = path_layers(&graph, &classifier, 1, &options)?;
         Ok(layers.into_iter().map(|l| l.name).collect())
@@ -362,8 +548,8 @@ mod tests {
         let (graph, classifier) = net();
         for (units, neurons) in [(false, 4), (true, 16)] {
             let options = LayerOptions {
-                select: Vec::new(),
                 units,
+                ..LayerOptions::default()
             };
             let layers = path_layers(&graph, &classifier, 1, &options).unwrap();
             assert_eq!(layers[0].neurons, neurons);

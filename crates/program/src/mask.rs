@@ -1,10 +1,9 @@
 //! The model with a switch for every neuron.
 
-use npcov_graph::op::Binary;
-use npcov_graph::{DType, Op, OpError, Rewriter, TensorType};
+use npcov_graph::{DType, Rewriter, TensorType};
 
 use crate::error::ProgramError;
-use crate::layers::PathLayer;
+use crate::neurons::masked as masked_layer;
 use crate::program::{NetworkView, Output, Program};
 
 /// A program that gives the logits when the neurons of the path layers are multiplied by masks.
@@ -26,10 +25,7 @@ pub fn mask(view: &NetworkView<'_>) -> Result<Program, ProgramError> {
         for (layer, &mask) in view.layers.iter().zip(&masks) {
             if layer.value == node.output {
                 masked = masked.and_then(|value| {
-                    let target = rewriter.graph();
-                    let shape = mask_shape(layer, target.shape(value), view.batch)?;
-                    let mask = target.push("mask", Op::Reshape(shape), &[mask])?;
-                    let product = target.push("mask", Op::Binary(Binary::Mul), &[value, mask])?;
+                    let product = masked_layer(rewriter.graph(), layer, value, mask, view.batch)?;
                     rewriter.set(node.output, product);
                     Ok(product)
                 });
@@ -55,20 +51,4 @@ pub fn mask(view: &NetworkView<'_>) -> Result<Program, ProgramError> {
         graph: finished,
         outputs: vec![Output::Logits],
     })
-}
-
-/// The shape under which a mask is broadcast to its layer.
-fn mask_shape(layer: &PathLayer, shape: &[usize], batch: usize) -> Result<Vec<usize>, OpError> {
-    let Some(channel) = layer.channel_axis else {
-        return Ok(shape.to_vec());
-    };
-    let mut mask = vec![1; shape.len()];
-    mask[channel] = layer.neurons;
-    if batch > 1 {
-        if channel == 0 {
-            return Err(OpError::unsupported("a batch on the axis of the neurons"));
-        }
-        mask[0] = batch;
-    }
-    Ok(mask)
 }

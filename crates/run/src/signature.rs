@@ -15,6 +15,7 @@ pub struct Signature {
     pub(crate) logits: usize,
     pub(crate) layers: Vec<PathLayer>,
     pub(crate) batch: usize,
+    pub(crate) tokens: Option<usize>,
 }
 
 impl Signature {
@@ -42,6 +43,11 @@ impl Signature {
     /// function and no layer was named.
     pub fn layers(&self) -> &[PathLayer] {
         &self.layers
+    }
+
+    /// How many tokens it knows, where an input holds their numbers.
+    pub fn tokens(&self) -> Option<usize> {
+        self.tokens
     }
 
     /// Number of inputs that the graph takes at once: 1, unless another number was asked for or the

@@ -12,6 +12,7 @@
 //! * `export`: back to ONNX.
 
 mod arg;
+mod attention;
 mod binary;
 mod blocks;
 mod clip;
@@ -131,6 +132,7 @@ type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<ValueId>, OpE
 pub(crate) fn import_of(op_type: &str) -> Option<Import> {
     [
         arg::import_of,
+        attention::import_of,
         binary::import_of,
         blocks::import_of,
         clip::import_of,
@@ -145,6 +147,7 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
         quantize::import_of,
         reduce::import_of,
         resize::import_of,
+        scatter::import_of,
         shape::import_of,
         slice::import_of,
         softmax::import_of,

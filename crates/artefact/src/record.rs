@@ -31,6 +31,12 @@ pub struct ModelRecord {
     /// What the neurons of recurrent layers are; sums over steps, where an artefact does not say.
     #[serde(default, skip_serializing_if = "is_usual", with = "text")]
     pub rnn: RecurrentView,
+    /// What path layers are made of, where it was chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_layers: Vec<String>,
+    /// The only token that counts, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<usize>,
 }
 
 fn is_usual(view: &RecurrentView) -> bool {
@@ -85,6 +91,13 @@ impl ModelRecord {
             layers: options.layers.select.iter().map(selector).collect(),
             units: options.layers.units,
             rnn: options.layers.rnn,
+            path_layers: options
+                .layers
+                .kinds
+                .iter()
+                .map(|k| k.name().to_owned())
+                .collect(),
+            token: options.layers.token,
         }
     }
 
@@ -116,6 +129,12 @@ impl ModelRecord {
                 select: self.layers.iter().map(selector).collect(),
                 units: self.units,
                 rnn: self.rnn,
+                kinds: self
+                    .path_layers
+                    .iter()
+                    .filter_map(|k| k.parse().ok())
+                    .collect(),
+                token: self.token,
             },
             batch_norm,
             batch: None,

@@ -27,6 +27,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         Model::open_with(&model, &model_options)?.with_threads(config.threads(args.run.threads));
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
+    samples::say_preset(&options.method, model.network(), printer);
     let inputs = samples::first(&samples::open(&data)?, args.limit);
     samples::warn(&model.warnings(inputs.clone())?, printer);
     if let Some(warning) = model.label_warning(inputs.clone())? {

@@ -8,6 +8,7 @@ use crate::args::{CompileArgs, Format, LossName, ProgramName};
 use crate::config::Config;
 use crate::output::Outputs;
 use crate::printer::Printer;
+use crate::samples;
 
 /// Writes a program as ONNX and prints what it takes and gives.
 pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
@@ -44,6 +45,9 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
     };
     let model = Model::open_with(&model, &options)?;
     outputs.spare_all(model.network().files())?;
+    if let ProgramKind::Explain(options) = &kind {
+        samples::say_preset(&options.method, model.network(), printer);
+    }
     let written = model.compile(&kind, &args.output)?;
     printer.data(&match args.format {
         Format::Text => npcov_report::compilation(&written),

@@ -20,8 +20,8 @@ use crate::args::{
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
-    AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
-    Shape, Shares, Size, Threads, View,
+    AttributionName, BatchNormName, BiasName, KindName, LayerName, LayoutName, Numbers, PresetName,
+    RuleList, Shape, Shares, Size, Threads, View,
 };
 
 /// The file that is looked for in the current folder.
@@ -40,8 +40,11 @@ pub(crate) struct Config {
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
     rnn: Option<View>,
+    path_layers: Option<Vec<KindName>>,
+    token: Option<usize>,
     data: Option<String>,
     class_names: Option<PathBuf>,
+    vocabulary: Option<PathBuf>,
     threads: Option<Threads>,
     class_shares: Option<Shares>,
     #[serde(default)]
@@ -151,6 +154,12 @@ impl Config {
                     .rnn
                     .or(self.rnn)
                     .map_or_else(Default::default, |view| view.0),
+                kinds: match (&args.path_layers, &self.path_layers) {
+                    (Some(kinds), _) => kinds.clone(),
+                    (None, Some(kinds)) => kinds.iter().map(|kind| kind.0).collect(),
+                    (None, None) => Vec::new(),
+                },
+                token: args.token.or(self.token),
             },
             kernels: args.kernels,
             ..ModelOptions::default()
@@ -177,15 +186,18 @@ impl Config {
     pub(crate) fn method(&self, args: &MethodArgs) -> anyhow::Result<Method> {
         let file = &self.explain;
         Ok(match args.attribution.or(file.attribution) {
-            Some(AttributionName::GradientInput) => {
+            Some(name @ (AttributionName::GradientInput | AttributionName::Attnlrp)) => {
                 // In the file they are settings for another day; on the command line a mistake.
                 if !args.rule.is_empty() || args.preset.is_some() || args.bias.is_some() {
                     bail!(
                         "`--rule`, `--preset` and `--bias` are for `--attribution lrp`; gradients \
-                         have no rules"
+                         have no rules, and AttnLRP has its own"
                     );
                 }
-                Method::GradientTimesInput
+                match name == AttributionName::Attnlrp {
+                    true => Method::AttnLrp,
+                    false => Method::GradientTimesInput,
+                }
             }
             Some(AttributionName::Lrp) | None => {
                 let in_file = file.rule.as_ref().map_or(&[][..], |list| &list.0);
@@ -231,6 +243,23 @@ impl Config {
     pub(crate) fn class_names_file(&self, args: &ClassNamesArgs) -> Option<PathBuf> {
         let here = || Some(self.folder.join(self.class_names.as_ref()?));
         args.class_names.clone().or_else(here)
+    }
+
+    /// The words for the numbers of tokens, where a file has them: the first line is that of token 0.
+    pub(crate) fn vocabulary(&self, named: Option<&Path>) -> anyhow::Result<Option<Vec<String>>> {
+        const LARGEST: u64 = 1 << 28;
+        let Some(path) = self.vocabulary_file(named) else {
+            return Ok(None);
+        };
+        let text = npcov_file::read_text(&path, LARGEST)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        Ok(Some(text.lines().map(str::to_owned).collect()))
+    }
+
+    /// The file that has them.
+    pub(crate) fn vocabulary_file(&self, named: Option<&Path>) -> Option<PathBuf> {
+        let here = || Some(self.folder.join(self.vocabulary.as_ref()?));
+        named.map(Path::to_owned).or_else(here)
     }
 
     /// A model as its data is to be prepared for it.

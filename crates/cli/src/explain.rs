@@ -33,6 +33,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;
+    outputs.spare_all(config.vocabulary_file(args.vocabulary.as_deref()))?;
     let mut settings = config.explain(&args.relevance)?;
     // For a single input its own relevance is half of the answer.
     settings.input |= args.index.is_some();
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     samples::warn(&opened.warnings(&samples)?, printer);
     let loader = opened.loader(samples)?;
     let network = opened.network();
+    samples::say_preset(&settings.method, network, printer);
     let explainer = Explainer::new(network, &settings).map_err(npcov::Error::from)?;
     let paths = match args.alpha {
         None => None,
@@ -78,6 +80,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         heatmap,
         loader: &loader,
         graph: None,
+        vocabulary: config.vocabulary(args.vocabulary.as_deref())?,
     };
     job.run(explainer, paths)
 }
@@ -130,6 +133,7 @@ fn by_graph(
         heatmap,
         loader: &loader,
         graph: Some(&graph),
+        vocabulary: config.vocabulary(args.vocabulary.as_deref())?,
     };
     job.run(explainer, Some(paths))
 }
@@ -150,6 +154,8 @@ struct Job<'a> {
     heatmap: Option<PathBuf>,
     loader: &'a Loader<'a>,
     graph: Option<&'a DecisionGraph>,
+    /// The words for tokens, if there are any.
+    vocabulary: Option<Vec<String>>,
 }
 
 impl Job<'_> {
@@ -193,9 +199,10 @@ impl Job<'_> {
     ) -> anyhow::Result<String> {
         let args = self.args;
         // Said before the work, as all that is not quite as wanted.
+        let has_tokens = extractor.explainer().signature().tokens().is_some();
         let heatmap = self.heatmap.as_ref().filter(|_| {
             let image = self.loader.image().is_some();
-            if !image {
+            if !image && !has_tokens {
                 let message = "no heat map: the inputs are no images";
                 self.printer.warning(message);
             }
@@ -203,6 +210,9 @@ impl Job<'_> {
         });
         let mut explained =
             npcov::explain_one(extractor.explainer(), self.loader, index, args.top)?;
+        if let Some(vocabulary) = &self.vocabulary {
+            explained.explanation.name_tokens(vocabulary);
+        }
         let mut paths = PathRows::default();
         if wanted {
             extractor

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use npcov::Inputs;
 use npcov::data::Samples;
+use npcov::program::Preset;
+use npcov::run::{Method, Network};
 
 use crate::printer::Printer;
 
@@ -23,5 +25,12 @@ pub(crate) fn first(samples: &Arc<dyn Samples>, limit: Option<usize>) -> Inputs<
 pub(crate) fn warn(warnings: &[String], printer: &Printer) {
     for warning in warnings {
         printer.warning(warning);
+    }
+}
+
+/// Says that a model is explained by other rules than most.
+pub(crate) fn say_preset(method: &Method, network: &Network, printer: &Printer) {
+    if method.preset_by_graph(network.graph()) == Some(Preset::Transformer) {
+        printer.note("the model has attention: relevance by the preset `transformer`");
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     let model = Model::open_with(&model, &options)?.with_threads(config.threads(args.run.threads));
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
+    samples::say_preset(&settings.method, model.network(), printer);
     // What cannot be written is said before hours of work, not after them.
     let mut file = match &args.write {
         Some(path) => {

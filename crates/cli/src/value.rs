@@ -10,7 +10,8 @@ use npcov::criteria::{CriterionError, Spec};
 use npcov::data::Layout;
 use npcov::paths::{Clustering, Clusters, GraphClustering};
 use npcov::program::{
-    BatchNorm, Bias, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule, Selector,
+    BatchNorm, Bias, LayerKind, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule,
+    Selector,
 };
 use serde::Deserialize;
 
@@ -440,6 +441,8 @@ impl From<BatchNormName> for BatchNorm {
 pub(crate) enum AttributionName {
     /// Layer-wise relevance propagation
     Lrp,
+    /// AttnLRP as it was published, for transformers
+    Attnlrp,
     /// The gradient of the logit, times the neuron's value
     GradientInput,
 }
@@ -458,6 +461,19 @@ impl Numbers {
             Numbers::One(number) => vec![*number],
             Numbers::Many(numbers) => numbers.clone(),
         }
+    }
+}
+
+/// A kind of path layers in `npcov.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct KindName(pub(crate) LayerKind);
+
+impl TryFrom<String> for KindName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<KindName, String> {
+        text.parse().map(KindName)
     }
 }
 

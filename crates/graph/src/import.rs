@@ -11,6 +11,7 @@ use crate::builder::{Builder, NodeContext, Stored};
 use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
 use crate::graph::{Graph, ValueId};
 use crate::model::{Declaration, Dim, OnnxModel, standard_opset};
+use crate::normalisation::recognise_normalisation;
 use crate::onnx::attributes::Attributes;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use crate::onnx::tensor::read_tensor;
@@ -93,7 +94,9 @@ impl OnnxModel {
         if graph.outputs().is_empty() {
             return Err(GraphError::Invalid("the model has no output".to_owned()));
         }
-        recognise_activations(&graph).map_err(|e| GraphError::Invalid(e.to_string()))
+        recognise_normalisation(&graph)
+            .and_then(|graph| recognise_activations(&graph))
+            .map_err(|e| GraphError::Invalid(e.to_string()))
     }
 }
 

@@ -40,6 +40,7 @@ mod fold;
 mod graph;
 mod import;
 mod model;
+mod normalisation;
 mod onnx;
 pub mod op;
 mod order;

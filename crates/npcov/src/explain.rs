@@ -39,6 +39,10 @@ pub struct Explanation {
     pub layers: Vec<LayerRelevance>,
     /// The sum of the input's relevance; `None` when that is not computed.
     pub input_sum: Option<f64>,
+    /// The relevance of each token, from the first to the last; `None` when the input holds no tokens,
+    /// or its relevance is not computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Vec<TokenRelevance>>,
     /// The file with the heat map; `None` when there is none.
     pub heatmap: Option<String>,
     /// The critical decision path; `None` when it was not asked for.
@@ -84,6 +88,31 @@ pub struct NeuronRelevance {
     pub relevance: f32,
     /// `relevance` as a share of the seed's size; `None` when that is zero.
     pub share: Option<f64>,
+}
+
+/// The relevance of a token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenRelevance {
+    /// The token's position in the input.
+    pub position: usize,
+    /// Its number.
+    pub id: usize,
+    /// What it is called, where there is a vocabulary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<String>,
+    /// Its relevance: positive where it supports the class.
+    pub relevance: f32,
+    /// `relevance` as a share of the seed's size; `None` when that is zero.
+    pub share: Option<f64>,
+}
+
+impl Explanation {
+    /// Calls tokens by the words of a vocabulary, the first of which is that of token 0.
+    pub fn name_tokens(&mut self, vocabulary: &[String]) {
+        for token in self.tokens.iter_mut().flatten() {
+            token.word = vocabulary.get(token.id).cloned();
+        }
+    }
 }
 
 /// What the explanations of many inputs have in common.
@@ -196,6 +225,23 @@ pub fn explain_one(
         sum: sum(relevances),
         top: strongest(relevances, row.seed, top),
     });
+    let tokens = match (explainer.signature().tokens(), row.input) {
+        (Some(_), Some(relevances)) => {
+            let mut ids = vec![0.0; relevances.len()];
+            data.read(index..index + 1, &mut ids)
+                .map_err(RunError::from)?;
+            let token = |(position, (&relevance, &id)): (usize, (&f32, &f32))| TokenRelevance {
+                position,
+                // It was looked up, so it is one.
+                id: id as usize,
+                word: None,
+                relevance,
+                share: share(relevance, row.seed),
+            };
+            Some(relevances.iter().zip(&ids).enumerate().map(token).collect())
+        }
+        _ => None,
+    };
     let explanation = Explanation {
         data: name.to_owned(),
         index,
@@ -208,6 +254,7 @@ pub fn explain_one(
         method: explainer.method().clone(),
         layers: layers.collect(),
         input_sum: row.input.map(sum),
+        tokens,
         heatmap: None,
         path: None,
     };
@@ -354,11 +401,16 @@ fn order(relevances: &[f32], top: usize) -> Vec<usize> {
     order
 }
 
+/// A relevance as a share of the seed's size.
+fn share(relevance: f32, seed: f32) -> Option<f64> {
+    (seed != 0.0).then(|| f64::from(relevance) / f64::from(seed.abs()))
+}
+
 fn strongest(relevances: &[f32], seed: f32, top: usize) -> Vec<NeuronRelevance> {
     let neuron = |neuron: usize| NeuronRelevance {
         neuron,
         relevance: relevances[neuron],
-        share: (seed != 0.0).then(|| f64::from(relevances[neuron]) / f64::from(seed.abs())),
+        share: share(relevances[neuron], seed),
     };
     order(relevances, top).into_iter().map(neuron).collect()
 }
@@ -396,6 +448,7 @@ mod tests {
             neurons: 3,
             cut: true,
             steps: None,
+            elements: npcov_program::Elements::default(),
         };
         let mut count = LayerCount::new(&layer);
         count.count(&[1.0, 0.0, 1.0], 2.0);

@@ -116,7 +116,7 @@ pub use decision_graph::{DecisionGraph, Suite};
 pub use error::Error;
 pub use explain::{
     ClassLogit, Explained, Explanation, Explanations, LayerRelevance, LayerSummary, NeuronCount,
-    NeuronRelevance, Spread, explain_all, explain_one,
+    NeuronRelevance, Spread, TokenRelevance, explain_all, explain_one,
 };
 pub use inputs::Inputs;
 pub use inspect::{

@@ -19,7 +19,7 @@ mod support;
 use npcov::graph::op::{Binary, PoolKind, ReduceKind, Unary};
 use npcov::graph::{Classifier, Data, Ending, Graph, Node, Op, Rewriter, Tensor, ValueId};
 use npcov::program::{
-    AlphaBeta, Attribution, ExplainOutputs, LayerOptions, Lrp, NetworkView, PathLayer,
+    AlphaBeta, Attribution, Elements, ExplainOutputs, LayerOptions, Lrp, NetworkView, PathLayer,
     RelevanceSeed, Rule, Rules, explain, path_layers,
 };
 use support::{graph, images, run};
@@ -130,6 +130,7 @@ fn elements(graph: &Graph, name: &str, value: ValueId) -> PathLayer {
         neurons: graph.value(value).ty.numel(),
         cut: false,
         steps: None,
+        elements: Elements::default(),
     }
 }
 

@@ -17,6 +17,14 @@ pub enum ProgramError {
     /// The model has no activation function between input and logits, and no layer was named.
     #[error("the model has no hidden activation function: name its path layers")]
     NoLayers,
+    /// The only token that is to count is one that no layer has.
+    #[error("there is no token {token}: the path layers have {tokens} tokens")]
+    NoSuchToken {
+        /// The token asked for, counted from 0.
+        token: usize,
+        /// The most that a layer has; 0 where none has tokens.
+        tokens: usize,
+    },
     /// A tap names a layer that does not exist.
     #[error("a tap names path layer {layer}, of {layers}")]
     Tap {

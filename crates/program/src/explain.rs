@@ -1,6 +1,6 @@
 //! The explanation: relevances of path layers, and of the input.
 
-use npcov_graph::op::{ArgMax, Binary, Reduce, ReduceKind};
+use npcov_graph::op::{ArgMax, Binary};
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 use npcov_tap::Tap;
 
@@ -8,6 +8,7 @@ use crate::append::Append;
 use crate::attribution::{Attribution, Lrp, RelevanceSeed};
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
+use crate::neurons;
 use crate::program::{NetworkView, Output, Program, require_values};
 use crate::rule::{Bias, Rule, Rules};
 use crate::trace::{append_tap, tapped};
@@ -72,7 +73,7 @@ pub fn explain(
             values.push(tapped(&mut program, layer, tap, view.batch).map_err(error)?);
             outputs.push(Output::Tap(tap));
         }
-        let relevance = summed(&mut program, layer, relevances[i], view.batch);
+        let relevance = neurons::relevances(&mut program, layer, relevances[i], view.batch);
         values.push(relevance.map_err(error)?);
         outputs.push(Output::Relevance(i));
     }
@@ -146,28 +147,7 @@ fn importance(
         },
     };
     let relevances = relevances(&z_rule, program, &seed, &[found.explained()])?;
-    summed(program, found, relevances[0], view.batch).map_err(error)
-}
-
-/// The sum of a layer's relevance over the elements of each neuron.
-fn summed(
-    program: &mut Graph,
-    layer: &PathLayer,
-    relevance: ValueId,
-    batch: usize,
-) -> Result<ValueId, OpError> {
-    let relevance = layer.of_neurons(program, relevance)?;
-    let shape = program.shape(relevance).to_vec();
-    let axes = layer.reduced_axes(&shape, batch);
-    if axes.is_empty() {
-        return Ok(relevance);
-    }
-    let reduce = Reduce {
-        kind: ReduceKind::Sum,
-        axes,
-        keep_dims: false,
-    };
-    program.push(layer.name.clone(), Op::Reduce(reduce), &[relevance])
+    neurons::relevances(program, found, relevances[0], view.batch).map_err(error)
 }
 
 /// The class that is explained, as a row for each input.

@@ -3,55 +3,100 @@
 use npcov_graph::op::{Binary, Recurrence};
 use npcov_graph::{Graph, Node, Op, ValueId};
 
-/// The inputs of a node that relevance passes to.
+use crate::attention::attention_weights;
+
+/// Which inputs of each node relevance passes to.
 ///
 /// A product with a smaller tensor is a gate (squeeze-excitation): what is gated explains the
-/// output, the gate does not; nor does what is divided by. The branches of a choice do, its
-/// condition does not.
-pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
-    let varying = |inputs: &[ValueId]| -> Vec<ValueId> {
-        let varies = |id: &ValueId| graph.constant(*id).is_none();
-        inputs.iter().copied().filter(varies).collect()
-    };
+/// output, the gate does not; nor do weights of attention, nor what is divided by. The branches of a
+/// choice do, its condition does not. A row of a table that is looked up explains by its index.
+pub(crate) struct Carriers {
+    /// By position of a node: the positions among its inputs.
+    by_node: Vec<Vec<usize>>,
+}
+
+impl Carriers {
+    pub(crate) fn new(graph: &Graph) -> Carriers {
+        let weights = attention_weights(graph);
+        let mut reached = vec![false; graph.values().len()];
+        for input in graph.inputs() {
+            reached[input.index()] = true;
+        }
+        let mut by_node = Vec::with_capacity(graph.nodes().len());
+        for node in graph.nodes() {
+            let mut carriers = carriers(graph, node, &weights);
+            // Masks are made of truth values, which relevance does not pass.
+            if carriers.iter().any(|&i| reached[node.inputs[i].index()]) {
+                carriers.retain(|&i| reached[node.inputs[i].index()]);
+                reached[node.output.index()] = true;
+            }
+            by_node.push(carriers);
+        }
+        Carriers { by_node }
+    }
+
+    /// The positions among the inputs of the node at a position.
+    pub(crate) fn of(&self, node: usize) -> &[usize] {
+        &self.by_node[node]
+    }
+}
+
+fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
     let inputs = &node.inputs[..];
+    let varying = |places: std::ops::Range<usize>| -> Vec<usize> {
+        let varies = |&i: &usize| inputs.get(i).is_some_and(|&v| graph.constant(v).is_none());
+        places.filter(varies).collect()
+    };
+    let all = || varying(0..inputs.len());
+    // What is weighted, where one of two factors holds weights of attention.
+    let weighted = || {
+        let is_weight = |i: &usize| weights[inputs[*i].index()];
+        match &all()[..] {
+            &[a, b] if is_weight(&a) && !is_weight(&b) => Some(vec![b]),
+            &[a, b] if is_weight(&b) && !is_weight(&a) => Some(vec![a]),
+            _ => None,
+        }
+    };
     match &node.op {
         Op::Binary(f) => match f {
-            Binary::Mul => larger(graph, varying(inputs)),
+            Binary::Mul => weighted().unwrap_or_else(|| larger(graph, inputs, all())),
             // What is divided by is a scale, and so are an exponent and a slope.
-            Binary::Div | Binary::Pow | Binary::PRelu => match varying(&inputs[..1])[..] {
+            Binary::Div | Binary::Pow | Binary::PRelu => match varying(0..1)[..] {
                 [a] => vec![a],
-                _ => varying(inputs),
+                _ => all(),
             },
-            Binary::Add
-            | Binary::Sub
-            | Binary::Min
-            | Binary::Max
-            | Binary::Mod
-            | Binary::Fmod
-            | Binary::Equal
+            Binary::Add | Binary::Sub | Binary::Min | Binary::Max | Binary::Mod | Binary::Fmod => {
+                all()
+            }
+            Binary::Equal
             | Binary::Less
             | Binary::LessOrEqual
             | Binary::Greater
             | Binary::GreaterOrEqual
             | Binary::And
             | Binary::Or
-            | Binary::Xor => varying(inputs),
+            | Binary::Xor => Vec::new(),
         },
-        Op::Where => varying(&inputs[1..]),
-        Op::Gather(_) | Op::GatherElements(_) => varying(&inputs[..1]),
+        Op::MatMul => weighted().unwrap_or_else(all),
+        Op::Where => varying(1..inputs.len()),
+        Op::Gather(_) => match &varying(0..1)[..] {
+            [] => varying(1..2),
+            data => data.to_vec(),
+        },
+        Op::GatherElements(_) => varying(0..1),
+        Op::ArgMax(_) => Vec::new(),
         // Of a recurrent layer, the sequence and the state before its first step.
         Op::Composite(_) => match Recurrence::of(node).map(|op| op.arguments(inputs)) {
             Some(Ok(arguments)) => {
-                let mut carriers = vec![arguments.x];
-                carriers.extend(arguments.initial);
-                varying(&carriers)
+                let carries =
+                    |i: &usize| inputs[*i] == arguments.x || arguments.initial == Some(inputs[*i]);
+                all().into_iter().filter(carries).collect()
             }
-            Some(Err(_)) | None => varying(inputs),
+            Some(Err(_)) | None => all(),
         },
         Op::Conv(_)
         | Op::ConvTranspose(_)
         | Op::Gemm(_)
-        | Op::MatMul
         | Op::BatchNormalization(_)
         | Op::InstanceNormalization(_)
         | Op::LayerNormalization(_)
@@ -60,7 +105,6 @@ pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
         | Op::Cast(_)
         | Op::Pool(_)
         | Op::Reduce(_)
-        | Op::ArgMax(_)
         | Op::Softmax(_)
         | Op::Reshape(_)
         | Op::Transpose(_)
@@ -70,16 +114,31 @@ pub(crate) fn carriers(graph: &Graph, node: &Node) -> Vec<ValueId> {
         | Op::Expand(_)
         | Op::Tile(_)
         | Op::Resize(_)
-        | Op::ScatterSum(_) => varying(inputs),
+        | Op::ScatterSum(_) => all(),
     }
 }
 
-/// The larger of two factors; both when they are equally large.
-fn larger(graph: &Graph, factors: Vec<ValueId>) -> Vec<ValueId> {
-    let numel = |id: &ValueId| graph.value(*id).ty.numel();
+/// The larger of two factors; both when they are equally large. What was spread over axes counts
+/// as it was before.
+fn larger(graph: &Graph, inputs: &[ValueId], factors: Vec<usize>) -> Vec<usize> {
+    let numel = |&i: &usize| graph.value(unspread(graph, inputs[i])).ty.numel();
     let most = factors.iter().map(numel).max();
-    let is_largest = |id: &ValueId| Some(numel(id)) == most;
-    factors.into_iter().filter(is_largest).collect()
+    factors
+        .into_iter()
+        .filter(|i| Some(numel(i)) == most)
+        .collect()
+}
+
+/// The value before it was spread over axes.
+fn unspread(graph: &Graph, value: ValueId) -> ValueId {
+    let mut value = value;
+    while let Some(node) = graph.producer(value)
+        && let Op::Expand(_) | Op::Tile(_) | Op::Cast(_) = node.op
+        && let Some(&before) = node.inputs.first()
+    {
+        value = before;
+    }
+    value
 }
 
 /// What lies between the graph's inputs and its logits.
@@ -93,13 +152,14 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new(graph: &Graph, logits: ValueId) -> Flow {
         let count = graph.values().len();
+        let carriers = Carriers::new(graph);
         // Backwards from the logits...
         let mut needed = vec![false; count];
         needed[logits.index()] = true;
-        for node in graph.nodes().iter().rev() {
+        for (position, node) in graph.nodes().iter().enumerate().rev() {
             if needed[node.output.index()] {
-                for v in carriers(graph, node) {
-                    needed[v.index()] = true;
+                for &i in carriers.of(position) {
+                    needed[node.inputs[i].index()] = true;
                 }
             }
         }
@@ -114,7 +174,8 @@ impl Flow {
         for (i, node) in graph.nodes().iter().enumerate() {
             let output = node.output.index();
             time[output] = i + 1;
-            for v in carriers(graph, node) {
+            for &carrier in carriers.of(i) {
+                let v = node.inputs[carrier];
                 if needed[output] && on_path[v.index()] {
                     on_path[output] = true;
                     arrivals.push((time[v.index()], i + 1));

@@ -5,9 +5,11 @@ use std::str::FromStr;
 use npcov_graph::op::{Binary, States, Unary};
 use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
 
+use crate::attention::is_product;
 use crate::channel::channel_axes;
 use crate::error::ProgramError;
-use crate::flow::Flow;
+use crate::flow::{Carriers, Flow};
+use crate::neurons::Elements;
 use crate::program::require_values;
 use crate::sign::nonnegative;
 use crate::steps::{RecurrentView, Steps};
@@ -32,6 +34,8 @@ pub struct PathLayer {
     pub cut: bool,
     /// Of a recurrent layer, which of its steps are looked at.
     pub steps: Option<Steps>,
+    /// How its elements belong to its neurons.
+    pub elements: Elements,
 }
 
 impl PathLayer {
@@ -39,6 +43,12 @@ impl PathLayer {
     /// later steps make of a state is not seen at those that are read.
     pub fn explained(&self) -> ValueId {
         self.steps.as_ref().map_or(self.value, |steps| steps.states)
+    }
+
+    /// Where it stands among others: by node, then by the first step that is looked at.
+    fn place(&self, graph: &Graph) -> (Option<usize>, Option<usize>) {
+        let first_step = self.steps.as_ref().map(|steps| steps.looked_at.start);
+        (graph.value(self.value).producer, first_step)
     }
 
     /// How many elements an input has in it.
@@ -49,19 +59,47 @@ impl PathLayer {
             None => all,
         }
     }
+}
 
-    /// The axes over which the elements of one neuron are spread; none when each neuron has a
-    /// single element. A single input has no batch axis to keep.
-    pub(crate) fn reduced_axes(&self, shape: &[usize], batch: usize) -> Vec<usize> {
-        let Some(channel) = self.channel_axis else {
-            return Vec::new();
-        };
-        let keeps = |axis: usize| axis == channel || (batch > 1 && axis == 0);
-        let axes: Vec<usize> = (0..shape.len()).filter(|&a| !keeps(a)).collect();
-        match axes.iter().all(|&a| shape[a] == 1) {
-            true => Vec::new(),
-            false => axes,
+/// What path layers can be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LayerKind {
+    /// Outputs of activation functions: features of hidden layers, channels of feature maps.
+    Activations,
+    /// Heads of attention: what each makes of the values it weighs. The activation of a head is the
+    /// mean length of its vectors.
+    Heads,
+    /// Features of the stream that residual blocks add to, after each block.
+    Residual,
+}
+
+impl LayerKind {
+    /// All kinds.
+    pub const ALL: [LayerKind; 3] = [
+        LayerKind::Activations,
+        LayerKind::Heads,
+        LayerKind::Residual,
+    ];
+
+    /// The kind's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LayerKind::Activations => "activations",
+            LayerKind::Heads => "heads",
+            LayerKind::Residual => "residual",
         }
+    }
+}
+
+impl FromStr for LayerKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = LayerKind::ALL.into_iter().find(|kind| kind.name() == text);
+        named.ok_or_else(|| {
+            let names = LayerKind::ALL.map(LayerKind::name).join(", ");
+            format!("`{text}` is no kind of path layers; kinds are {names}")
+        })
     }
 }
 
@@ -95,12 +133,17 @@ pub struct LayerOptions {
     pub units: bool,
     /// What the neurons of recurrent layers are.
     pub rnn: RecurrentView,
+    /// What path layers are made of; activations when empty.
+    pub kinds: Vec<LayerKind>,
+    /// The only token that counts in layers that have tokens; all by default.
+    pub token: Option<usize>,
 }
 
 /// The path layers of a model, from input to output: by default the outputs of all hidden
 /// activation functions that the logits are explained through. Gates of squeeze-excitation are
-/// not. In a quantised model, limits that cut negative numbers off are activation functions:
-/// exporters leave the ReLU in front of them out.
+/// not; where an activation gates a value of its size (SwiGLU), the layer is their product. In a
+/// quantised model, limits that cut negative numbers off are activation functions: exporters leave
+/// the ReLU in front of them out.
 ///
 /// `batch` is the number of inputs that the graph takes at once, on the first axis.
 pub fn path_layers(
@@ -110,41 +153,18 @@ pub fn path_layers(
     options: &LayerOptions,
 ) -> Result<Vec<PathLayer>, ProgramError> {
     require_values(graph, &[classifier.logits])?;
-    let flow = Flow::new(graph, classifier.logits);
-    let axes = channel_axes(graph);
-    let layer = |node: &Node| {
-        let shape = graph.shape(node.output);
-        let per_input = graph.value(node.output).ty.numel() / batch.max(1);
-        let axis = axes[node.output.index()].filter(|_| !options.units);
-        PathLayer {
-            name: node.name.clone(),
-            op: node.op.name(),
-            value: node.output,
-            before: node.inputs.first().copied().unwrap_or(node.output),
-            channel_axis: axis,
-            neurons: axis.map_or(per_input, |a| shape[a]),
-            cut: flow.is_cut(node.output),
-            steps: None,
+    let finder = Finder::new(graph, classifier, batch, options);
+    let all = finder.all();
+    if let (Some(token), false) = (options.token, all.is_empty()) {
+        let extents: Vec<usize> = all.iter().filter_map(|l| finder.tokens(l)).collect();
+        if extents.iter().all(|&extent| token >= extent) {
+            let most = extents.into_iter().max().unwrap_or(0);
+            return Err(ProgramError::NoSuchToken {
+                token,
+                tokens: most,
+            });
         }
-    };
-    let layers = |node: &Node| options.rnn.layers(graph, node, layer(node));
-    let hidden = |node: &&Node| node.output != classifier.logits && flow.is_on_path(node.output);
-    let nonnegative = nonnegative(graph);
-    let activations = |node: &Node| match quantised_relu(graph, &nonnegative, node) {
-        Some(before) => vec![PathLayer {
-            op: "QuantizeLinear",
-            before,
-            ..layer(node)
-        }],
-        None if is_activation(node) && !limits_an_integer(graph, node) => layers(node),
-        None => Vec::new(),
-    };
-    let all: Vec<PathLayer> = graph
-        .nodes()
-        .iter()
-        .filter(hidden)
-        .flat_map(activations)
-        .collect();
+    }
     if options.select.is_empty() {
         return match all.is_empty() {
             true => Err(ProgramError::NoLayers),
@@ -164,15 +184,8 @@ pub fn path_layers(
         if let (true, Selector::Name(name)) = (found.is_empty(), selector) {
             let named = |n: &&Node| n.name == *name || graph.value(n.output).name == *name;
             // The last node of that name: an ONNX operator may have become several.
-            found.extend(
-                graph
-                    .nodes()
-                    .iter()
-                    .rev()
-                    .find(named)
-                    .into_iter()
-                    .flat_map(layers),
-            );
+            let last = graph.nodes().iter().rev().find(named);
+            found.extend(last.into_iter().flat_map(|node| finder.layers(node)));
         }
         if found.is_empty() {
             return Err(ProgramError::NoSuchLayer {
@@ -185,10 +198,7 @@ pub fn path_layers(
         }
         chosen.extend(found);
     }
-    chosen.sort_by_key(|l| {
-        let first_step = l.steps.as_ref().map(|steps| steps.looked_at.start);
-        (graph.value(l.value).producer, first_step)
-    });
+    chosen.sort_by_key(|l| l.place(graph));
     chosen.dedup();
     Ok(chosen)
 }
@@ -229,9 +239,192 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
             neurons: axis.map_or(per_input, |a| graph.shape(value)[a]),
             cut: false,
             steps: None,
+            elements: Elements::default(),
         })
     };
     graph.nodes().iter().filter_map(sum).collect()
+}
+
+/// Looks for path layers.
+struct Finder<'a> {
+    graph: &'a Graph,
+    logits: ValueId,
+    batch: usize,
+    options: &'a LayerOptions,
+    flow: Flow,
+    carriers: Carriers,
+    channels: Vec<Option<usize>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(
+        graph: &'a Graph,
+        classifier: &Classifier,
+        batch: usize,
+        options: &'a LayerOptions,
+    ) -> Finder<'a> {
+        Finder {
+            graph,
+            logits: classifier.logits,
+            batch: batch.max(1),
+            options,
+            flow: Flow::new(graph, classifier.logits),
+            carriers: Carriers::new(graph),
+            channels: channel_axes(graph),
+        }
+    }
+
+    /// All layers of the kinds that are wanted, in the order of the model.
+    fn all(&self) -> Vec<PathLayer> {
+        let wants = |kind| match &self.options.kinds[..] {
+            [] => kind == LayerKind::Activations,
+            kinds => kinds.contains(&kind),
+        };
+        let consumers = self.graph.consumers();
+        let nonnegative = nonnegative(self.graph);
+        let mut layers: Vec<PathLayer> = Vec::new();
+        let mut in_block = false;
+        for (position, node) in self.graph.nodes().iter().enumerate() {
+            let hidden = node.output != self.logits && self.flow.is_on_path(node.output);
+            if !hidden {
+                continue;
+            }
+            let carriers = self.carriers.of(position);
+            let quantised = quantised_relu(self.graph, &nonnegative, node);
+            let is_active = is_activation(node) && !limits_an_integer(self.graph, node);
+            if quantised.is_some() || is_active {
+                in_block = true;
+            }
+            if wants(LayerKind::Activations) {
+                match (quantised, self.gated(node, &consumers)) {
+                    (Some(before), _) => layers.push(PathLayer {
+                        op: "QuantizeLinear",
+                        before,
+                        ..self.layer(node, node)
+                    }),
+                    (None, Some(product)) if is_active => layers.push(self.layer(product, node)),
+                    (None, _) if is_active => layers.extend(self.layers(node)),
+                    (None, _) => {}
+                }
+            }
+            let is_sum = node.op == Op::Binary(Binary::Add) && carriers.len() == 2;
+            if is_sum && self.flow.is_cut(node.output) {
+                if in_block && wants(LayerKind::Residual) {
+                    layers.push(self.layer(node, node));
+                }
+                in_block = false;
+            }
+            let is_context = is_product(self.graph, node) && carriers.len() == 1;
+            if is_context && wants(LayerKind::Heads) {
+                layers.push(self.heads(node));
+            }
+        }
+        layers.sort_by_key(|l| l.place(self.graph));
+        layers.dedup_by_key(|l| l.place(self.graph));
+        layers
+    }
+
+    /// The layers that the output of a node is: several where the steps of a recurrent one are told
+    /// apart.
+    fn layers(&self, node: &Node) -> Vec<PathLayer> {
+        let layer = self.layer(node, node);
+        self.options.rnn.layers(self.graph, node, layer)
+    }
+
+    /// The product of an activation with a value of its size, if that is all the activation is
+    /// for.
+    fn gated(&self, node: &Node, consumers: &[Vec<usize>]) -> Option<&'a Node> {
+        let [position] = consumers[node.output.index()][..] else {
+            return None;
+        };
+        let next = &self.graph.nodes()[position];
+        let is_gate = next.op == Op::Binary(Binary::Mul)
+            && self.carriers.of(position).len() == 2
+            && next.output != self.logits;
+        is_gate.then_some(next)
+    }
+
+    /// The output of a node, with the input of an activation in front of it.
+    fn layer(&self, node: &Node, activation: &Node) -> PathLayer {
+        let shape = self.graph.shape(node.output);
+        let per_input = self.graph.value(node.output).ty.numel() / self.batch;
+        let axis = self.channels[node.output.index()].filter(|_| !self.options.units);
+        let before = activation.inputs.first().copied().unwrap_or(node.output);
+        self.with_tokens(PathLayer {
+            name: node.name.clone(),
+            op: node.op.name(),
+            value: node.output,
+            before,
+            channel_axis: axis,
+            neurons: axis.map_or(per_input, |a| shape[a]),
+            cut: self.flow.is_cut(node.output),
+            steps: None,
+            elements: Elements::default(),
+        })
+    }
+
+    /// What the heads of attention make of the values they weigh: vectors on the last axis, tokens
+    /// before them, heads on the second axis, or on the first one with those of all inputs.
+    fn heads(&self, node: &Node) -> PathLayer {
+        let shape = self.graph.shape(node.output);
+        let axis = usize::from(shape.len() > 3);
+        let inputs = if axis == 0 { self.batch } else { 1 };
+        let mut layer = self.layer(node, node);
+        layer.before = node.output;
+        if !self.options.units {
+            layer.channel_axis = Some(axis);
+            layer.neurons = shape[axis] / inputs;
+            layer.elements.vectors = shape.len().checked_sub(1);
+        }
+        self.with_tokens(layer)
+    }
+
+    /// The axis of a layer that tokens stand on: the only one beside those of inputs and neurons.
+    fn token_axis(&self, layer: &PathLayer) -> Option<usize> {
+        let shape = self.graph.shape(layer.value);
+        let channel = layer.channel_axis?;
+        let is_other = |axis: &usize| {
+            let is_batch = *axis == 0 && (self.batch > 1 || shape.len() > 2);
+            *axis != channel && !is_batch && Some(*axis) != layer.elements.vectors
+        };
+        match (0..shape.len()).filter(is_other).collect::<Vec<_>>()[..] {
+            [axis] => Some(axis),
+            _ => None,
+        }
+    }
+
+    /// The number of tokens of a layer that has any.
+    fn tokens(&self, layer: &PathLayer) -> Option<usize> {
+        let axis = self.token_axis(layer)?;
+        Some(self.graph.shape(layer.value)[axis])
+    }
+
+    fn with_tokens(&self, mut layer: PathLayer) -> PathLayer {
+        let Some(axis) = self.token_axis(&layer) else {
+            return layer;
+        };
+        let extent = self.graph.shape(layer.value)[axis];
+        if let Some(token) = self.options.token.filter(|&token| token < extent) {
+            layer.elements.token = Some((axis, token));
+            layer.cut = false;
+        }
+        layer.elements.padding = self.padding(extent).map(|mask| (mask, axis));
+        layer
+    }
+
+    /// The input that says which of so many tokens count. Relevance does not pass to it: it has a
+    /// number for each token, and all that it does is to gate.
+    fn padding(&self, tokens: usize) -> Option<ValueId> {
+        let inputs = self.graph.inputs().iter().copied();
+        let mut masks = inputs.filter(|&input| {
+            let shape = self.graph.shape(input);
+            !self.flow.is_on_path(input) && *shape == [self.batch, tokens]
+        });
+        match (masks.next(), masks.next()) {
+            (Some(mask), None) => Some(mask),
+            _ => None,
+        }
+    }
 }
 
 fn at(layers: &[PathLayer], index: i64) -> Option<&PathLayer> {

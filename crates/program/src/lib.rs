@@ -5,7 +5,7 @@
 //!
 //! * [`trace`] what happens in the path layers: one activation per neuron, or what [`Tap`]s ask for;
 //! * [`explain`] one relevance per neuron of each path layer, and the input's, by an
-//!   [`Attribution`]: [`Lrp`] with [`Rules`], or [`GradientTimesInput`];
+//!   [`Attribution`]: [`Lrp`] with [`Rules`], [`AttnLrp`], or [`GradientTimesInput`];
 //! * [`gradient`] a [`Loss`] of each input, and its gradient with respect to the input;
 //! * [`mask`] nothing else, but with a switch for every neuron.
 //!
@@ -47,6 +47,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod append;
+mod attention;
 mod attribution;
 mod backward;
 mod channel;
@@ -57,22 +58,25 @@ mod gradient;
 mod layers;
 mod linear;
 mod mask;
+mod neurons;
 mod op;
 mod program;
 mod relevance;
 mod rule;
 mod sign;
 mod steps;
+mod tokens;
 mod trace;
 mod two_sided;
 
-pub use attribution::{Attribution, GradientTimesInput, Lrp, RelevanceSeed};
+pub use attribution::{AttnLrp, Attribution, GradientTimesInput, Lrp, RelevanceSeed};
 pub use error::ProgramError;
 pub use explain::{ExplainOutputs, Target, explain};
 pub use gradient::{Loss, Term, gradient};
-pub use layers::{LayerOptions, PathLayer, Selector, path_layers, weighted_sums};
+pub use layers::{LayerKind, LayerOptions, PathLayer, Selector, path_layers, weighted_sums};
 pub use linear::Linear;
 pub use mask::mask;
+pub use neurons::Elements;
 pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
 pub use op::recurrent::{RECURRENT_EPSILON, ThroughTime};
@@ -83,4 +87,5 @@ pub use rule::{
     Rule, Rules, Sums, ZBox,
 };
 pub use steps::{ParseViewError, RecurrentView, Steps};
+pub use tokens::known_tokens;
 pub use trace::trace;

@@ -6,6 +6,7 @@ use npcov_graph::op::{
 use npcov_graph::{Graph, Node, Op, OpError, TensorType, ValueId};
 
 use crate::append::Append;
+use crate::op::matmul::transposed;
 use crate::op::pool::PoolAdjoint;
 use crate::op::resize::{self, Direction};
 
@@ -18,9 +19,9 @@ pub enum Linear {
     ConvTranspose(ConvTranspose),
     /// Product with a constant matrix on the right.
     Gemm(Gemm),
-    /// Product with a constant matrix on the right.
+    /// Product with a matrix on the right, or with one for each matrix of the input.
     MatMul,
-    /// Product with a constant matrix on the left.
+    /// Product with a matrix on the left, or with one for each matrix of the input.
     MatMulLeft,
     /// Average pool.
     Pool(Pool),
@@ -284,13 +285,14 @@ impl Linear {
                 }
             }
             Linear::MatMul => {
-                let w = g.transpose(weight()?, &[1, 0])?;
+                let w = transposed(g, weight()?)?;
                 let r = g.op(Op::MatMul, &[s, w])?;
-                g.reshape(r, shape)
+                g.unbroadcast(r, shape)
             }
             Linear::MatMulLeft => {
-                let w = g.transpose(weight()?, &[1, 0])?;
-                g.op(Op::MatMul, &[w, s])
+                let w = transposed(g, weight()?)?;
+                let r = g.op(Op::MatMul, &[w, s])?;
+                g.unbroadcast(r, shape)
             }
             Linear::Pool(op) => {
                 let spread = PoolAdjoint {

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use npcov_graph::op::{Arguments, Binary, CompositeOp, Recurrence};
+use npcov_graph::op::{Arguments, CompositeOp, Recurrence};
 use npcov_graph::{DType, Node, Op, OpError, Rewriter, TensorType, ValueId};
 
 use crate::append::Append;
 use crate::error::ProgramError;
 use crate::layers::PathLayer;
+use crate::neurons::masked as masked_layer;
 use crate::program::{NetworkView, Output, Program};
 
 /// A program that gives the logits when the neurons of the path layers are multiplied by masks.
@@ -65,10 +66,7 @@ fn masked(
     let mut value = rewriter.copy(node)?;
     for (layer, mask) in masks {
         if layer.value == node.output && layer.steps.is_none() {
-            let target = rewriter.graph();
-            let shape = mask_shape(layer, target.shape(value), batch)?;
-            let mask = target.push("mask", Op::Reshape(shape), &[*mask])?;
-            value = target.push("mask", Op::Binary(Binary::Mul), &[value, mask])?;
+            value = masked_layer(rewriter.graph(), layer, value, *mask, batch)?;
             rewriter.set(node.output, value);
         }
     }
@@ -126,20 +124,4 @@ fn masked_recurrence(
     let states = target.push(node.name.clone(), op, &arguments.into_list())?;
     rewriter.set(node.output, states);
     Ok(())
-}
-
-/// The shape under which a mask is broadcast to its layer.
-fn mask_shape(layer: &PathLayer, shape: &[usize], batch: usize) -> Result<Vec<usize>, OpError> {
-    let Some(channel) = layer.channel_axis else {
-        return Ok(shape.to_vec());
-    };
-    let mut mask = vec![1; shape.len()];
-    mask[channel] = layer.neurons;
-    if batch > 1 {
-        if channel == 0 {
-            return Err(OpError::unsupported("a batch on the axis of the neurons"));
-        }
-        mask[0] = batch;
-    }
-    Ok(mask)
 }

@@ -29,6 +29,9 @@ impl NetworkView<'_> {
         require_values(self.graph, &[self.classifier.logits])?;
         for layer in self.layers {
             require_values(self.graph, &[layer.value, layer.before, layer.explained()])?;
+            if let Some((padding, _)) = layer.elements.padding {
+                require_values(self.graph, &[padding])?;
+            }
             let rank = self.graph.shape(layer.value).len();
             if let Some(axis) = layer.channel_axis.filter(|&axis| axis >= rank) {
                 return Err(ProgramError::Misfit(format!(

@@ -9,6 +9,7 @@ use npcov_graph::{Graph, Node, Op, OpError, ValueId};
 
 use crate::append::Append;
 use crate::layers::PathLayer;
+use crate::neurons::{Elements, spread};
 use crate::op::recurrent::part;
 
 /// Some steps of a recurrent layer.
@@ -103,6 +104,8 @@ impl RecurrentView {
                     looked_at,
                     all,
                 }),
+                // Steps have a say of their own in which of them count.
+                elements: Elements::default(),
                 ..layer.clone()
             }
         };
@@ -175,7 +178,7 @@ impl PathLayer {
         batch: usize,
     ) -> Result<Option<ValueId>, OpError> {
         let valid = self.steps.as_ref().and_then(|steps| steps.valid);
-        let axes = self.reduced_axes(program.shape(value), batch);
+        let axes = spread(program.shape(value), self.channel_axis, batch);
         let Some(valid) = valid.filter(|_| !axes.is_empty()) else {
             return Ok(None);
         };

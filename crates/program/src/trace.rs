@@ -1,11 +1,12 @@
 //! The trace: logits, and what happens in the path layers.
 
-use npcov_graph::op::{Reduce, ReduceKind};
-use npcov_graph::{Graph, Op, OpError, ValueId};
+use npcov_graph::op::ReduceKind;
+use npcov_graph::{Graph, OpError, ValueId};
 use npcov_tap::{Reduction, Side, Tap};
 
 use crate::error::ProgramError;
 use crate::layers::{PathLayer, weighted_sums};
+use crate::neurons::activations;
 use crate::program::{NetworkView, Output, Program};
 
 /// Appends what a tap asks for.
@@ -78,16 +79,7 @@ pub(crate) fn tapped(
         Reduction::Max => ReduceKind::Max,
         Reduction::Min => ReduceKind::Min,
     };
-    let axes = layer.reduced_axes(program.shape(value), batch);
-    if axes.is_empty() {
-        return Ok(value);
-    }
-    let reduce = Reduce {
-        kind,
-        axes,
-        keep_dims: false,
-    };
-    program.push(layer.name.clone(), Op::Reduce(reduce), &[value])
+    activations(program, layer, value, kind, batch)
 }
 
 #[cfg(test)]
@@ -95,7 +87,7 @@ mod tests {
     use super::*;
     use crate::layers::{LayerOptions, path_layers};
     use npcov_graph::op::Unary;
-    use npcov_graph::{Classifier, DType, TensorType};
+    use npcov_graph::{Classifier, DType, Op, TensorType};
 
     #[test]
     fn taps_are_reduced_to_neurons_and_made_once() {

@@ -2,10 +2,11 @@
 
 use npcov::coverage::{PathExplanation, Placement};
 use npcov::run::MethodInfo;
-use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance};
+use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance, TokenRelevance};
 
 use crate::number::{count, decimals, four_digits, part, share};
 use crate::table::{Align, Table};
+use crate::visible;
 
 /// Why an input is classified as it is, for people to read.
 pub fn explanation(found: &Explanation) -> String {
@@ -62,6 +63,9 @@ pub fn explanation(found: &Explanation) -> String {
         layers.lines()
     );
 
+    if let Some(tokens) = &found.tokens {
+        text += &token_lines(tokens);
+    }
     let ranks = found.layers.iter().map(|l| l.top.len()).max().unwrap_or(0);
     if ranks > 0 {
         let mut align = vec![Align::Right];
@@ -78,6 +82,22 @@ pub fn explanation(found: &Explanation) -> String {
         text += &path(found);
     }
     text
+}
+
+/// The relevance of each token, by its word or its number.
+fn token_lines(tokens: &[TokenRelevance]) -> String {
+    let mut table = Table::new([Align::Right, Align::Left, Align::Right, Align::Right]);
+    for token in tokens {
+        let word = token.word.as_deref().map(visible);
+        table.row([
+            token.position.to_string(),
+            word.unwrap_or_else(|| token.id.to_string()),
+            four_digits(f64::from(token.relevance)),
+            token.share.map_or("-".to_owned(), share),
+        ]);
+    }
+    let lines = table.lines();
+    format!("\ntokens (position, token, relevance, share of the seed)\n{lines}")
 }
 
 /// The critical decision path, and its place in a decision graph.
@@ -327,6 +347,7 @@ mod tests {
                 }],
             }],
             input_sum: None,
+            tokens: None,
             heatmap: None,
             path: None,
         }

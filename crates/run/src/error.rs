@@ -122,6 +122,18 @@ pub enum RunError {
     /// Labels are needed.
     #[error("`{0}` has no labels, and only inputs that are classified as labelled are to count")]
     NoLabels(String),
+    /// An input holds the number of a token that the model does not know.
+    #[error("input {row}: token {position} has the number {id}, but the model knows {tokens} tokens (0 to {})", .tokens.saturating_sub(1))]
+    Token {
+        /// The input's position in the dataset.
+        row: usize,
+        /// The token's position in the input.
+        position: usize,
+        /// Its number.
+        id: f32,
+        /// How many tokens there are.
+        tokens: usize,
+    },
     /// The model computed something that is no number.
     #[error("input {row}: the model's logits are not finite")]
     NotFinite {
@@ -138,6 +150,17 @@ impl RunError {
     pub fn of_row(self, rows: &[usize]) -> RunError {
         match self {
             RunError::NotFinite { row } => RunError::NotFinite { row: rows[row] },
+            RunError::Token {
+                row,
+                position,
+                id,
+                tokens,
+            } => RunError::Token {
+                row: rows[row],
+                position,
+                id,
+                tokens,
+            },
             RunError::RelevanceNotFinite { row, layer } => RunError::RelevanceNotFinite {
                 row: rows[row],
                 layer,

@@ -59,7 +59,7 @@ impl Explainer {
             tracer,
             class: settings.class,
             info: settings.method.info(graph, network.batch_norm()),
-            seeded: settings.method != Method::GradientTimesInput,
+            seeded: settings.method.seeds_one(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use npcov_graph::Graph;
 use npcov_program::{
-    Attribution, BatchNorm, Bias, GradientTimesInput, Lrp, Place, Preset, Rule, Rules,
+    AttnLrp, Attribution, BatchNorm, Bias, GradientTimesInput, Lrp, Place, Preset, Rule, Rules,
 };
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Method {
     /// Layer-wise relevance propagation.
     Lrp(RuleChoice),
+    /// AttnLRP as it was published, which has rules of its own.
+    AttnLrp,
     /// The gradient of the logit, times the value it is taken at.
     GradientTimesInput,
 }
@@ -23,14 +25,18 @@ impl Default for Method {
 
 impl Method {
     /// The method that an information stands for, and what it does with batch normalisation.
+    ///
+    /// All that was applied stands in the information: nothing is added to it for a graph.
     pub fn from_info(info: &MethodInfo) -> Result<(Method, BatchNorm), String> {
         let batch_norm = match info.batch_norm.as_str() {
             "identity" => BatchNorm::Identity,
             "fold" => BatchNorm::Fold,
             other => return Err(format!("`{other}` is no treatment of batch norm")),
         };
-        if info.attribution == "gradient-input" {
-            return Ok((Method::GradientTimesInput, batch_norm));
+        match info.attribution.as_str() {
+            "gradient-input" => return Ok((Method::GradientTimesInput, batch_norm)),
+            "attnlrp" => return Ok((Method::AttnLrp, batch_norm)),
+            _ => {}
         }
         let rule = |text: &str| text.parse::<Rule>().map_err(|error| error.to_string());
         let mut rules = Vec::new();
@@ -46,7 +52,7 @@ impl Method {
             _ => Bias::Ignore,
         };
         let choice = RuleChoice {
-            preset: None,
+            preset: Some(Preset::Npc),
             rules,
             bias: Some(bias),
         };
@@ -59,7 +65,21 @@ impl Method {
             Method::Lrp(choice) => Box::new(Lrp {
                 rules: choice.rules(graph),
             }),
+            Method::AttnLrp => Box::new(AttnLrp),
             Method::GradientTimesInput => Box::new(GradientTimesInput),
+        }
+    }
+
+    /// Whether what is shared out is 1 where the logit is not positive.
+    pub fn seeds_one(&self) -> bool {
+        matches!(self, Method::Lrp(_))
+    }
+
+    /// The preset that was taken because of what a graph is made of, where none was chosen.
+    pub fn preset_by_graph(&self, graph: &Graph) -> Option<Preset> {
+        match self {
+            Method::Lrp(choice) if choice.preset.is_none() => Some(Preset::of(graph)),
+            Method::Lrp(_) | Method::AttnLrp | Method::GradientTimesInput => None,
         }
     }
 
@@ -78,14 +98,11 @@ impl Method {
         };
         match self {
             Method::GradientTimesInput => named("gradient-input"),
+            Method::AttnLrp => named("attnlrp"),
             Method::Lrp(choice) => {
                 let rules = choice.rules(graph);
-                let place = |place: &Place| match place {
-                    Place::First => "first".to_owned(),
-                    Place::Named(name) => name.clone(),
-                };
                 let overrides = rules.overrides.iter().map(|(at, rule)| RuleAt {
-                    place: place(at),
+                    place: at.to_string(),
                     rule: rule.to_string(),
                 });
                 let bias = match rules.bias {
@@ -106,7 +123,7 @@ impl Method {
 /// A preset, and what is changed in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleChoice {
-    /// The preset; the rules of neuron path coverage by default.
+    /// The preset; by default the one for the graph, see [`Preset::of`].
     pub preset: Option<Preset>,
     /// Rules for places, or for all linear operators that no place names. Which of several counts,
     /// [`Rules`] says.
@@ -121,11 +138,8 @@ impl RuleChoice {
     /// A preset names operators that a graph may lack. What the user names must be there, or it is
     /// a typing error, which [`explain`](npcov_program::explain()) reports.
     pub fn rules(&self, graph: &Graph) -> Rules {
-        let mut rules = self.preset.map_or_else(Rules::default, Preset::rules);
-        let exists = |name: &String| graph.nodes().iter().any(|n| n.op.name() == name);
-        rules
-            .overrides
-            .retain(|(place, _)| !matches!(place, Place::Named(name) if !exists(name)));
+        let mut rules = self.preset.unwrap_or_else(|| Preset::of(graph)).rules();
+        rules.overrides.retain(|(place, _)| place.is_in(graph));
         for (place, rule) in &self.rules {
             match place {
                 Some(place) => rules.overrides.push((place.clone(), *rule)),
@@ -140,7 +154,7 @@ impl RuleChoice {
 /// How relevances were computed, in the words of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MethodInfo {
-    /// `lrp` or `gradient-input`.
+    /// `lrp`, `attnlrp` or `gradient-input`.
     pub attribution: String,
     /// The rule of linear operators; `None` for gradients.
     pub rule: Option<String>,

@@ -11,7 +11,7 @@ use npcov_graph::{
 };
 use npcov_program::{
     Attribution, BatchNorm, ExplainOutputs, LayerOptions, NetworkView, PathLayer, ProgramError,
-    Tap, explain, path_layers, trace, weighted_sums,
+    Tap, explain, known_tokens, path_layers, trace, weighted_sums,
 };
 
 use crate::error::RunError;
@@ -171,6 +171,10 @@ impl Network {
             layers,
             sums: weighted_sums(&graph, batch),
             batch,
+            tokens: graph
+                .inputs()
+                .first()
+                .and_then(|&i| known_tokens(&graph, i)),
         };
         Ok(Network {
             graph,
@@ -376,7 +380,15 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
             .map(|&i| program.value(i).ty.numel())
             .sum();
         // A fixed pattern without period in the places that models distinguish.
-        let number = |i: usize| ((i * 7919 + i / 97 * 31) % 1009) as f32 / 1009.0 - 0.3;
+        let first = graph.inputs().first();
+        let known = first.and_then(|&input| known_tokens(graph, input));
+        let number = |i: usize| {
+            let number = (i * 7919 + i / 97 * 31) % 1009;
+            match known {
+                Some(tokens) => (number % tokens.max(1)) as f32,
+                None => number as f32 / 1009.0 - 0.3,
+            }
+        };
         let sets = inputs / rows.max(1);
         let mut input = zeros(sets, len)?;
         (input.iter_mut().enumerate()).for_each(|(i, x)| *x = number(i));

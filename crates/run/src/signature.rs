@@ -16,6 +16,7 @@ pub struct Signature {
     pub(crate) layers: Vec<PathLayer>,
     pub(crate) sums: Vec<PathLayer>,
     pub(crate) batch: usize,
+    pub(crate) tokens: Option<usize>,
 }
 
 impl Signature {
@@ -48,6 +49,11 @@ impl Signature {
     /// The convolutions and dense layers, from input to logits.
     pub fn sums(&self) -> &[PathLayer] {
         &self.sums
+    }
+
+    /// How many tokens it knows, where an input holds their numbers.
+    pub fn tokens(&self) -> Option<usize> {
+        self.tokens
     }
 
     /// Number of inputs that the graph takes at once: 1, unless another number was asked for or the

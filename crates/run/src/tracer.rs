@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use npcov_data::Loader;
 use npcov_engine::{Prepared, Worker};
-use npcov_program::{Output, Program, Tap};
+use npcov_program::{Output, Program, Tap, known_tokens};
 
 use crate::error::RunError;
 use crate::network::Network;
@@ -25,6 +25,8 @@ pub struct Tracer {
     /// Numbers that each input and each output of the program have for one input of the network.
     input_lens: Vec<usize>,
     output_lens: Vec<usize>,
+    /// For each input of the program, how many tokens the model knows whose numbers it holds.
+    tokens: Vec<Option<usize>>,
     /// What is shown while it is computed.
     shown: Vec<Tap>,
     signature: Signature,
@@ -97,6 +99,9 @@ impl Tracer {
             results.push(value);
         }
         program.graph.set_outputs([results, passing].concat());
+        let inputs = program.graph.inputs().iter();
+        let tokens = inputs.map(|&input| known_tokens(&program.graph, input));
+        let tokens = tokens.collect();
         let prepared = network.engine().prepare(&program.graph, kept.len())?;
         let each = |len: &usize| len / network.batch();
         Ok(Tracer {
@@ -104,6 +109,7 @@ impl Tracer {
             output_lens: prepared.output_lens().iter().map(each).collect(),
             prepared,
             outputs: kept,
+            tokens,
             shown,
             signature: network.signature().clone(),
         })
@@ -287,6 +293,11 @@ impl Tracer {
         let slices = inputs.iter_mut().zip(lens);
         let mut slices: Vec<&mut [f32]> = slices.map(|(i, len)| &mut i[..rows * len]).collect();
         feed(batch.rows.clone(), &mut slices)?;
+        for ((input, len), tokens) in slices.iter().zip(lens).zip(&self.tokens) {
+            if let &Some(tokens) = tokens {
+                check_tokens(input, *len, tokens, batch.rows.start)?;
+            }
+        }
         for (input, len) in inputs.iter_mut().zip(lens) {
             for row in rows..sets * own {
                 input.copy_within(..*len, row * len);
@@ -324,6 +335,20 @@ impl Tracer {
             output.truncate(rows * len);
         }
         Ok(())
+    }
+}
+
+/// An error when a number is that of no token.
+fn check_tokens(input: &[f32], len: usize, tokens: usize, first: usize) -> Result<(), RunError> {
+    let is_token = |&x: &f32| x >= 0.0 && x < tokens as f32 && x.fract() == 0.0;
+    match input.iter().position(|x| !is_token(x)) {
+        None => Ok(()),
+        Some(at) => Err(RunError::Token {
+            row: first + at / len.max(1),
+            position: at % len.max(1),
+            id: input[at],
+            tokens,
+        }),
     }
 }
 

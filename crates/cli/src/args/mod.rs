@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use npcov::data::Layout;
 use npcov::engine::native::Kernels;
-use npcov::program::{Preset, Selector};
+use npcov::program::{LayerKind, Preset, Selector};
 
 pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};
 pub(crate) use coverage::{
@@ -230,7 +230,8 @@ Examples:
   npcov explain model.onnx --data test.npz --divide 255 --alpha 0.8 --output paths.npz
   npcov explain graph.npcov --data test.npz --index 7
   npcov explain model.onnx --data test.npz --preset epsilon-plus --rule first=zbox:0,1
-  npcov explain vit.onnx --data test.npz --rule MatMul=gradient:0.1 --rule Softmax=gradient:0.1")]
+  npcov explain bert.onnx --data ids.npz --index 0 --vocabulary vocab.txt
+  npcov explain vit.onnx --data test.npz --attribution attnlrp")]
 pub(crate) struct ExplainArgs {
     /// Explain this input, counted from 0, and draw its heat map
     #[arg(long, value_name = "I", conflicts_with = "limit")]
@@ -251,6 +252,13 @@ pub(crate) struct ExplainArgs {
     /// Write no heat map
     #[arg(long, requires = "index", conflicts_with = "heatmap")]
     pub(crate) no_heatmap: bool,
+
+    /// The words for the numbers of tokens, one a line, the first one that of token 0
+    ///
+    /// For models that take token ids: with `--index`, the relevance of each token is printed by its
+    /// word.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vocabulary: Option<PathBuf>,
 
     /// Write logits, predictions and relevances to this npz file
     ///
@@ -372,14 +380,14 @@ pub(crate) struct MethodArgs {
     ///
     /// Rules: `alpha-beta:BETA` (the default, with 0.5), `zplus`, `epsilon:EPS`, `gamma:GAMMA`,
     /// `zbox:LOW,HIGH`, `flat`, `identity`, `gradient`. WHERE is `first` (the first layers with
-    /// weights), an ONNX operator (`Conv`), the name of a node, or a pattern in which `*` stands
+    /// weights), `attention` (products of two activations), an ONNX operator (`Conv`), the name of a node, or a pattern in which `*` stands
     /// for any characters. May be repeated; the most particular WHERE that fits a node counts.
     #[arg(long, value_name = "[WHERE=]RULE")]
     pub(crate) rule: Vec<RuleSetting>,
 
     /// Rules under one name, which `--rule` changes
     ///
-    /// `npc` (the default), `epsilon-plus`, `epsilon-plus-flat`, `epsilon-alpha2-beta1`,
+    /// `npc` (the default), `transformer` (the default of models with attention), `epsilon-plus`, `epsilon-plus-flat`, `epsilon-alpha2-beta1`,
     /// `epsilon-alpha2-beta1-flat`.
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<Preset>,
@@ -490,6 +498,20 @@ pub(crate) struct ModelArgs {
     /// the last step.
     #[arg(long, value_name = "VIEW")]
     pub(crate) rnn: Option<View>,
+
+    /// What path layers are made of: `activations` (the default), `heads`, `residual`
+    ///
+    /// `activations` are the outputs of activation functions, in transformers the hidden features of
+    /// MLPs. `heads` are heads of attention, `residual` the features of the residual stream after
+    /// each block. Several with commas between them.
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    pub(crate) path_layers: Option<Vec<LayerKind>>,
+
+    /// Look only at this token in path layers that have tokens, counted from 0; at all by default
+    ///
+    /// A vision transformer that classifies by a class token has it at 0.
+    #[arg(long, value_name = "I")]
+    pub(crate) token: Option<usize>,
 
     /// How convolutions are computed: `direct` or `winograd`
     ///

@@ -38,6 +38,8 @@ impl Setup {
         let model = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
         let data = samples::open(&spec)?;
         samples::warn(&model.warnings(&data)?, printer);
+        let method = config.method(&args.method)?;
+        samples::say_preset(&method, model.network(), printer);
         let data = model.loader(data)?;
         Ok(Setup {
             // Other layers or units make another experiment of the same file.
@@ -45,7 +47,7 @@ impl Setup {
             model,
             data,
             spec,
-            method: config.method(&args.method)?,
+            method,
             choices: config
                 .paths
                 .choices(&args.path_choices, None, Some(&args.study_choices)),

@@ -62,7 +62,7 @@ fn position(index: i64, extent: usize) -> Option<usize> {
 }
 
 /// All indices as positions in an extent.
-fn positions(indices: &[i64], extent: usize) -> Result<Vec<usize>, OpError> {
+pub(super) fn positions(indices: &[i64], extent: usize) -> Result<Vec<usize>, OpError> {
     let checked = |&index| {
         let message = || format!("index {index} does not exist in an extent of {extent}");
         position(index, extent).ok_or_else(|| OpError::invalid(message()))

@@ -12,6 +12,7 @@
 //! * `export`: back to ONNX.
 
 mod arg;
+mod attention;
 mod binary;
 mod blocks;
 mod clip;
@@ -139,6 +140,7 @@ pub(crate) type Import = fn(&NodeContext<'_>, &mut Builder<'_>) -> Result<Vec<Va
 pub(crate) fn import_of(op_type: &str) -> Option<Import> {
     [
         arg::import_of,
+        attention::import_of,
         binary::import_of,
         blocks::import_of,
         clip::import_of,
@@ -155,6 +157,7 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
         recurrent::import_of,
         reduce::import_of,
         resize::import_of,
+        scatter::import_of,
         shape::import_of,
         slice::import_of,
         softmax::import_of,

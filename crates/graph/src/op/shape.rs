@@ -144,15 +144,18 @@ fn matching<T>(elements: &[T], test: impl Fn(&T) -> bool) -> Vec<usize> {
     found.map(|(i, _)| i).collect()
 }
 
-/// Sums of the elements up to each position of an axis, of constants only.
+/// Sums of the elements up to each position of an axis.
 fn import_cum_sum(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
-    let x = b.required_constant(node.input(0)?, "x")?;
+    let input = node.input(0)?;
     let axis = match b.ints(node.input(1)?, "axis")?[..] {
-        [axis] => builder::axis(axis, x.shape().len())?,
+        [axis] => builder::axis(axis, b.rank(input))?,
         _ => return Err(OpError::invalid("`axis` must be a scalar")),
     };
     let exclusive = node.attributes.flag("exclusive", false)?;
     let reverse = node.attributes.flag("reverse", false)?;
+    let Some(x) = b.constant(input) else {
+        return Ok(vec![sums_by_product(b, input, axis, exclusive, reverse)?]);
+    };
     let extent = x.shape()[axis];
     let stride = strides(x.shape())[axis];
     let sum = Sums {
@@ -167,6 +170,35 @@ fn import_cum_sum(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Val
         Data::Bool(_) => return Err(OpError::invalid("the input is of type bool")),
     };
     Ok(vec![constant(b, x.shape(), data)?])
+}
+
+/// Cumulative sums as a product with a triangle of ones.
+fn sums_by_product(
+    b: &mut Builder<'_>,
+    x: ValueId,
+    axis: usize,
+    exclusive: bool,
+    reverse: bool,
+) -> Result<ValueId, OpError> {
+    let (shape, dtype) = (b.shape(x), b.dtype(x));
+    let extent = shape[axis];
+    let count = extent.checked_mul(extent);
+    let count = count.ok_or_else(|| OpError::unsupported("too many elements"))?;
+    b.make_room(count)?;
+    let counts = |at: usize| {
+        let (from, to) = (at / extent.max(1), at % extent.max(1));
+        let (from, to) = if reverse { (to, from) } else { (from, to) };
+        f32::from(u8::from(from < to || from == to && !exclusive))
+    };
+    let ones = Data::F32((0..count).map(counts).collect());
+    let ones = constant(b, [extent, extent], ones)?;
+    let mut perm: Vec<usize> = (0..shape.len()).collect();
+    perm.swap(axis, shape.len() - 1);
+    let numbers = b.cast(x, DType::F32)?;
+    let last = b.push(Op::Transpose(perm.clone()), &[numbers])?;
+    let sums = b.push(Op::MatMul, &[last, ones])?;
+    let sums = b.push(Op::Transpose(perm), &[sums])?;
+    b.cast(sums, dtype)
 }
 
 /// How cumulative sums run.

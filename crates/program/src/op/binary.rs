@@ -14,21 +14,17 @@ pub(super) fn relevance(
     f: Binary,
     choice: &Choice,
 ) -> Result<Shares, OpError> {
-    let varying: Vec<usize> = (0..2).filter(|&i| step.varies(i)).collect();
     let all_to = |g: &mut Append<'_>, i: usize| {
         let share = g.unbroadcast(step.cotangent, step.shape(i))?;
         Ok(vec![(i, share)])
     };
-    // With a constant, each element has a single contribution, which gets everything.
-    if let &[only] = &varying[..] {
+    // With a constant, a gate or a scale, each element has a single contribution, which gets
+    // everything.
+    if let &[only] = &choice.carriers[..] {
         return all_to(g, only);
     }
-    let [a, b] = [0, 1].map(|i| step.shape(i).iter().product::<usize>());
     match f {
         Binary::Add | Binary::Sub => sum(g, step, f, choice),
-        // The smaller factor is a gate.
-        Binary::Mul if a > b => all_to(g, 0),
-        Binary::Mul if a < b => all_to(g, 1),
         Binary::Mul => {
             let half = g.times(step.cotangent, 0.5)?;
             let share = |g: &mut Append<'_>, i| Ok((i, g.unbroadcast(half, step.shape(i))?));

@@ -3,8 +3,38 @@
 use npcov_graph::op::Gemm;
 use npcov_graph::{Op, OpError, ValueId};
 
-use super::{Shares, Step};
+use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
+use crate::linear::Linear;
+use crate::relevance::LinearRelevance;
+
+/// The relevance of the operands of `A B`. The product is linear in each of them, with the other one
+/// as its weights: the values that attention weighs get everything, two operands of equal rank half
+/// each.
+pub(super) fn relevance(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    choice: &Choice,
+) -> Result<Shares, OpError> {
+    if step.shape(0).len() < 2 || step.shape(1).len() < 2 {
+        return Err(no_rule());
+    }
+    let sharing = choice.carriers.len().max(1) as f32;
+    let r = g.times(step.cotangent, 1.0 / sharing)?;
+    let mut shares = Shares::new();
+    for &i in &choice.carriers {
+        let op = LinearRelevance {
+            linear: [Linear::MatMul, Linear::MatMulLeft][i].clone(),
+            rule: choice.rule,
+            weight: true,
+            bias: false,
+            nonnegative: choice.nonnegative[i],
+        };
+        let inputs = [step.input(i), r, step.input(1 - i)];
+        shares.push((i, g.lowered(&op, &inputs)?));
+    }
+    Ok(shares)
+}
 
 /// The gradients of `alpha A B + beta C`: `alpha R B'`, `alpha A' R` and `beta R`.
 ///
@@ -87,7 +117,7 @@ pub(super) fn matmul_adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shar
 }
 
 /// The last two axes exchanged.
-fn transposed(g: &mut Append<'_>, x: ValueId) -> Result<ValueId, OpError> {
+pub(crate) fn transposed(g: &mut Append<'_>, x: ValueId) -> Result<ValueId, OpError> {
     let rank = g.shape(x).len();
     let mut perm: Vec<usize> = (0..rank).collect();
     perm.swap(rank - 2, rank - 1);

@@ -5,23 +5,25 @@
 //! relevance, or the gradient of a loss with respect to it) and each input gets one of its own
 //! shape.
 
+pub(crate) mod attn_lrp;
+pub(crate) mod matmul;
 pub(crate) mod pool;
 pub(crate) mod recurrent;
 pub(crate) mod resize;
+pub(crate) mod structure;
 
 mod binary;
 mod linear;
-mod matmul;
 mod norm;
 mod reduce;
 mod softmax;
-mod structure;
 mod unary;
 
 use npcov_graph::op::{PoolKind, ReduceKind};
 use npcov_graph::{DType, Graph, Node, Op, OpError, ValueId};
 
 use crate::append::Append;
+use crate::attention::is_product;
 use crate::rule::{Bias, Rule, Sharing};
 
 /// A node at whose output a cotangent has arrived.
@@ -69,6 +71,8 @@ pub(crate) struct Choice {
     pub(crate) added: Option<ValueId>,
     /// Whether input `i` is never negative.
     pub(crate) nonnegative: Vec<bool>,
+    /// The inputs that relevance passes to, by position.
+    pub(crate) carriers: Vec<usize>,
 }
 
 /// The relevance of a node's inputs.
@@ -83,6 +87,7 @@ pub(crate) fn relevance(
         return rule.relevance(g, step);
     }
     match &step.node.op {
+        Op::MatMul if is_product(step.graph, step.node) => matmul::relevance(g, step, choice),
         Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) | Op::MatMul | Op::Resize(_) => {
             linear::relevance(g, step, choice)
         }
@@ -109,6 +114,7 @@ pub(crate) fn relevance(
         | Op::InstanceNormalization(_)
         | Op::LayerNormalization(_)
         | Op::Lrn(_) => identity(step),
+        Op::Gather(gather) if !step.varies(0) => structure::lookup_relevance(g, step, gather),
         // What is moved keeps its relevance.
         Op::Reshape(_)
         | Op::Transpose(_)

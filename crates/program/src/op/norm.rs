@@ -133,8 +133,39 @@ fn own_statistics(
     Ok(shares)
 }
 
+/// The gradient of a normalisation whose deviation counts as a constant: `d (q - mean(q))`, with
+/// `q = r scale` and `d = 1 / deviation`.
+pub(super) fn constant_deviation_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    axes: Vec<usize>,
+    epsilon: f32,
+    parameters: &[usize],
+) -> Result<Shares, OpError> {
+    let mean_of = |g: &mut Append<'_>, x: ValueId| {
+        let mean = Reduce {
+            kind: ReduceKind::Mean,
+            axes: axes.clone(),
+            keep_dims: true,
+        };
+        g.op(Op::Reduce(mean), &[x])
+    };
+    let x = step.input(0);
+    let mean = mean_of(g, x)?;
+    let difference = g.sub(x, mean)?;
+    let square = g.mul(difference, difference)?;
+    let variance = mean_of(g, square)?;
+    let variance = g.plus(variance, epsilon)?;
+    let deviation = g.unary(Unary::Sqrt, variance)?;
+    let scale = g.reshape(step.input(1), parameters)?;
+    let q = g.mul(step.cotangent, scale)?;
+    let q_mean = mean_of(g, q)?;
+    let rest = g.sub(q, q_mean)?;
+    Ok(vec![(0, g.div(rest, deviation)?)])
+}
+
 /// A shape with the channels on the second axis, which broadcasts to that of `x`.
-fn per_channel(step: &Step<'_>) -> Vec<usize> {
+pub(super) fn per_channel(step: &Step<'_>) -> Vec<usize> {
     let x = step.shape(0);
     let mut shape = vec![1; x.len()];
     shape[1] = x[1];

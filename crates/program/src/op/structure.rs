@@ -1,6 +1,6 @@
 //! Operators that move elements: what arrived moves back.
 
-use npcov_graph::op::{Gather, GatherElements, Pad, PadMode, ScatterSum, Slice};
+use npcov_graph::op::{Binary, Gather, GatherElements, Pad, PadMode, ScatterSum, Slice};
 use npcov_graph::{Data, Op, OpError, Tensor, ValueId, strides};
 
 use super::{Shares, Step};
@@ -105,6 +105,9 @@ pub(super) fn gather_adjoint(
     step: &Step<'_>,
     gather: &Gather,
 ) -> Result<Shares, OpError> {
+    if step.varies(0) && step.varies(1) {
+        return varying_gather_adjoint(g, step, gather);
+    }
     let picked = picked(step, gather.axis)?;
     let shape = step.shape(0);
     // The axes of the indices as one.
@@ -116,6 +119,51 @@ pub(super) fn gather_adjoint(
         false => Some(i),
     };
     Ok(vec![(0, scatter_by_axis(g, r, shape, &from, source)?)])
+}
+
+/// What arrived goes to the positions that the input chose: `E' R`, with a row of `E` for each index
+/// that has a 1 at its position.
+fn varying_gather_adjoint(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    gather: &Gather,
+) -> Result<Shares, OpError> {
+    let shape = step.shape(0);
+    let (before, after) = (&shape[..gather.axis], &shape[gather.axis + 1..]);
+    let (before, after) = (before.iter().product(), after.iter().product());
+    let (extent, count) = (shape[gather.axis], step.shape(1).iter().product());
+    let index = g.reshape(step.input(1), &[1, count])?;
+    // Negative indices count from the end.
+    let (zero, length) = (
+        g.constant(Tensor::ints(vec![0])),
+        g.constant(Tensor::ints(vec![extent as i64])),
+    );
+    let from_end = g.add(index, length)?;
+    let is_negative = g.binary(Binary::Less, index, zero)?;
+    let index = g.choose(is_negative, from_end, index)?;
+    let positions = Tensor::ints((0..extent as i64).collect()).reshaped([extent, 1]);
+    let positions = positions.ok_or_else(|| OpError::invalid("an axis without extent"))?;
+    let positions = g.constant(positions);
+    let is_chosen = g.binary(Binary::Equal, index, positions)?;
+    let (one, none) = (g.scalar(1.0), g.scalar(0.0));
+    let chosen = g.choose(is_chosen, one, none)?;
+    let r = g.reshape(step.cotangent, &[before, count, after])?;
+    let back = g.op(Op::MatMul, &[chosen, r])?;
+    Ok(vec![(0, g.reshape(back, shape)?)])
+}
+
+/// The relevance of a row that was looked up in a table is that of its index: the sum over what
+/// stands in the row.
+pub(crate) fn lookup_relevance(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    gather: &Gather,
+) -> Result<Shares, OpError> {
+    let indices = step.shape(1);
+    let is_index = |axis: &usize| (gather.axis..gather.axis + indices.len()).contains(axis);
+    let axes = (0..step.output_shape().len()).filter(|axis| !is_index(axis));
+    let sum = g.sum(step.cotangent, axes.collect())?;
+    Ok(vec![(1, g.reshape(sum, indices)?)])
 }
 
 pub(super) fn gather_elements_adjoint(

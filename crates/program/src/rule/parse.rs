@@ -157,6 +157,7 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Place, Self::Err> {
         Ok(match text {
             "first" => Place::First,
+            "attention" => Place::Attention,
             _ => Place::Named(text.to_owned()),
         })
     }

@@ -1,8 +1,11 @@
 //! Which rule applies where.
 
+use std::fmt;
+
 use npcov_graph::{Graph, Node};
 
 use super::{AlphaBeta, EPSILON, Rule};
+use crate::attention::{has_attention, is_product};
 use crate::layers::matches;
 use crate::linear::LinearNode;
 
@@ -11,6 +14,8 @@ use crate::linear::LinearNode;
 pub enum Place {
     /// The first operators with weights: those that no other one stands before.
     First,
+    /// Matrix products of two values that both depend on the model's input: what attention weighs.
+    Attention,
     /// All nodes of an operator, by its ONNX name; or those of a name, in which `*` stands for
     /// any characters.
     Named(String),
@@ -19,6 +24,7 @@ pub enum Place {
 /// How closely a place describes a node; the later ones are more particular.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Particularity {
+    Kind,
     Operator,
     Pattern,
     First,
@@ -27,13 +33,30 @@ enum Particularity {
 
 impl Place {
     /// How closely this place describes a node, when it fits at all.
-    fn fit(&self, node: &Node, is_first: bool) -> Option<Particularity> {
+    fn fit(&self, graph: &Graph, node: &Node, is_first: bool) -> Option<Particularity> {
         match self {
             Place::First => is_first.then_some(Particularity::First),
+            Place::Attention => is_product(graph, node).then_some(Particularity::Kind),
             Place::Named(name) if *name == node.name => Some(Particularity::Name),
             Place::Named(name) if name == node.op.name() => Some(Particularity::Operator),
             Place::Named(name) => matches(name, &node.name).then_some(Particularity::Pattern),
         }
+    }
+
+    /// Whether a graph has nodes that this place could be.
+    pub fn is_in(&self, graph: &Graph) -> bool {
+        let is_here = |node: &Node| self.fit(graph, node, true).is_some();
+        graph.nodes().iter().any(is_here)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::First => "first",
+            Place::Attention => "attention",
+            Place::Named(name) => name,
+        })
     }
 }
 
@@ -61,11 +84,12 @@ pub enum Bias {
 ///
 /// Where several overrides fit a node, the most particular one counts, in whatever order they are
 /// given: the node's own name before [`Place::First`], that before a pattern with `*`, that before
-/// the operator's name. Of equally particular ones, the last counts.
+/// the operator's name, that before [`Place::Attention`]. Of equally particular ones, the last
+/// counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// The rule of all linear operators: Conv, Gemm, MatMul with a constant, average pools, means,
-    /// Add of two activations.
+    /// The rule of all linear operators: Conv, Gemm, MatMul, average pools, means, Add of two
+    /// activations.
     pub linear: Rule,
     /// Other rules for some nodes.
     pub overrides: Vec<(Place, Rule)>,
@@ -85,6 +109,9 @@ pub enum Preset {
     /// The alpha-beta rule with 1.5 and 0.5 everywhere, without biases: that of the paper's
     /// implementation.
     Npc,
+    /// As `Npc`, with values shared by their parts in what attention makes of them. Weights of
+    /// attention are constants.
+    Transformer,
     /// z+ for convolutions, epsilon for dense layers, pools and sums, biases absorbed.
     EpsilonPlus,
     /// As `EpsilonPlus`, with the first layer flat.
@@ -98,8 +125,9 @@ pub enum Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Preset; 5] = [
+    pub const ALL: [Preset; 6] = [
         Preset::Npc,
+        Preset::Transformer,
         Preset::EpsilonPlus,
         Preset::EpsilonPlusFlat,
         Preset::EpsilonAlpha2Beta1,
@@ -110,6 +138,7 @@ impl Preset {
     pub fn name(self) -> &'static str {
         match self {
             Preset::Npc => "npc",
+            Preset::Transformer => "transformer",
             Preset::EpsilonPlus => "epsilon-plus",
             Preset::EpsilonPlusFlat => "epsilon-plus-flat",
             Preset::EpsilonAlpha2Beta1 => "epsilon-alpha2-beta1",
@@ -117,14 +146,22 @@ impl Preset {
         }
     }
 
+    /// The one that a model is explained by unless another is chosen.
+    pub fn of(graph: &Graph) -> Preset {
+        match has_attention(graph) {
+            true => Preset::Transformer,
+            false => Preset::Npc,
+        }
+    }
+
     /// What it stands for.
     pub fn rules(self) -> Rules {
         let conv = match self {
-            Preset::Npc => {
+            Preset::Npc => return Rules::uniform(Rule::NPC),
+            Preset::Transformer => {
                 return Rules {
-                    linear: Rule::NPC,
-                    overrides: Vec::new(),
-                    bias: Bias::Ignore,
+                    overrides: vec![(Place::Attention, Rule::epsilon(EPSILON))],
+                    ..Rules::uniform(Rule::NPC)
                 };
             }
             Preset::EpsilonPlus | Preset::EpsilonPlusFlat => Rule::Z_PLUS,
@@ -159,9 +196,9 @@ impl Rules {
     }
 
     /// The rule of a node, and whether it was named for it.
-    pub(crate) fn of(&self, node: &Node, is_first: bool) -> (Rule, bool) {
+    pub(crate) fn of(&self, graph: &Graph, node: &Node, is_first: bool) -> (Rule, bool) {
         let fitting = self.overrides.iter().filter_map(|(place, rule)| {
-            let particularity = place.fit(node, is_first)?;
+            let particularity = place.fit(graph, node, is_first)?;
             Some((particularity, *rule))
         });
         // The last of several largest.
@@ -173,19 +210,9 @@ impl Rules {
 
     /// The places that name no node of a graph.
     pub(crate) fn unknown_places(&self, graph: &Graph) -> Vec<String> {
-        let named = |pattern: &str| {
-            graph
-                .nodes()
-                .iter()
-                .any(|n| pattern == n.op.name() || matches(pattern, &n.name))
-        };
-        self.overrides
-            .iter()
-            .filter_map(|(place, _)| match place {
-                Place::First => None,
-                Place::Named(pattern) => (!named(pattern)).then(|| pattern.clone()),
-            })
-            .collect()
+        let places = self.overrides.iter().map(|(place, _)| place);
+        let unknown = places.filter(|place| **place != Place::First && !place.is_in(graph));
+        unknown.map(Place::to_string).collect()
     }
 }
 
@@ -230,7 +257,7 @@ mod tests {
                     .collect(),
                 ..Rules::default()
             };
-            rules.of(node, is_first)
+            rules.of(&graph, node, is_first)
         };
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 3, 0, 1]] {
             for count in 1..=4 {
@@ -248,6 +275,6 @@ mod tests {
             ],
             ..Rules::default()
         };
-        assert_eq!(rules.of(node, true), (Rule::Identity, true));
+        assert_eq!(rules.of(&graph, node, true), (Rule::Identity, true));
     }
 }

@@ -4,7 +4,7 @@ use npcov_engine::Engine;
 use npcov_engine::native::Native;
 use npcov_graph::op::{Binary, Slice};
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
-use npcov_program::{Loss, NetworkView, PathLayer, Term, gradient};
+use npcov_program::{Elements, Loss, NetworkView, PathLayer, Term, gradient};
 
 /// An operand of the operator under test.
 pub(crate) enum Operand {
@@ -58,6 +58,7 @@ pub(crate) fn layer(graph: &Graph, value: ValueId) -> PathLayer {
         neurons: graph.value(value).ty.numel(),
         cut: true,
         steps: None,
+        elements: Elements::default(),
     }
 }
 

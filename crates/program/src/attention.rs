@@ -1,0 +1,104 @@
+//! Attention: a softmax makes weights, and a matrix product sums values with these weights.
+
+use npcov_graph::op::{Binary, ReduceKind, Unary};
+use npcov_graph::{Graph, Node, Op, ValueId};
+
+use crate::linear::LinearNode;
+
+/// By [`ValueId::index`]: whether a value holds weights of attention, which a softmax made and
+/// nothing but selection, masks, scales and constant mixing has changed since.
+pub(crate) fn attention_weights(graph: &Graph) -> Vec<bool> {
+    let mut weights = vec![false; graph.values().len()];
+    for node in graph.nodes() {
+        weights[node.output.index()] = holds_weights(graph, node, &weights);
+    }
+    weights
+}
+
+fn holds_weights(graph: &Graph, node: &Node, weights: &[bool]) -> bool {
+    let is = |v: &ValueId| weights[v.index()];
+    let fixed = |v: &ValueId| graph.constant(*v).is_some();
+    let first = || node.inputs.first().is_some_and(is);
+    // Weights, and next to them nothing but constants.
+    let only =
+        |inputs: &[ValueId]| inputs.iter().any(is) && inputs.iter().all(|v| is(v) || fixed(v));
+    match &node.op {
+        Op::Softmax(softmax) => !softmax.log,
+        Op::Binary(f) => match f {
+            Binary::Div => is_written_out_softmax(graph, node) || only(&node.inputs),
+            Binary::Mul | Binary::Add | Binary::Sub | Binary::Min | Binary::Max => {
+                only(&node.inputs)
+            }
+            Binary::Pow
+            | Binary::PRelu
+            | Binary::Mod
+            | Binary::Fmod
+            | Binary::Equal
+            | Binary::Less
+            | Binary::LessOrEqual
+            | Binary::Greater
+            | Binary::GreaterOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => false,
+        },
+        Op::Where => only(&node.inputs[1..]),
+        Op::Concat(_) => only(&node.inputs),
+        Op::Cast(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Reduce(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_) => first(),
+        // Heads that are mixed with each other.
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
+            LinearNode::of(graph, node).is_some_and(|linear| is(&node.inputs[linear.position]))
+        }
+        Op::ConvTranspose(_)
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Pool(_)
+        | Op::ArgMax(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => false,
+    }
+}
+
+/// `e / sum(e)` of powers `e`.
+fn is_written_out_softmax(graph: &Graph, node: &Node) -> bool {
+    let [powers, sum] = node.inputs[..] else {
+        return false;
+    };
+    let is_power = graph
+        .producer(powers)
+        .is_some_and(|n| n.op == Op::Unary(Unary::Exp));
+    let is_sum = graph.producer(sum).is_some_and(|n| {
+        n.inputs.first() == Some(&powers)
+            && matches!(&n.op, Op::Reduce(reduce) if reduce.kind == ReduceKind::Sum)
+    });
+    is_power && is_sum
+}
+
+/// Whether a node is a matrix product of two values that both depend on the model's input.
+pub(crate) fn is_product(graph: &Graph, node: &Node) -> bool {
+    let varies = |v: &ValueId| graph.constant(*v).is_none();
+    node.op == Op::MatMul && node.inputs.iter().all(varies)
+}
+
+/// Whether a graph sums values with weights of attention anywhere.
+pub(crate) fn has_attention(graph: &Graph) -> bool {
+    let weights = attention_weights(graph);
+    let weighs = |node: &Node| node.inputs.iter().filter(|v| weights[v.index()]).count() == 1;
+    graph
+        .nodes()
+        .iter()
+        .any(|node| is_product(graph, node) && weighs(node))
+}

@@ -4,8 +4,8 @@
     scripts/agreement_relevance.py --npcov target/release/npcov
 
 `npcov compile --program explain --input-relevance` writes what npcov computes
-as plain ONNX operators. For every model in fixtures/ that file runs in ONNX
-Runtime on 64 images, and `npcov explain --output` computes the same natively.
+as plain ONNX operators. For every model in fixtures/ and fixtures/attention/
+that file runs in ONNX Runtime on 64 images or less, and `npcov explain --output` computes the same natively.
 
 For every image and every array (the logits, each path layer, the input),
 max|a - b| <= 1e-4 max|b| shall hold. `worst` is the largest ratio of all, and
@@ -36,10 +36,12 @@ INPUTS = 64
 ABOVE = 2
 """Images that may be above the bound."""
 BATCH = 8
-ATTENTION = ["--rule", "MatMul=gradient:0.1", "--rule", "Softmax=gradient:0.1"]
-"""Rules for what has none by default: products of two activations, inner softmax. Their values
-have both signs and are often close to zero; with the default epsilon of 1e-6, dividing by them
-leaves one digit that two runtimes agree on."""
+ATTENTION = {
+    "": [],
+    " (attnlrp)": ["--attribution", "attnlrp"],
+    " (heads)": ["--path-layers", "heads,residual", "--token", "0"],
+}
+"""Ways to explain transformers, each of which is compared."""
 
 
 def main():
@@ -49,32 +51,40 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="run only models whose name contains this")
     options = parser.parse_args()
-    models = [m for m in sorted(options.fixtures.glob("*.onnx")) if options.only in m.name]
-    x = np.load(options.fixtures / "fashion-1000.npz")["x"][:INPUTS]
+    folders = (options.fixtures, options.fixtures / "attention")
+    models = [m for folder in folders for m in sorted(folder.glob("*.onnx"))]
+    # A program of two inputs takes data that one array cannot be.
+    models = [m for m in models if options.only in str(m) and m.name != "bert-mask.onnx"]
+    fashion = np.load(options.fixtures / "fashion-1000.npz")["x"][:INPUTS]
 
     columns = f"{'images':>6} {'arrays':>6} {'worst':>9} {'in':15} {'above':>5}"
     print(f"{'model':28} {columns}")
     passed = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         for model in models:
-            good = report(model, x, options, Path(scratch))
-            passed += good
-            failed += not good
+            own = model.with_suffix(".npz")
+            x = np.load(own)["x"] if own.exists() else fashion
+            is_transformer = own.exists() or model.name.startswith("vit")
+            for way, arguments in ATTENTION.items() if is_transformer else [("", [])]:
+                good = report(model, x, options, Path(scratch), way, arguments)
+                passed += good
+                failed += not good
     print(f"{passed} passed, {failed} failed")
     return 0 if passed > 0 and failed == 0 else 1
 
 
-def report(model, x, options, scratch):
+def report(model, x, options, scratch, way, arguments):
+    name = f"{model.parent.name}/{model.name}".removeprefix(f"{options.fixtures.name}/") + way
     try:
-        ours, batch, program = run_npcov(model, x, options, scratch)
+        ours, batch, program = run_npcov(model, x, options, scratch, arguments)
     except subprocess.CalledProcessError as error:
-        print(f"{model.name:28} FAILED\n    {error.stderr.strip()}".replace("\n", "\n    "))
+        print(f"{name:28} FAILED\n    {error.stderr.strip()}".replace("\n", "\n    "))
         return False
-    images = x.astype(np.float32) / np.float32(255)
+    images = x if x.dtype != np.uint8 else x.astype(np.float32) / np.float32(255)
     theirs = run_onnx_runtime(program, images, batch, options.threads)
     names = [name for name in ours if name != "prediction"]
     if set(names) != set(theirs):
-        print(f"{model.name:28} FAILED  arrays {sorted(names)}, expected {sorted(theirs)}")
+        print(f"{name:28} FAILED  arrays {sorted(names)}, expected {sorted(theirs)}")
         return False
     table = compare(ours, theirs)
     worst = max(table, key=lambda name: table[name].max())
@@ -82,7 +92,7 @@ def report(model, x, options, scratch):
     above = np.flatnonzero(largest > TOLERANCE)
     good = len(above) <= ABOVE
     print(
-        f"{model.name:28} {len(x):6} {len(names):6} {largest.max():9.1e} {worst:15} "
+        f"{name:28} {len(x):6} {len(names):6} {largest.max():9.1e} {worst:15} "
         f"{len(above):5}  {'' if good else 'FAILED'}".rstrip()
     )
     for row in above[: ABOVE + 1]:
@@ -108,12 +118,12 @@ def exact_distance(program, name, image, ours, theirs, row):
     return f"from float64: npcov {npcov:.1e}, ONNX Runtime {onnx_runtime:.1e}"
 
 
-def run_npcov(model, x, options, scratch):
+def run_npcov(model, x, options, scratch, rules):
     """What npcov computes, the batch size of the program that it writes, and that program."""
     data, output, program = (scratch / name for name in ("data.npz", "out.npz", "program.onnx"))
     np.savez(data, x=x)
-    rules = ATTENTION if model.name.startswith("vit") else []
-    explain = ["explain", model, "--data", data, "--divide", "255", "--output", output]
+    explain = ["explain", model, "--data", data, "--output", output]
+    explain += ["--divide", "255"] if x.dtype == np.uint8 else []
     explain += ["--input-relevance", "--threads", str(options.threads), *rules]
     compile = ["compile", model, "--program", "explain", "--input-relevance"]
     compile += ["--output", program, *rules]
@@ -142,7 +152,8 @@ def run_onnx_runtime(program, x, batch, threads):
     session = session_for(program, threads)
     given = input_of(session)
     names = [output.name for output in session.get_outputs()]
-    x = np.ascontiguousarray(fit(x, given.shape), np.float32)
+    dtype = np.int64 if given.type == "tensor(int64)" else np.float32
+    x = np.ascontiguousarray(fit(x, given.shape), dtype)
     parts = [session.run(names, {given.name: x[i : i + batch]}) for i in range(0, len(x), batch)]
     return {name: np.concatenate(values) for name, values in zip(names, zip(*parts))}
 

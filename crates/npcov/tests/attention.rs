@@ -30,7 +30,8 @@ fn array(archive: &Archive, name: &str) -> Option<Vec<f32>> {
 }
 
 fn archive(name: &str) -> Archive {
-    Archive::open(&Source::file(fixture(&format!("attention/{name}.npz"))).unwrap()).unwrap()
+    let file = fixture(&format!("attention/{name}.npz"));
+    Archive::open(Source::open(&file).unwrap()).unwrap()
 }
 
 /// The inputs of a fixture, in the order of the model's.
@@ -93,7 +94,10 @@ fn distance(found: &[f32], expected: &[f32]) -> f64 {
     let pairs = found.iter().zip(expected);
     let worst = pairs.map(|(&a, &b)| (f64::from(a) - f64::from(b)).abs());
     let worst = worst.fold(0.0, |m: f64, d| if d > m || d.is_nan() { d } else { m });
-    worst / f64::from(largest)
+    match largest {
+        0.0 => worst,
+        largest => worst / f64::from(largest),
+    }
 }
 
 #[test]
@@ -151,7 +155,11 @@ fn the_preset_for_transformers_conserves_relevance_on_cuts() {
         let cuts = (found.layers.iter().enumerate()).filter(|(_, layer)| layer.cut);
         let mut names: Vec<String> = cuts.map(|(i, _)| format!("relevance.{i}")).collect();
         assert!(names.len() >= 2, "{name}: {:?}", found.layers);
-        names.push("relevance.input".to_owned());
+        // In front of the first layer of an image are units that nothing contributes to, and a class
+        // token that is a constant: only words are a cut.
+        if name == "attention/bert.onnx" {
+            names.push("relevance.input".to_owned());
+        }
         for cut in names {
             let worst = sums(&found, &cut, count)
                 .into_iter()

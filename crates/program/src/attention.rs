@@ -102,3 +102,79 @@ pub(crate) fn has_attention(graph: &Graph) -> bool {
         .iter()
         .any(|node| is_product(graph, node) && weighs(node))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::{Reduce, Softmax};
+    use npcov_graph::{DType, Tensor, TensorType};
+
+    /// Three tokens of two features, and scores of each pair of tokens.
+    fn net() -> (Graph, ValueId, ValueId) {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [3, 2]));
+        let t = graph.push("t", Op::Transpose(vec![1, 0]), &[x]).unwrap();
+        let scores = graph.push("scores", Op::MatMul, &[x, t]).unwrap();
+        (graph, x, scores)
+    }
+
+    #[test]
+    fn spellings_of_attention_are_found() {
+        let softmax = |graph: &mut Graph, scores: ValueId| {
+            let softmax = Softmax {
+                axis: 1,
+                log: false,
+            };
+            graph
+                .push("softmax", Op::Softmax(softmax), &[scores])
+                .unwrap()
+        };
+        let written_out = |graph: &mut Graph, scores: ValueId| {
+            let powers = graph.push("exp", Op::Unary(Unary::Exp), &[scores]).unwrap();
+            let sum = Op::Reduce(Reduce {
+                kind: ReduceKind::Sum,
+                axes: vec![1],
+                keep_dims: true,
+            });
+            let sum = graph.push("sum", sum, &[powers]).unwrap();
+            let div = Op::Binary(Binary::Div);
+            graph.push("div", div, &[powers, sum]).unwrap()
+        };
+        let scaled = |graph: &mut Graph, scores: ValueId| {
+            let weights = softmax(graph, scores);
+            let half = graph.add_constant("half", Tensor::scalar(0.5));
+            let mul = Op::Binary(Binary::Mul);
+            graph.push("mul", mul, &[weights, half]).unwrap()
+        };
+        let spellings: [&dyn Fn(&mut Graph, ValueId) -> ValueId; 3] =
+            [&softmax, &written_out, &scaled];
+        for spelling in spellings {
+            let (mut graph, x, scores) = net();
+            assert!(!has_attention(&graph));
+            let weights = spelling(&mut graph, scores);
+            let context = graph.push("context", Op::MatMul, &[weights, x]).unwrap();
+            assert!(has_attention(&graph));
+            let weights = attention_weights(&graph);
+            assert!(!weights[context.index()] && !weights[scores.index()]);
+        }
+    }
+
+    /// `sigmoid(scores) x` is a product of two activations.
+    #[test]
+    fn other_products_are_no_attention() {
+        let (mut graph, x, scores) = net();
+        let gates = graph.push("s", Op::Unary(Unary::Sigmoid), &[scores]);
+        graph
+            .push("context", Op::MatMul, &[gates.unwrap(), x])
+            .unwrap();
+        assert!(!has_attention(&graph));
+        assert!(
+            graph
+                .nodes()
+                .iter()
+                .filter(|n| is_product(&graph, n))
+                .count()
+                == 2
+        );
+    }
+}

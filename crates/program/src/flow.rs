@@ -276,4 +276,27 @@ mod tests {
         assert!(flow.is_on_path(h) && !flow.is_on_path(g));
         assert!(flow.is_cut(h));
     }
+
+    /// Tokens that count are kept by a mask that was made of truth values, or spread over features.
+    #[test]
+    fn masks_are_not_on_a_path() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 3, 4]));
+        let mask = graph.add_input("mask", TensorType::new(DType::F32, [1, 3, 1]));
+        let wide = graph.push("e", Op::Expand(vec![1, 3, 4]), &[mask]).unwrap();
+        let kept = graph
+            .push("k", Op::Binary(Binary::Mul), &[x, wide])
+            .unwrap();
+        let zero = graph.add_constant("zero", npcov_graph::Tensor::scalar(0.0));
+        let is = graph
+            .push("is", Op::Binary(Binary::Equal), &[x, zero])
+            .unwrap();
+        let is = graph.push("f", Op::Cast(DType::F32), &[is]).unwrap();
+        let y = graph
+            .push("y", Op::Binary(Binary::Mul), &[is, kept])
+            .unwrap();
+        let flow = Flow::new(&graph, y);
+        assert!(flow.is_on_path(x) && flow.is_cut(kept));
+        assert!(!flow.is_on_path(mask) && !flow.is_on_path(is));
+    }
 }

@@ -178,17 +178,12 @@ fn every_fixture_is_explained() {
         if !name.ends_with(".onnx") {
             continue;
         }
-        let rules = match name.starts_with("vit") {
-            true => "--rule MatMul=gradient:0.1 --rule Softmax=gradient:0.1",
-            false => "",
-        };
-        let command = format!("explain {name} {FASHION} --limit 20 --format json {rules}");
+        let command = format!("explain {name} {FASHION} --limit 20 --format json");
         let outcome = project.run(&command);
         assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
         let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
         for layer in result["layers"].as_array().unwrap() {
-            // Rules by gradients conserve nothing.
-            if rules.is_empty() && layer["cut"] == true {
+            if layer["cut"] == true {
                 let mean = layer["conserved"]["mean"].as_f64().unwrap();
                 assert!((mean - 1.0).abs() < 0.01, "{name}: {layer}");
             }
@@ -201,6 +196,15 @@ fn errors() {
     let project = Project::new();
     let nodes = [node("Neg", &["x"], "y")];
     project.write("net.onnx", model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]));
+    let nodes = [
+        node("Relu", &["x"], "r"),
+        node("Softmax", &["r"], "s"),
+        node("Neg", &["s"], "y"),
+    ];
+    project.write(
+        "inner.onnx",
+        model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]),
+    );
     project.npz("data.npz", &[2], &[1.0, 2.0, 2.0, 1.0], &[0, 1]);
     for (name, arguments) in [
         ("class", format!("lenet.onnx {FASHION} --class 10")),
@@ -215,7 +219,7 @@ fn errors() {
             format!("lenet.onnx {FASHION} --rule Conv3=zplus --rule /x/*=flat"),
         ),
         ("index", format!("lenet.onnx {FASHION} --index 1000")),
-        ("no_rule", format!("vit.onnx {FASHION} --index 0")),
+        ("no_rule", "inner.onnx --data data.npz --index 0".to_owned()),
         ("no_layers", "net.onnx --data data.npz".to_owned()),
         (
             "rules_for_gradients",
@@ -252,4 +256,71 @@ fn relevances_that_are_no_numbers() {
     let command = "explain net.onnx --data data.npz --attribution gradient-input --output out.npz";
     assert_snapshot!(project.snapshot(command));
     assert!(!project.path("out.npz").exists());
+}
+
+/// Eight inputs of four numbers of tokens, and a model that knows `WORDS` of them.
+fn tokens(project: &Project, ids: &[i64]) {
+    let table: Vec<f32> = (0..5 * 3)
+        .map(|i| ((i * 7) % 11) as f32 / 5.0 - 1.0)
+        .collect();
+    let out: Vec<f32> = (0..3 * 2)
+        .map(|i| ((i * 5) % 7) as f32 / 3.0 - 1.0)
+        .collect();
+    let graph = {
+        use npcov::graph::op::{Gather, Reduce, ReduceKind, Unary};
+        use npcov::graph::{DType, Data, Graph, Op, Tensor, TensorType};
+        let mut graph = Graph::new();
+        let x = graph.add_input("ids", TensorType::new(DType::I64, [1, 4]));
+        let table = Tensor::new([5, 3], Data::F32(table)).unwrap();
+        let table = graph.add_constant("table", table);
+        let out = graph.add_constant("out", Tensor::new([3, 2], Data::F32(out)).unwrap());
+        let rows = graph.push("rows", Op::Gather(Gather { axis: 0 }), &[table, x]);
+        let hidden = graph.push("relu", Op::Unary(Unary::Relu), &[rows.unwrap()]);
+        let mean = Reduce {
+            kind: ReduceKind::Mean,
+            axes: vec![1],
+            keep_dims: false,
+        };
+        let mean = graph.push("mean", Op::Reduce(mean), &[hidden.unwrap()]);
+        let y = graph
+            .push("logits", Op::MatMul, &[mean.unwrap(), out])
+            .unwrap();
+        graph.set_outputs(vec![y]);
+        graph.to_onnx().unwrap()
+    };
+    project.write("words.onnx", graph);
+    project.npz_ints("ids.npz", &[4], ids);
+}
+
+#[test]
+fn tokens_have_relevances() {
+    let project = Project::new();
+    tokens(&project, &[0, 1, 2, 3, 4, 4, 1, 0]);
+    project.write("vocabulary.txt", "the\nquick\nbrown\nfox\njumps\n");
+    let command = "explain words.onnx --data ids.npz --index 0";
+    assert_snapshot!("tokens_by_number", project.snapshot(command));
+    let named = format!("{command} --vocabulary vocabulary.txt");
+    assert_snapshot!("tokens_by_word", project.snapshot(&named));
+    let json = project.run(&format!("{named} --format json"));
+    let result: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(result["tokens"][1]["word"], "quick");
+    let sum: f64 = (result["tokens"].as_array().unwrap().iter())
+        .map(|token| token["relevance"].as_f64().unwrap())
+        .sum();
+    let seed = result["seed"].as_f64().unwrap();
+    assert!((sum - seed).abs() < 1e-3 * seed, "{result}");
+}
+
+#[test]
+fn tokens_that_the_model_does_not_know_are_errors_with_their_row() {
+    for (id, row) in [(5, 1), (-1, 1), (1 << 40, 1)] {
+        let project = Project::new();
+        tokens(&project, &[0, 1, 2, 3, 4, id, 1, 0]);
+        for command in ["predict", "explain"] {
+            let outcome = project.run(&format!("{command} words.onnx --data ids.npz"));
+            assert_eq!(outcome.code, Some(2));
+            let expected = format!("input {row}: token 1 has the number");
+            assert!(outcome.stderr.contains(&expected), "{}", outcome.stderr);
+        }
+    }
 }

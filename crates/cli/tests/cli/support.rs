@@ -32,13 +32,16 @@ impl Project {
         let project = Project {
             folder: TempDir::new().unwrap(),
         };
-        for entry in std::fs::read_dir(fixtures()).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                continue;
+        for from in ["", "attention/"] {
+            for entry in std::fs::read_dir(fixtures().join(from)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    continue;
+                }
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let name = format!("{folder}/{from}{name}");
+                project.write(&name, std::fs::read(&path).unwrap());
             }
-            let name = path.file_name().unwrap().to_str().unwrap();
-            project.write(&format!("{folder}/{name}"), std::fs::read(&path).unwrap());
         }
         project
     }
@@ -62,6 +65,14 @@ impl Project {
             let labels = writer.array::<i64>("y", &[]).unwrap();
             writer.append(&labels, y).unwrap();
         }
+        writer.finish().unwrap();
+    }
+
+    /// A dataset of whole numbers, without labels.
+    pub(crate) fn npz_ints(&self, name: &str, shape: &[usize], x: &[i64]) {
+        let mut writer = NpzWriter::create(self.path(name), Compression::Stored).unwrap();
+        let samples = writer.array::<i64>("x", shape).unwrap();
+        writer.append(&samples, x).unwrap();
         writer.finish().unwrap();
     }
 

@@ -38,6 +38,7 @@ agreement: venv ## The fixture models against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_relevance.py --npcov target/release/npcov
+	$(VENV)/bin/python scripts/agreement_recurrent.py --npcov target/release/npcov
 
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet

@@ -49,9 +49,9 @@ def main():
     classes = torch.tensor(labels)
     footwear = torch.isin(classes, torch.tensor(FOOTWEAR))
 
-    def trained(make, target=classes):
+    def trained(make, target=classes, count=None):
         torch.manual_seed(0)
-        network = models.train(make(), images, target, options.epochs)
+        network = models.train(make(), images[:count], target[:count], options.epochs)
         print(f"trained {type(network).__name__}", flush=True)
         return network
 
@@ -60,8 +60,8 @@ def main():
     mobilenet = trained(models.MobileNet)
     vit = trained(models.VisionTransformer)
     perceptron = trained(lambda: models.Perceptron(24, 10))
-    lstm = trained(lambda: models.Rows(torch.nn.LSTM, 24))
-    gru = trained(lambda: models.Rows(torch.nn.GRU, 16, both=True))
+    lstm = trained(lambda: models.Rows(torch.nn.LSTM, 24), count=12800)
+    gru = trained(lambda: models.Rows(torch.nn.GRU, 16, both=True), count=12800)
     binary = trained(lambda: models.Perceptron(8, 1), footwear)
 
     script_export(lenet, output / "lenet.onnx")

@@ -178,3 +178,8 @@ fn gradient_times_input_by_captum() {
 fn relevances_by_definition() {
     assert_eq!(check(|name| name.contains("-definition")), 6);
 }
+
+#[test]
+fn relevances_of_recurrent_layers_by_arras() {
+    assert_eq!(check(|name| name.contains("-arras-")), 3);
+}

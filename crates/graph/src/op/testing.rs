@@ -106,6 +106,12 @@ impl Case {
         self.attribute(name, attribute_type::STRING, |a| a.s = Some(bytes))
     }
 
+    pub(crate) fn strings(self, name: &str, values: &[&str]) -> Self {
+        let list = values.iter().map(|v| Bytes::copy_from_slice(v.as_bytes()));
+        let list = list.collect();
+        self.attribute(name, attribute_type::STRINGS, |a| a.strings = list)
+    }
+
     fn attribute(mut self, name: &str, kind: i32, set: impl FnOnce(&mut AttributeProto)) -> Self {
         let mut attribute = AttributeProto {
             name: Some(name.to_owned()),

@@ -368,3 +368,122 @@ fn together(builder: &mut Builder<'_>, axis: usize, parts: &[ValueId]) -> Result
         _ => builder.push(Op::Concat(axis), parts),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{MAX_STEPS, States};
+    use super::*;
+    use crate::op::testing::{Case, Imported};
+
+    fn numbers(shape: &[usize]) -> Tensor {
+        let count = shape.iter().product::<usize>();
+        let numbers = (0..count).map(|i| i as f32 / 8.0 - 1.0).collect();
+        Tensor::new(shape, Data::F32(numbers)).unwrap()
+    }
+
+    /// A layer of 2 units on sequences `x` of 3 numbers.
+    fn case(op_type: &'static str, gates: usize, directions: usize, x: &[usize]) -> Case {
+        let weight = |width| numbers(&[directions, gates * 2, width]);
+        let case = Case::new(op_type, 14).input(DType::F32, x);
+        let case = case.constant(weight(3)).constant(weight(2));
+        match directions {
+            2 => case.string("direction", "bidirectional"),
+            _ => case,
+        }
+    }
+
+    fn shapes(imported: &Imported) -> Vec<Vec<usize>> {
+        let shape = |&v: &ValueId| imported.graph.shape(v).to_vec();
+        imported.outputs.iter().map(shape).collect()
+    }
+
+    /// The recurrences of a graph, with their names.
+    fn layers(imported: &Imported) -> Vec<(&str, &Recurrence)> {
+        let nodes = imported.graph.nodes().iter();
+        nodes
+            .filter_map(|node| Some((node.name.as_str(), Recurrence::of(node)?)))
+            .collect()
+    }
+
+    #[test]
+    fn outputs_have_the_shapes_of_their_layout() {
+        let lstm = case("LSTM", 4, 2, &[5, 7, 3]).outputs(3).import().unwrap();
+        let expected: [&[usize]; 3] = [&[5, 2, 7, 2], &[2, 7, 2], &[2, 7, 2]];
+        assert_eq!(shapes(&lstm), expected);
+        let batch_first = case("LSTM", 4, 2, &[7, 5, 3]).outputs(3).int("layout", 1);
+        let expected: [&[usize]; 3] = [&[7, 5, 2, 2], &[7, 2, 2], &[7, 2, 2]];
+        assert_eq!(shapes(&batch_first.import().unwrap()), expected);
+        let gru = case("GRU", 3, 1, &[5, 7, 3]).outputs(2).import().unwrap();
+        let expected: [&[usize]; 2] = [&[5, 1, 7, 2], &[1, 7, 2]];
+        assert_eq!(shapes(&gru), expected);
+        let rnn = case("RNN", 1, 1, &[5, 7, 3]).outputs(1).import().unwrap();
+        assert_eq!(shapes(&rnn), [&[5, 1, 7, 2]]);
+    }
+
+    #[test]
+    fn directions_are_layers_of_their_own() {
+        let imported = case("GRU", 3, 2, &[5, 1, 3]).import().unwrap();
+        let found = layers(&imported);
+        let reverse: Vec<(bool, bool)> = (found.iter())
+            .map(|(name, op)| (name.ends_with("/reverse"), op.reverse))
+            .collect();
+        assert_eq!(reverse, [(false, false), (true, true)]);
+        // The memory is read only where something uses it.
+        let read = |outputs: usize| {
+            let lstm = case("LSTM", 4, 1, &[5, 1, 3]).outputs(outputs).import();
+            let graph = lstm.unwrap().graph;
+            let states = graph.nodes().iter().filter_map(States::of);
+            states.map(|states| states.state).collect::<Vec<_>>()
+        };
+        assert_eq!(read(1), [0]);
+        assert_eq!(read(3), [0, 1]);
+    }
+
+    #[test]
+    fn zeros_and_full_lengths_are_nothing() {
+        let zeros = |shape: &[usize]| {
+            let count = shape.iter().product();
+            Tensor::new(shape, Data::F32(vec![0.0; count])).unwrap()
+        };
+        let given = |length: i64, initial: Tensor| {
+            let lstm = case("LSTM", 4, 1, &[5, 1, 3]).constant(zeros(&[1, 16]));
+            let lstm = lstm.constant(Tensor::ints(vec![length])).constant(initial);
+            let imported = lstm.import().unwrap();
+            layers(&imported)[0].1.given
+        };
+        assert_eq!(given(5, zeros(&[1, 1, 2])), Given::default());
+        let found = given(4, numbers(&[1, 1, 2]));
+        assert!(found.valid && found.initial && !found.bias);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let long = case("RNN", 1, 1, &[MAX_STEPS + 1, 1, 3]);
+        assert_eq!(
+            long.error(),
+            "unsupported: a sequence of 1025 steps; there may be 1024"
+        );
+        let scaled = case("RNN", 1, 1, &[5, 1, 3]).strings("activations", &["ScaledTanh"]);
+        assert_eq!(
+            scaled.error(),
+            "unsupported: activation function `ScaledTanh`"
+        );
+        let beyond = case("RNN", 1, 1, &[5, 1, 3]).absent();
+        let beyond = beyond.constant(Tensor::ints(vec![6]));
+        assert_eq!(beyond.error(), "a sequence of 6 steps where there are 5");
+        for wrong in [
+            case("RNN", 1, 1, &[5, 3]),
+            case("RNN", 1, 1, &[5, 1, 4]),
+            case("RNN", 1, 1, &[0, 1, 3]),
+            case("RNN", 1, 1, &[5, 1, 3]).int("hidden_size", 3),
+            case("RNN", 1, 1, &[5, 1, 3]).string("direction", "bidirectional"),
+            case("RNN", 1, 1, &[5, 1, 3]).string("direction", "sideways"),
+            case("RNN", 1, 1, &[5, 1, 3]).int("layout", 2),
+            case("RNN", 1, 1, &[5, 1, 3]).float("clip", -1.0),
+            case("LSTM", 4, 1, &[5, 1, 3]).strings("activations", &["Tanh"]),
+            case("GRU", 3, 1, &[5, 1, 3]).constant(numbers(&[1, 3])),
+        ] {
+            assert!(wrong.import().is_err());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Checks recurrent layers against ONNX Runtime, over what their operators can be told.
+
+    scripts/agreement_recurrent.py --npcov target/release/npcov
+
+Makes small models of LSTM, GRU and RNN in all directions: plain, with biases, clipping,
+initial states, sequence lengths, other activation functions, coupled gates, peepholes;
+random weights of seed 0, 16 random sequences of 5 steps. Every output of the layer enters
+the logits.
+
+Logits of `npcov predict` shall be within 1e-5 of the largest one. Relevances of `npcov
+explain` shall be those of the program that `npcov compile` writes as plain operators, run
+by ONNX Runtime: within 1e-4 of the largest of an array, but for 1 % of all sequences, where
+a rule divides by a sum close to zero. Needs requirements-test.txt.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+FEATURES, HIDDEN, STEPS, INPUTS = 3, 4, 5, 16
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+DIRECTIONS = ("forward", "reverse", "bidirectional")
+FORMS = ("plain", "bias", "clip", "initial", "lengths", "functions", "coupled", "peepholes")
+FUNCTIONS = {
+    "LSTM": ["HardSigmoid", "Softsign", "Relu"],
+    "GRU": ["Sigmoid", "LeakyRelu"],
+    "RNN": ["Elu"],
+}
+RULE = ["--rule", "epsilon:1e-3"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--npcov", type=Path, required=True)
+    options = parser.parse_args()
+    random = np.random.default_rng(0)
+    x = random.standard_normal((INPUTS, STEPS, FEATURES)).astype(np.float32)
+    logits, relevance, rows, above = 0.0, 0.0, 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        np.savez(folder / "x.npz", x=x)
+        for name, model in models(random):
+            file = folder / "model.onnx"
+            onnx.save(model, file)
+            logits = max(logits, check_logits(options.npcov, folder, x))
+            found = check_relevance(options.npcov, folder, x)
+            print(f"{name:32} {found.max():.1e}")
+            relevance = max(relevance, found.max())
+            rows += len(found)
+            above += int((found > 1e-4).sum())
+    print(f"logits {logits:.1e}, relevances {relevance:.1e}; {above} of {rows} sequences above 1e-4")
+    return 0 if rows and logits <= 1e-5 and above <= rows / 100 else 1
+
+
+def models(random):
+    def numbers(*shape):
+        return (random.standard_normal(shape) * 0.7).astype(np.float32)
+
+    for kind, gates in GATES.items():
+        for direction in DIRECTIONS:
+            for form in FORMS:
+                fits = {"coupled": kind != "RNN", "peepholes": kind == "LSTM"}
+                if fits.get(form, True):
+                    model = recurrent(kind, gates, direction, form, numbers)
+                    yield f"{kind} {direction} {form}", model
+
+
+def recurrent(kind, gates, direction, form, numbers):
+    """A model whose logits depend on all outputs of one layer."""
+    both = 2 if direction == "bidirectional" else 1
+    tensors = {
+        "W": numbers(both, gates * HIDDEN, FEATURES),
+        "R": numbers(both, gates * HIDDEN, HIDDEN),
+        "head": numbers(both * HIDDEN, 3),
+        "steps": np.array([0]),
+        "row": np.array([-1, both * HIDDEN]),
+    }
+    given = {"X": "sequence", "W": "W", "R": "R"}
+    attributes = {"hidden_size": HIDDEN, "direction": direction}
+
+    def give(place, value):
+        given[place] = place
+        tensors[place] = value
+
+    if form != "plain":
+        give("B", numbers(both, 2 * gates * HIDDEN))
+    if form == "clip":
+        attributes["clip"] = 0.6
+    if form in ("initial", "coupled"):
+        give("initial_h", numbers(both, 1, HIDDEN))
+        if kind == "LSTM":
+            give("initial_c", numbers(both, 1, HIDDEN))
+    if form in ("lengths", "peepholes"):
+        give("sequence_lens", np.array([3], np.int32))
+    if form == "functions":
+        attributes["activations"] = FUNCTIONS[kind] * both
+        attributes["activation_alpha"] = [0.3] * both
+        attributes["activation_beta"] = [0.4] * both
+    if form == "coupled":
+        attributes["linear_before_reset" if kind == "GRU" else "input_forget"] = 1
+    if form == "peepholes":
+        give("P", numbers(both, 3 * HIDDEN))
+    places = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"]
+    places = places if kind == "LSTM" else places[:6]
+    outputs = ["Y", "Y_h", "Y_c"] if kind == "LSTM" else ["Y", "Y_h"]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["sequence"], perm=[1, 0, 2]),
+        helper.make_node(kind, [given.get(p, "") for p in places], outputs, **attributes),
+        helper.make_node("ReduceSum", ["Y", "steps"], ["sum"], keepdims=0),
+    ]
+    total = "sum"
+    for output in outputs[1:]:
+        nodes.append(helper.make_node("Add", [total, output], [f"with {output}"]))
+        total = f"with {output}"
+    nodes += [
+        helper.make_node("Transpose", [total], ["turned"], perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["turned", "row"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "head"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "recurrent",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, STEPS, FEATURES])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(value, name) for name, value in tensors.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def npcov(binary, *arguments):
+    command = [str(word) for word in (binary, *arguments, "--quiet")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def run(file, x):
+    """All outputs by name, a row for each sequence."""
+    session = onnxruntime.InferenceSession(file)
+    names = [output.name for output in session.get_outputs()]
+    feed = session.get_inputs()[0].name
+    rows = [session.run(None, {feed: x[i : i + 1]}) for i in range(len(x))]
+    return {n: np.stack([row[k].ravel() for row in rows]) for k, n in enumerate(names)}
+
+
+def check_logits(binary, folder, x):
+    output = folder / "predicted.npz"
+    npcov(binary, "predict", folder / "model.onnx", "--data", folder / "x.npz", "--output", output)
+    expected = run(folder / "model.onnx", x)["y"]
+    found = np.load(output)["logits"]
+    output.unlink()
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def check_relevance(binary, folder, x):
+    """For each sequence, the worst distance of an array."""
+    output, program = folder / "explained.npz", folder / "program.onnx"
+    model, data = folder / "model.onnx", folder / "x.npz"
+    npcov(binary, "explain", model, "--data", data, "--input-relevance", *RULE, "--output", output)
+    compiled = ["--program", "explain", "--input-relevance", *RULE, "--batch", 1]
+    npcov(binary, "compile", model, *compiled, "--output", program)
+    ours, theirs = np.load(output), run(program, x)
+    worst = np.zeros(len(x))
+    for name, expected in theirs.items():
+        found = ours[name].reshape(len(x), -1)
+        largest = np.abs(expected).max(1).clip(1e-9)
+        worst = np.maximum(worst, np.abs(found - expected).max(1) / largest)
+    output.unlink()
+    program.unlink()
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -139,6 +139,11 @@ fn find_data(
     places.push(trained.into());
     if let Some(beside) = graph.learnt().file().path().and_then(Path::parent) {
         places.push(beside.join(trained).into());
+        places.extend(
+            Path::new(trained)
+                .file_name()
+                .map(|name| beside.join(name).into()),
+        );
     }
     for suite in coverage.state().suites() {
         for name in [suite.name.clone(), format!("{}.npz", suite.name)] {

@@ -58,7 +58,8 @@
     let shown = 0;
     const rows = all('tr[data-row]');
     for (const row of rows) {
-      row.hidden = wanted !== '' && !row.textContent.toLowerCase().includes(wanted);
+      const words = all('th, td:not(.n)', row).map((cell) => cell.textContent.trim()).join(' ').toLowerCase();
+      row.hidden = wanted !== '' && !words.includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
     one('matches').textContent = wanted === '' ? '' : `${shown} of ${rows.length}`;
@@ -133,7 +134,7 @@
   const look = (point) => {
     seen.hidden = false;
     const label = document.createElement('span');
-    label.textContent = point.getAttribute('aria-label');
+    label.textContent = point.querySelector('title').textContent;
     const pictures = document.createElement('div');
     for (const source of (point.dataset.pictures || '').split(' ').filter(Boolean)) {
       const image = document.createElement('img');

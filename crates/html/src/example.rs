@@ -1,15 +1,16 @@
 //! A dossier of any size, with any names, for tests.
 
-use npcov::coverage::{
-    ClassCoverage, ClusterCoverage, ComparedReport, Gap, Gaps, LayerCoverage, PresentInput, Rank, Report, SuiteReport,
-    TypicalInput, Values,
-};
 use npcov::artefact::LayerRecord;
+use npcov::coverage::{
+    ClassCoverage, ClusterCoverage, ComparedReport, Gap, Gaps, LayerCoverage, PresentInput, Rank,
+    Report, SuiteReport, TypicalInput, Values,
+};
 use npcov::criteria::Amount;
 
 use crate::dossier::{
-    Anatomy, ClassView, ClusterView, DataFacts, Dossier, ErrorGroup, ExplainedInput, Facts, InputView, LayerAnatomy, LayerMatch, ModelFacts,
-    NeuronView, Pictures, Similarities, SuiteView, Training,
+    Anatomy, ClassView, ClusterView, DataFacts, Dossier, ErrorGroup, ExplainedInput, Facts,
+    InputView, LayerAnatomy, LayerMatch, ModelFacts, NeuronView, Pictures, Similarities, SuiteView,
+    Training,
 };
 
 /// How large it is, and what things in it are called.
@@ -102,7 +103,9 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
         expected: cluster.expected,
         p: cluster.p,
         missing: 3,
-        exemplars: (0..8).map(|input| typical(input, cluster.cluster)).collect(),
+        exemplars: (0..8)
+            .map(|input| typical(input, cluster.cluster))
+            .collect(),
         present: vec![PresentInput {
             data: "data".to_owned(),
             input: 1,
@@ -116,7 +119,12 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
     Gaps {
         suites: vec![suite.name.clone()],
         inputs: suite.inputs,
-        gaps: suite.clusters.iter().filter(|cluster| cluster.thin).map(gap).collect(),
+        gaps: suite
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.thin)
+            .map(gap)
+            .collect(),
         class_names: None,
         pool: None,
     }
@@ -125,7 +133,9 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
 /// A dossier of this size.
 pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
     let all = extent.classes * extent.clusters;
-    let suites: Vec<SuiteReport> = (0..extent.suites).map(|number| suite(extent, number)).collect();
+    let suites: Vec<SuiteReport> = (0..extent.suites)
+        .map(|number| suite(extent, number))
+        .collect();
     let layer = |layer: usize| LayerAnatomy {
         path: 3 + layer % 3,
         shared: 2,
@@ -139,7 +149,8 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         labels: vec![(1, 20), (0, 2)],
         exemplars: (0..6).map(training).collect(),
         outliers: (6..10).map(training).collect(),
-        place: (cluster < 600).then(|| ((cluster as f64 * 0.7).sin(), (cluster as f64 * 1.3).cos())),
+        place: (cluster < 600)
+            .then(|| ((cluster as f64 * 0.7).sin(), (cluster as f64 * 1.3).cos())),
         similar: vec![((cluster + 1) % all, 0.5)],
         hints: vec![training(11)],
         frequencies: vec![vec![0.5; extent.neurons]; extent.layers],
@@ -169,12 +180,20 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         label: Some(0),
         prediction: place % extent.classes,
         cluster: Some(place % all),
-        unfamiliar: Some(Rank { score: 1.25, p: Some(0.03) }),
+        unfamiliar: Some(Rank {
+            score: 1.25,
+            p: Some(0.03),
+        }),
         contested: None,
         explained: Some(ExplainedInput {
             logits: vec![(0, 1.5), (1, -0.25)],
             layers: vec![
-                LayerMatch { both: 2, only_input: 1, only_cluster: 3, similarity: 1.0 / 3.0 };
+                LayerMatch {
+                    both: 2,
+                    only_input: 1,
+                    only_cluster: 3,
+                    similarity: 1.0 / 3.0
+                };
                 extent.layers
             ],
             nearest: (0..5).map(training).collect(),

@@ -136,7 +136,8 @@ pub(crate) fn image(shape: ImageShape, numbers: &[f32], bytes: bool, size: Size)
     }
 }
 
-/// The relevance of an image, summed over the channels of a pixel; the strongest pixel has the full colour.
+/// The relevance of an image, summed over the channels of a pixel. The strongest pixel has the full colour; the opacity
+/// of others is the root of their part of it, so that weak ones can be seen.
 pub(crate) fn relevance(shape: ImageShape, numbers: &[f32], size: Size) -> Raster {
     let shrunk = Shrunk::new(shape.height, shape.width, size);
     let sums = shrunk.each(|row, column| {
@@ -146,7 +147,10 @@ pub(crate) fn relevance(shape: ImageShape, numbers: &[f32], size: Size) -> Raste
     let means: Vec<f64> = sums.into_iter().map(|(sum, count)| sum / count).collect();
     let largest = means.iter().fold(0.0f64, |m, r| m.max(r.abs()));
     let index = |r: &f64| match largest > 0.0 {
-        true => (127.0 + (r / largest) * 127.0).round() as u8,
+        true => {
+            let part = r / largest;
+            (127.0 + part.signum() * part.abs().sqrt() * 127.0).round() as u8
+        }
         false => 127,
     };
     let pixels: Vec<u8> = means.iter().map(index).collect();
@@ -384,7 +388,7 @@ mod tests {
         ));
         assert_eq!(pixels[0], [FOR[0], FOR[1], FOR[2], 254]);
         assert_eq!(pixels[1][3], 0);
-        assert_eq!(pixels[2], [AGAINST[0], AGAINST[1], AGAINST[2], 128]);
+        assert_eq!(pixels[2], [AGAINST[0], AGAINST[1], AGAINST[2], 180]);
         let nothing = decode(&relevance(shape(1, 2, 1, false), &[0.0; 2], Size::Small));
         assert!(nothing.iter().all(|p| p[3] == 0));
     }

@@ -205,6 +205,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) suite: Vec<String>,
 
+    /// The address of the report's pages, for JUnit to link to
+    #[arg(long, value_name = "URL")]
+    pub(crate) link: Option<String>,
+
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     pub(crate) format: CheckFormat,

@@ -52,7 +52,7 @@ fn values(
 ) {
     let counted = !suite.things.0.is_empty();
     let mut heads = vec![
-        ("", false),
+        ("what", false),
         ("earlier", true),
         ("now", true),
         ("change", true),

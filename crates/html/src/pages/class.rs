@@ -4,10 +4,13 @@ use npcov_report::number::{count, decimals, percent};
 
 use super::classes::mark;
 use super::frame::{crumbs, filter, page_between, table};
+use super::sights::{Item, strip};
 use super::{Page, Site, To, drawing, pointer};
 use crate::dossier::ClassView;
 use crate::markup::Markup;
 
+/// Clusters that are shown by typical members.
+const MOST_LOOKS: usize = 60;
 /// Cells of a table, at most; of more, only those of whole clusters are shown.
 const MOST_CELLS: usize = 2200;
 
@@ -73,12 +76,35 @@ pub(super) fn page(site: &Site<'_>, class: &ClassView) -> Page {
             for suite in 0..site.dossier.suites().len() {
                 heat(site, main, class, suite);
             }
-            if site.has_explorer() && class.clusters > 0 {
+            if site.has_explorer() {
+                main.tag("h2").text("What is typical of its clusters");
+                looks(site, main, class);
                 main.tag("h2").text("How its clusters are decided");
                 drawing::ribbons(site, main, class);
             }
         }
     })
+}
+
+/// Typical members of each cluster.
+fn looks(site: &Site<'_>, main: &mut Markup, class: &ClassView) {
+    let own = class.first_cluster..class.first_cluster + class.clusters;
+    let data = (site.dossier.facts.learnt.as_ref()).map_or("", |learnt| learnt.sha256.as_str());
+    main.tag("div").class("strips").holding(|strips| {
+        for view in site.dossier.clusters[own].iter().take(MOST_LOOKS) {
+            let Some(anatomy) = &view.anatomy else {
+                continue;
+            };
+            let items: Vec<Item<'_>> = (anatomy.exemplars.iter().take(4))
+                .map(|input| Item {
+                    to: Some(To::Cluster(view.cluster)),
+                    ..Item::training(data, input)
+                })
+                .collect();
+            let title = format!("cluster {}", view.cluster);
+            strip(site, strips, &title, "nothing", false, &items);
+        }
+    });
 }
 
 /// Clusters by layers: the share of covered buckets.
@@ -99,10 +125,14 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
     };
     order.sort_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
     order.truncate(MOST_CELLS / 8);
+    let cells = order
+        .iter()
+        .flat_map(|&cluster| &dossier.clusters[cluster].covered[suite]);
+    let most = cells.copied().max().unwrap_or(0);
     let numbers: Vec<String> = (0..layers).map(|layer| format!("layer {layer}")).collect();
     let mut heads = vec![
         ("cluster", false),
-        ("", false),
+        ("note", false),
         ("inputs", true),
         ("expected", true),
         ("in training", true),
@@ -165,7 +195,7 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
                         let tag = row
                             .tag("td")
                             .attr("class", class)
-                            .attr("style", format!("--part:{value:.3}"));
+                            .attr("style", format!("--part:{:.2}", share(covered, most)));
                         tag.attr("title", format!("{covered} of {} buckets", view.buckets))
                             .text(format!("{:.0}%", 100.0 * value));
                     }

@@ -76,7 +76,7 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
     let labels: Vec<String> = names.iter().map(|name| criterion_label(name)).collect();
     let mut heads = vec![
         ("class", false),
-        ("", false),
+        ("note", false),
         ("inputs", true),
         ("expected", true),
     ];

@@ -119,7 +119,7 @@ fn item<'d>(site: &Site<'d>, input: &'d Training, words: &str, at: Option<String
 fn counts(site: &Site<'_>, view: &ClusterView, main: &mut Markup) {
     let heads = [
         ("suite", false),
-        ("", false),
+        ("note", false),
         ("inputs", true),
         ("expected", true),
         ("p", true),
@@ -306,7 +306,7 @@ fn path(site: &Site<'_>, view: &ClusterView, anatomy: &Anatomy, main: &mut Marku
         ("neurons in the path", true),
         ("used by a member", true),
         ("of all", true),
-        ("", false),
+        ("drawn", false),
     ];
     table(main, "Neurons of the cluster", &heads, |rows| {
         for (layer, found) in anatomy.layers.iter().enumerate().take(MOST_LAYERS) {

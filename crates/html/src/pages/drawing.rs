@@ -152,7 +152,7 @@ pub(super) fn ribbons(site: &Site<'_>, markup: &mut Markup, class: &ClassView) {
         .tag("div")
         .class("scroll")
         .attr("tabindex", "0")
-        .attr("role", "region")
+        .attr("role", "group")
         .attr("aria-label", "Paths of the clusters, drawn")
         .holding(|div| {
             drawing(div, "ribbons", (width, height), words, |svg| {

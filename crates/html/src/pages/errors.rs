@@ -33,23 +33,11 @@ pub(super) fn content(site: &Site<'_>, main: &mut Markup) {
                     count(view.error_groups)
                 ));
             }
-            for (number, group) in view.errors.iter().enumerate().take(MOST_SHOWN) {
-                section.tag("section").class("group").attr("data-stop", "").attr("tabindex", "-1")
-                    .attr("aria-labelledby", format!("errors-{suite}-{number}")).holding(|part| {
-                    part.tag("h3").attr("id", format!("errors-{suite}-{number}")).holding(|title| {
-                        let at = pointer(&[&"views", &suite, &"errors", &number, &"inputs"]);
-                        title.tag("span").at(at).text(count(group.inputs));
-                        title.text(&format!(" labelled {}, predicted ", site.label_text(group.label)));
-                        site.class(title, group.prediction);
-                        if let Some(cluster) = group.cluster {
-                            title.text(", ");
-                            site.cluster(title, cluster);
-                        }
-                    });
-                    let items: Vec<Item<'_>> = group.places.iter().map(|&place| item(place)).collect();
-                    strip(site, part, "", "", false, &items);
-                });
-            }
+            section.tag("div").class("groups").holding(|groups| {
+                for number in 0..view.errors.len().min(MOST_SHOWN) {
+                    group(site, groups, suite, number);
+                }
+            });
         });
         for (title, words, places) in [
             (
@@ -76,4 +64,30 @@ pub(super) fn content(site: &Site<'_>, main: &mut Markup) {
             });
         }
     }
+}
+
+/// A group of errors.
+fn group(site: &Site<'_>, markup: &mut Markup, suite: usize, number: usize) {
+    let group = &site.dossier.views[suite].errors[number];
+    let id = format!("errors-{suite}-{number}");
+    let tag = markup.tag("section").class("group").attr("data-stop", "");
+    let tag = tag.attr("tabindex", "-1").attr("aria-labelledby", &id);
+    tag.holding(|part| {
+        part.tag("h3").attr("id", &id).holding(|title| {
+            let at = pointer(&[&"views", &suite, &"errors", &number, &"inputs"]);
+            title.tag("span").at(at).text(count(group.inputs));
+            let label = site.label_text(group.label);
+            title.text(&format!(" labelled {label}, predicted "));
+            site.class(title, group.prediction);
+            if let Some(cluster) = group.cluster {
+                title.text(", ");
+                site.cluster(title, cluster);
+            }
+        });
+        let places = group.places.iter();
+        let items: Vec<Item<'_>> = places
+            .map(|&place| Item::of_suite(site, suite, place))
+            .collect();
+        strip(site, part, "", "", false, &items);
+    });
 }

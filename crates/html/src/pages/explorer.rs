@@ -98,6 +98,8 @@ fn map(site: &Site<'_>, main: &mut Markup) {
         .map(|(view, _)| covered(view))
         .fold(0.0, f64::max)
         .max(f64::MIN_POSITIVE);
+    // Many circles are small ones.
+    let crowd = (30.0 / points.len().max(1) as f64).sqrt().clamp(0.35, 1.0);
     let words = "Map of the clusters; the table below lists them";
     let svg = main
         .tag("svg")
@@ -125,7 +127,7 @@ fn map(site: &Site<'_>, main: &mut Markup) {
             });
             for (view, (x, y)) in &points {
                 let (x, y) = (scale(*x, left, right, WIDTH), scale(*y, low, high, HEIGHT));
-                let radius = 6.0 + 20.0 * (view.training as f64 / most).sqrt();
+                let radius = crowd * (6.0 + 20.0 * (view.training as f64 / most).sqrt());
                 let thin = is_thin(site, view.cluster);
                 let share = covered(view) / best;
                 let label = format!(
@@ -176,9 +178,7 @@ fn map(site: &Site<'_>, main: &mut Markup) {
                             .tag("a")
                             .attr("href", address)
                             .attr("data-cluster", view.cluster.to_string());
-                        tag.attr("aria-label", &label)
-                            .attr_if("data-pictures", shown)
-                            .holding(draw);
+                        tag.attr_if("data-pictures", shown).holding(draw);
                     }
                     None => svg.tag("g").holding(draw),
                 }
@@ -238,7 +238,7 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
                 label.tag("select").attr("id", "second").text("");
             });
         });
-        table(section, "Neurons by layer", &[("layer", false), ("both", true), ("only first", true), ("only second", true), ("similarity", true), ("", false)], |rows| {
+        table(section, "Neurons by layer", &[("layer", false), ("both", true), ("only first", true), ("only second", true), ("similarity", true), ("drawn", false)], |rows| {
             rows.tag("tr").holding(|row| row.tag("td").attr("colspan", "6").text("Choose two clusters."));
         });
         section.tag("p").class("legend").text(
@@ -269,7 +269,7 @@ fn list(site: &Site<'_>, main: &mut Markup) {
     let heads = [
         ("cluster", false),
         ("class", false),
-        ("", false),
+        ("note", false),
         ("in training", true),
         ("in the suites", true),
         ("width", true),

@@ -147,7 +147,7 @@ pub(super) fn table(
         .tag("div")
         .class("scroll")
         .attr("tabindex", "0")
-        .attr("role", "region")
+        .attr("role", "group")
         .attr("aria-label", caption)
         .holding(|div| {
             div.tag("table").class("sortable").holding(|table| {

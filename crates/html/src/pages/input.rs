@@ -214,7 +214,7 @@ fn path(
         ("only the input", true),
         ("only the cluster", true),
         ("similarity", true),
-        ("", false),
+        ("drawn", false),
     ];
     let layout = npcov::paths::PathLayout::new(
         site.dossier

@@ -73,7 +73,9 @@ pub(super) fn strip(
     items: &[Item<'_>],
 ) {
     markup.tag("div").class("strip").holding(|strip| {
-        strip.tag("h4").text(title);
+        if !title.is_empty() {
+            strip.tag("p").class("strip-title").text(title);
+        }
         if items.is_empty() {
             strip.tag("p").class("none").text(nothing);
             return;
@@ -82,6 +84,7 @@ pub(super) fn strip(
             .tag("ul")
             .class("inputs")
             .attr("role", "list")
+            .attr_if("aria-label", (!title.is_empty()).then_some(title))
             .holding(|list| {
                 for item in items {
                     list.tag("li").holding(|li| figure(site, li, item, heat));
@@ -412,7 +415,7 @@ fn row(site: &Site<'_>, markup: &mut Markup, values: &[f32], relevance: Option<&
         ("feature", false),
         ("value", true),
         ("relevance", true),
-        ("", false),
+        ("drawn", false),
     ];
     let heads = if relevance.is_some() {
         &heads[..]

@@ -1,5 +1,7 @@
 //! What holds for all pages: sizes, names, numbers.
 
+use npcov::criteria::Amount;
+
 use super::*;
 use crate::example::{Extent, SMALL, dossier};
 
@@ -17,7 +19,11 @@ fn check_budgets(extent: &Extent<'_>) {
         assert!(elements <= ELEMENTS, "{file}: {elements} elements");
         assert!(shapes <= SHAPES, "{file}: {shapes} shapes");
         let bytes = page.into_html().len();
-        let most = if file == "index.html" { OVERVIEW_BYTES } else { PAGE_BYTES };
+        let most = if file == "index.html" {
+            OVERVIEW_BYTES
+        } else {
+            PAGE_BYTES
+        };
         assert!(bytes <= most, "{file}: {bytes} bytes");
     }
 }
@@ -104,14 +110,26 @@ fn hostile_names_are_text() {
         for ((file, elements), (_, usual)) in found.iter().zip(&plain) {
             // A name that is too long is there once more, whole.
             let more = if name.len() == 10_000 { 4 } else { 0 };
-            assert!(*elements <= usual + more && *elements >= usual.saturating_sub(more), "{file} of {name:?}: {elements}, not {usual}");
+            assert!(
+                *elements <= usual + more && *elements >= usual.saturating_sub(more),
+                "{file} of {name:?}: {elements}, not {usual}"
+            );
         }
         let mut small = dossier(&Extent { name, ..SMALL });
         small.notes.push(name.clone());
-        for page in Site::new(&small, false).pages().into_iter().chain(Site::new(&small, true).pages()) {
+        for page in Site::new(&small, false)
+            .pages()
+            .into_iter()
+            .chain(Site::new(&small, true).pages())
+        {
             let file = page.file.clone();
             let html = page.into_html();
-            assert!(!html.contains("<script>alert") && !html.contains("<img src=x") && !html.contains("\" onmouseover"), "{file}");
+            assert!(
+                !html.contains("<script>alert")
+                    && !html.contains("<img src=x")
+                    && !html.contains("\" onmouseover"),
+                "{file}"
+            );
             assert!(!html.contains("href=\"javascript"), "{file}");
             assert!(!html.chars().any(|c| c.is_control() && c != '\n'), "{file}");
             assert!(!html.contains(['\u{202e}', '\u{2066}']), "{file}");
@@ -140,7 +158,11 @@ fn elements(name: &str) -> Vec<(String, usize)> {
 fn the_same_dossier_gives_the_same_bytes() {
     let pages = || -> Vec<String> {
         let dossier = dossier(&SMALL);
-        Site::new(&dossier, false).pages().into_iter().map(Page::into_html).collect()
+        Site::new(&dossier, false)
+            .pages()
+            .into_iter()
+            .map(Page::into_html)
+            .collect()
     };
     assert_eq!(pages(), pages());
 }
@@ -168,7 +190,10 @@ fn ids_are_stable() {
 #[test]
 fn numbers_are_those_of_the_json() {
     let mut dossier = dossier(&Extent { suites: 2, ..SMALL });
-    dossier.compared.report.suites[0].criteria.0.push(("kmnc:sections=10/2".to_owned(), Amount::Number(0.5)));
+    dossier.compared.report.suites[0]
+        .criteria
+        .0
+        .push(("kmnc:sections=10/2".to_owned(), Amount::Number(0.5)));
     let json: serde_json::Value = serde_json::from_str(&npcov_report::json(&dossier)).unwrap();
     let mut checked = 0;
     for page in Site::new(&dossier, false).pages() {
@@ -177,46 +202,53 @@ fn numbers_are_those_of_the_json() {
         for part in html.split(" data-at=\"").skip(1) {
             let (pointer, rest) = part.split_once('"').unwrap();
             let text = rest.split_once('>').unwrap().1.split('<').next().unwrap();
-            let value = json.pointer(pointer).unwrap_or_else(|| panic!("{file}: nothing at {pointer}"));
-            let value = shown_value(value).unwrap_or_else(|| panic!("{file}: {pointer} is {value}"));
-            assert!(agrees(text, value), "{file}: {pointer} is {value}, not {text}");
+            let value = json
+                .pointer(pointer)
+                .unwrap_or_else(|| panic!("{file}: nothing at {pointer}"));
+            let value = value
+                .as_f64()
+                .unwrap_or_else(|| panic!("{file}: {pointer} is {value}"));
+            assert!(
+                agrees(text, value),
+                "{file}: {pointer} is {value}, not {text}"
+            );
             checked += 1;
         }
     }
     assert!(checked > 500, "{checked}");
 }
 
-/// The number that a value of the JSON is; shares are a part and a whole.
-fn shown_value(value: &serde_json::Value) -> Option<f64> {
-    match value {
-        serde_json::Value::Number(number) => number.as_f64(),
-        serde_json::Value::Object(share) => {
-            let part = |name: &str| share.get(name)?.as_f64();
-            match (part("covered"), part("total")) {
-                (Some(covered), Some(total)) => Some(covered / total),
-                _ => part("value"),
-            }
-        }
-        _ => None,
-    }
-}
-
 /// Whether a text shows a number: they differ by half of its last digit at most.
 fn agrees(text: &str, value: f64) -> bool {
-    let digits: String = text.chars().filter(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | 'e')).collect();
+    let digits: String = text
+        .chars()
+        .filter(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | 'e'))
+        .collect();
     let digits = digits.trim_start_matches(|c: char| c == 'e');
     let Ok(number) = digits.parse::<f64>() else {
         // Words before the number, such as `distance 0.50`.
-        let Some(last) = text.split(' ').rev().find_map(|word| word.trim_end_matches('%').parse::<f64>().ok()) else {
+        let Some(last) = text
+            .split(' ')
+            .rev()
+            .find_map(|word| word.trim_end_matches('%').parse::<f64>().ok())
+        else {
             return false;
         };
         return (last - value).abs() <= 0.0051 || (last / 100.0 - value).abs() <= 0.00051;
     };
-    let scaled = if text.contains('%') { value * 100.0 } else { value };
-    let decimals = digits.split('e').next().and_then(|d| d.split_once('.')).map_or(0, |(_, d)| d.len());
-    let exponent: i32 = digits.split_once('e').map_or(0, |(_, e)| e.parse().unwrap_or(0));
+    let scaled = if text.contains('%') {
+        value * 100.0
+    } else {
+        value
+    };
+    let decimals = digits
+        .split('e')
+        .next()
+        .and_then(|d| d.split_once('.'))
+        .map_or(0, |(_, d)| d.len());
+    let exponent: i32 = digits
+        .split_once('e')
+        .map_or(0, |(_, e)| e.parse().unwrap_or(0));
     let half = 0.5000001 * 10f64.powi(exponent - decimals as i32);
     (number - scaled).abs() <= half
 }
-
-use npcov::criteria::Amount;

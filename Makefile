@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
-.PHONY: help test ci format lint docs unit conformance agreement light faults package deny venv \
+.PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models agreement-full exports models-table bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
@@ -14,7 +14,7 @@ help: ## Shows this list
 
 test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
 
-ci: test ## Everything CI checks
+ci: test test-browser ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check
@@ -39,6 +39,10 @@ agreement: venv ## The fixture models against ONNX Runtime
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_relevance.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_recurrent.py --npcov target/release/npcov
+
+test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs npm)
+	cargo build --release --quiet
+	scripts/test_browser.sh target/release/npcov $(VENV)/bin/python
 
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
@@ -69,6 +73,7 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 	.venv-fixtures/bin/python scripts/community_oracles.py
+	.venv-fixtures/bin/python scripts/report_fixtures.py
 
 models: data ## Trains the networks of the paper into models/ (hours; FULL=1 longer; over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt

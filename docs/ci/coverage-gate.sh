@@ -7,6 +7,7 @@
 #   SUITE  the suite (test.npz)
 #   OUT    the folder for results (coverage)
 #   BASE   the state to compare with, where there is one (coverage/base.npcov)
+#   LINK   the address at which the pages of the report will be, where that is known
 #   NPCOV  the program (npcov)
 #
 # Exits with 0, with 1 when a rule does not hold, and with 2 after an error.
@@ -30,7 +31,10 @@ set --
 if [ -f "$BASE" ]; then
     set -- --against "$BASE"
 fi
-"$NPCOV" report "$OUT/state.npcov" "$@" --format markdown > "$OUT/report.md"
+if [ -n "${LINK:-}" ]; then
+    set -- "$@" --link "$LINK"
+fi
+"$NPCOV" report "$OUT/state.npcov" "$@" --html "$OUT/report" --data "$SUITE" --format markdown > "$OUT/report.md"
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
     cat "$OUT/report.md" >> "$GITHUB_STEP_SUMMARY"
 fi

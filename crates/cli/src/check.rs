@@ -33,7 +33,12 @@ pub(crate) fn run(
     printer.data(&match args.format {
         CheckFormat::Text => npcov_report::check(&check),
         CheckFormat::Json => npcov_report::json(&check),
-        CheckFormat::Junit => npcov_report::junit(report, difference.as_ref(), Some(&check)),
+        CheckFormat::Junit => npcov_report::linked_junit(
+            report,
+            difference.as_ref(),
+            Some(&check),
+            args.link.as_deref(),
+        ),
     })?;
     Ok(match check.passed {
         true => ExitCode::SUCCESS,

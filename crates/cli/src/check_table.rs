@@ -35,6 +35,21 @@ impl CheckTable {
     }
 }
 
+impl CheckTable {
+    /// The rules of the file alone, as far as they can be applied.
+    pub(crate) fn own_rules(&self, has_earlier: bool) -> Gate {
+        let losses = self.fail_on_loss.as_ref().map(Names::list);
+        let allowances = rules(&None, &self.fail_on_drop);
+        let usual = || allowances.is_empty().then(|| vec!["snpc".to_owned()]);
+        Gate {
+            floors: rules(&None, &self.fail_under),
+            losses: losses.or_else(usual).filter(|_| has_earlier),
+            allowances: if has_earlier { allowances } else { Vec::new() },
+            thin_fails: self.fail_on_thin.unwrap_or(false),
+        }
+    }
+}
+
 /// Names of criteria: `"snpc,anpc"`, or a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected names of criteria")]

@@ -312,6 +312,16 @@ impl Config {
         Ok((rules, against))
     }
 
+    /// What suites must fulfil by the file alone, beside an earlier state where there is one.
+    pub(crate) fn rules(&self, has_earlier: bool) -> Gate {
+        self.check.own_rules(has_earlier)
+    }
+
+    /// The data that the file names.
+    pub(crate) fn own_data(&self) -> Option<OsString> {
+        Some(self.folder.join(self.data.as_ref()?).into())
+    }
+
     /// How frequent classes should be in suites.
     pub(crate) fn class_shares(&self, args: &ClassSharesArgs) -> anyhow::Result<ClassShares> {
         match (&args.class_shares, &self.class_shares) {

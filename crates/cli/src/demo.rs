@@ -10,8 +10,10 @@ use npcov::criteria::Spec;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Loader, Preprocessing};
 use npcov::{
-    BuildOptions, CoverOptions, Coverage, DecisionGraph, GapOptions, Gaps, Gate, Model, Suite,
+    BuildOptions, CoverOptions, Coverage, DecisionGraph, GapOptions, Gaps, Gate, Inputs, Model,
+    Suite,
 };
+use npcov_html::{Material, gather, write_folder};
 use npcov_report::{GapImages, number};
 
 use crate::args::DemoArgs;
@@ -87,9 +89,14 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
         is_not(&found, &tour.drawn(&found)?, &before),
         is_filled(&filled, &tour.kinds(&filled)?, &left, &after),
         tour.sheet(&filled, args.keep.is_some())?,
+        tour.pages(&suite, &earlier, args.keep.is_some())?,
         NEXT.to_owned(),
     ];
-    printer.data(&sections.join("\n"))
+    let told: Vec<String> = sections
+        .into_iter()
+        .filter(|section| !section.is_empty())
+        .collect();
+    printer.data(&told.join("\n"))
 }
 
 fn build(folder: &Folder, threads: usize, printer: &Printer) -> anyhow::Result<DecisionGraph> {
@@ -113,11 +120,14 @@ fn build(folder: &Folder, threads: usize, printer: &Printer) -> anyhow::Result<D
 fn check(suite: &Coverage, earlier: &Coverage) -> anyhow::Result<Check> {
     let compared = suite.clone().compared(Some(earlier), &[]);
     let compared = compared.map_err(npcov::Error::from)?;
-    let gate = Gate {
+    Ok(gate().check(&compared.report, compared.difference.as_ref())?)
+}
+
+fn gate() -> Gate {
+    Gate {
         losses: Some(vec!["snpc".to_owned()]),
         ..Gate::default()
-    };
-    Ok(gate.check(&compared.report, compared.difference.as_ref())?)
+    }
 }
 
 /// What the suites and the pool are made of: rows of the test images.
@@ -329,6 +339,44 @@ impl Tour<'_> {
                     .to_owned(),
             ),
         }
+    }
+}
+
+impl Tour<'_> {
+    /// Writes the report of the suite as pages, and says where.
+    fn pages(&self, suite: &Coverage, earlier: &Coverage, keep: bool) -> anyhow::Result<String> {
+        if !keep {
+            return Ok(String::new());
+        }
+        let load = |name: &str| self.graph.loader(samples::open(self.folder.path(name))?);
+        let pool = samples::open(self.folder.path("pool.npz"))?;
+        let material = Material {
+            earlier: Some(earlier),
+            gate: Some(&gate()),
+            graph: Some(self.graph),
+            data: vec![load("train.npz")?, load("suite.npz")?],
+            pool: Some(Inputs::new(pool)),
+            ..Material::new(suite)
+        };
+        let mut progress = ProgressBar::new(0, self.printer);
+        let mut dossier = gather(material, &mut progress)?;
+        // As the commands of the tour would name it, in its folder.
+        for gaps in dossier
+            .views
+            .iter_mut()
+            .filter_map(|view| view.gaps.as_mut())
+        {
+            if let Some(pool) = &mut gaps.pool {
+                pool.data = "pool.npz".to_owned();
+            }
+        }
+        let path = self.folder.path("report");
+        write_folder(&dossier, &path)?;
+        Ok(format!(
+            "  $ npcov report suite.npcov --against earlier.npcov --pool pool.npz --html report\n  \
+             The same as pages with pictures: {}\n",
+            path.join("index.html").display()
+        ))
     }
 }
 

@@ -27,6 +27,7 @@ mod man;
 mod merge;
 mod minimize;
 mod output;
+mod pages;
 mod paths_table;
 mod predict;
 mod printer;

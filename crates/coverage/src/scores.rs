@@ -16,6 +16,7 @@ use npcov_paths::{
 use npcov_run::{PathRows, in_parallel};
 
 use crate::error::CoverageError;
+use crate::graph::LearntGraph;
 
 /// Bytes of profiles that are read at a time.
 const READ: usize = 4 << 20;
@@ -82,6 +83,33 @@ pub(crate) fn neighbours(
     Ok((0..queries).map(|i| nearest.of(i).to_vec()).collect())
 }
 
+impl LearntGraph {
+    /// For each of some inputs its nearest landmarks: training inputs that are decided as the same class,
+    /// at most `count`, and how far they are.
+    pub fn nearest(
+        &self,
+        inputs: &PathRows,
+        count: usize,
+        threads: usize,
+    ) -> Result<Vec<Vec<(u32, f64)>>, CoverageError> {
+        let file = self.file();
+        let read = |landmarks: Range<usize>, out: &mut [u8]| file.read_profiles(landmarks, out);
+        let mut all = vec![Vec::new(); inputs.predictions.len()];
+        for class in 0..file.graph().classes().len() {
+            let (places, profiles) = inputs.of_class(class);
+            let width = file.graph().layout().total_neurons();
+            let queries = (&profiles[..], width);
+            let found = neighbours(file.landmarks(), class, &read, queries, &[], threads)?;
+            for (place, found) in places.into_iter().zip(found) {
+                let nearest = found.iter().take(count);
+                let distance = |n: &Neighbour| (n.row, profile::distance(n.squared));
+                all[place] = nearest.map(distance).collect();
+            }
+        }
+        Ok(all)
+    }
+}
+
 /// How unfamiliar an input with these neighbours is.
 pub(crate) fn unfamiliar(neighbours: &[Neighbour]) -> f64 {
     neighbours
@@ -134,14 +162,10 @@ impl Scorer {
         let mut all = vec![Scores::NONE; rows.predictions.len()];
         let read = |landmarks: Range<usize>, out: &mut [u8]| file.read_profiles(landmarks, out);
         for class in 0..graph.classes().len() {
-            let places: Vec<usize> = (0..all.len())
-                .filter(|&place| rows.predictions[place] as usize == class)
-                .collect();
+            let (places, profiles) = rows.of_class(class);
             if places.is_empty() {
                 continue;
             }
-            let profile = |&place: &usize| &rows.profiles[place * width..(place + 1) * width];
-            let profiles: Vec<u8> = places.iter().flat_map(profile).copied().collect();
             let landmarks = file.landmarks();
             let found = neighbours(landmarks, class, &read, (&profiles, width), &[], threads)?;
             for (place, found) in places.into_iter().zip(found) {

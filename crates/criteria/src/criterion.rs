@@ -145,6 +145,11 @@ pub trait Criterion: Send + Sync {
         Ok(None)
     }
 
+    /// Where a thing is in the decision graph; `None` where things have no place there.
+    fn place(&self, _slot: u64) -> Option<SlotPlace> {
+        None
+    }
+
     /// How many things there are to cover; `None` where nobody can tell. Unless a criterion says
     /// otherwise, its values are shares of different things.
     fn things(&self) -> Result<Option<u64>, CriterionError> {
@@ -163,6 +168,17 @@ pub enum Slot {
     Number(u64),
     /// One of the rows that can be seen.
     Pattern(Box<[u32]>),
+}
+
+/// Where something that can be covered is in a decision graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotPlace {
+    /// The cluster, among those of the graph.
+    pub cluster: usize,
+    /// The layer, among those that the criterion looks at.
+    pub layer: usize,
+    /// The bucket; from 1 on, or 0 for what is below the first.
+    pub bucket: usize,
 }
 
 /// What each input of a suite covers, by number.

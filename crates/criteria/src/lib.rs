@@ -70,7 +70,9 @@ mod training_coverage;
 
 pub use batch::Batch;
 pub use contested::{Contested, ContestedInput};
-pub use criterion::{Amount, Criterion, CriterionValue, LayerValues, Slot, SlotsByInput, Warning};
+pub use criterion::{
+    Amount, Criterion, CriterionValue, LayerValues, Slot, SlotPlace, SlotsByInput, Warning,
+};
 pub use error::{CriterionError, NamedCriterionError};
 pub use fit::{Array, Fit, FitNumbers};
 pub use needs::Needs;

@@ -7,7 +7,9 @@ use npcov_paths::AnpcLayer;
 use npcov_paths::choices::AnpcCounted;
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, SlotsByInput, Warning};
+use crate::criterion::{
+    Amount, Criterion, CriterionValue, LayerValues, SlotPlace, SlotsByInput, Warning,
+};
 use crate::error::CriterionError;
 use crate::needs::Needs;
 use crate::registry::{Entry, Meaning, Unit};
@@ -78,6 +80,18 @@ struct Space {
 impl Space {
     fn slot(&self, cluster: usize, layer: usize, bucket: u16) -> usize {
         (cluster * self.layers + layer) * (self.buckets + 1) + usize::from(bucket)
+    }
+
+    /// The place of a slot.
+    fn place(&self, slot: u64) -> Option<SlotPlace> {
+        let slot = usize::try_from(slot).ok()?;
+        let (rest, bucket) = (slot / (self.buckets + 1), slot % (self.buckets + 1));
+        let cluster = rest.checked_div(self.layers)?;
+        (cluster < self.graph.clusters()).then_some(SlotPlace {
+            cluster,
+            layer: rest % self.layers,
+            bucket,
+        })
     }
 
     fn set(&self) -> BitSet {
@@ -201,6 +215,10 @@ impl Criterion for Snpc {
         Ok(self.space.by_class(state.get(BUCKETS)?))
     }
 
+    fn place(&self, slot: u64) -> Option<SlotPlace> {
+        self.space.place(slot)
+    }
+
     fn slots_by_input<'s>(
         &self,
         state: &'s State,
@@ -303,6 +321,10 @@ impl Criterion for Anpc {
 
     fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
         Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn place(&self, slot: u64) -> Option<SlotPlace> {
+        self.space.place(slot)
     }
 
     fn beyond(&self, state: &State) -> Result<Vec<Option<f64>>, CriterionError> {

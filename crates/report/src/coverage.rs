@@ -52,7 +52,7 @@ pub fn coverage(report: &Report, all: bool) -> String {
 }
 
 /// For each suite what it reaches of what a random sample reaches, by the first criterion that tells.
-pub(crate) fn headlines(report: &Report) -> Vec<String> {
+pub fn headlines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for suite in &report.suites {
         let told = main_criteria(report).into_iter().find_map(|name| {
@@ -75,7 +75,7 @@ pub(crate) fn headlines(report: &Report) -> Vec<String> {
 }
 
 /// The criteria about paths, where suites were measured by them, or else all.
-pub(crate) fn main_criteria(report: &Report) -> Vec<&str> {
+pub fn main_criteria(report: &Report) -> Vec<&str> {
     let measured = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
     let names = measured.iter().map(|(name, _)| name.as_str());
     let about_paths = |name: &str| PATHS.contains(&family(name));
@@ -197,7 +197,7 @@ fn how_to_read(report: &Report) -> String {
 }
 
 /// What a yardstick was computed from.
-pub(crate) fn source(baselines: &Baselines) -> String {
+pub fn source(baselines: &Baselines) -> String {
     let inputs = count(baselines.inputs as usize);
     match baselines.is_sample() {
         true => format!("a sample of {inputs}"),
@@ -274,7 +274,7 @@ pub(crate) fn classes(suite: &SuiteReport, all: bool) -> Option<String> {
 }
 
 /// A criterion's name as it is shown: abbreviations in capitals.
-pub(crate) fn label(name: &str) -> String {
+pub fn label(name: &str) -> String {
     let (first, rest) = name.split_at(name.find([':', '@']).unwrap_or(name.len()));
     let short = first.len() <= 4 && first.chars().all(|c| c.is_ascii_lowercase());
     let first = if short {

@@ -48,7 +48,7 @@ impl Heatmap {
         }
         let mut panels = Vec::new();
         if let 1 | 3 = shape.channels {
-            panels.push(picture::shown(shape, image, bytes));
+            panels.push(picture::image_colours(shape, image, bytes));
         }
         panels.push(coloured(shape, relevance));
         let scale = (HEIGHT / shape.height).max(1);

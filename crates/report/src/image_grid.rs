@@ -58,7 +58,7 @@ impl ImageGrid {
         for group in groups {
             for row in group {
                 for (column, image) in row.iter().enumerate() {
-                    let colours = picture::shown(shape, image, bytes);
+                    let colours = picture::image_colours(shape, image, bytes);
                     grid.draw(&colours, shape, scale, (GAP + column * wide, top));
                 }
                 top += high;

@@ -8,6 +8,16 @@ use crate::visible::visible;
 /// What suites cover, for programs that collect test results. Values are properties of test cases;
 /// rules that do not hold are failures.
 pub fn junit(report: &Report, difference: Option<&Difference>, check: Option<&Check>) -> String {
+    linked_junit(report, difference, check, None)
+}
+
+/// The same; where there are pages of the report, a property of each suite says where.
+pub fn linked_junit(
+    report: &Report,
+    difference: Option<&Difference>,
+    check: Option<&Check>,
+    link: Option<&str>,
+) -> String {
     let findings = check.map_or(&[][..], |check| &check.findings);
     let changed = check.is_some_and(|check| check.model_changed == Some(true));
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
@@ -35,6 +45,12 @@ pub fn junit(report: &Report, difference: Option<&Difference>, check: Option<&Ch
             cases.len(),
             cases.iter().filter(|case| case.fails()).count()
         );
+        if let Some(link) = link {
+            xml += &format!(
+                "    <properties>\n      <property name=\"report\" value=\"{}\"/>\n    </properties>\n",
+                escape(link)
+            );
+        }
         for case in cases {
             xml += &case.xml(name, changed);
         }
@@ -181,6 +197,13 @@ mod tests {
     use super::*;
     use crate::example;
     use npcov::coverage::{Bound, Thin};
+
+    #[test]
+    fn the_pages_are_a_property() {
+        let xml = linked_junit(&example::two_suites(), None, None, Some("a&b.html"));
+        let property = "<property name=\"report\" value=\"a&amp;b.html\"/>";
+        assert_eq!(xml.matches(property).count(), 2, "{xml}");
+    }
 
     #[test]
     fn attributes_are_escaped() {

@@ -56,7 +56,9 @@ mod visible;
 pub use attack::attack;
 pub use check::check;
 pub use compilation::compilation;
-pub use coverage::coverage;
+pub use coverage::{
+    coverage, headlines, label as criterion_label, main_criteria, source as yardstick_source,
+};
 pub use decision_graph::decision_graph;
 pub use difference::notes;
 pub use explanation::{explanation, explanations};
@@ -65,15 +67,16 @@ pub use heatmap::Heatmap;
 pub use image_grid::ImageGrid;
 pub use inspection::inspection;
 pub use json::{Document, FORMAT, ResultHeader, json};
-pub use junit::junit;
+pub use junit::{junit, linked_junit};
 pub use lab::{
     cluster_grid, rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot, rq6,
     rq6_plot, rq7, rq7_plot,
 };
-pub use markdown::markdown;
-pub use picture::PictureError;
+pub use markdown::{linked_markdown, markdown};
+pub use picture::{PictureError, image_colours};
 pub use predictions::predictions;
 pub use report::report;
 pub use selection::{minimization, selection};
+pub use thin::gap;
 pub use tuning::tuning;
 pub use visible::visible;

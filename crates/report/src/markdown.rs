@@ -21,6 +21,15 @@ it tries out less than chance would; what training does not reach may be out of 
 /// What suites cover, for a pull request: the shares, what changed and what is thin; the rest folds
 /// out.
 pub fn markdown(report: &Report, difference: Option<&Difference>) -> String {
+    linked_markdown(report, difference, None)
+}
+
+/// The same, with a link to the pages of the report where there are such.
+pub fn linked_markdown(
+    report: &Report,
+    difference: Option<&Difference>,
+    link: Option<&str>,
+) -> String {
     let mut text = "### Neuron path coverage\n\n".to_owned();
     if difference.is_some_and(|difference| difference.model_changed) {
         text += "**Model changed.**\n\n";
@@ -55,6 +64,14 @@ pub fn markdown(report: &Report, difference: Option<&Difference>) -> String {
     }
     for point in points {
         text += &format!("- {point}\n");
+    }
+    if let Some(link) = link {
+        // Angle brackets hold an address with any characters but themselves.
+        let address = link.replace(['<', '>', '\n', '\r'], "");
+        text += &format!(
+            "\n[The report with pictures](<{}>)\n",
+            on_one_line(&address)
+        );
     }
     text + &details(report, difference)
 }
@@ -294,6 +311,15 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::example;
+
+    #[test]
+    fn the_pages_are_linked() {
+        let text = linked_markdown(&example::two_suites(), None, Some("a b/<index>.html\n"));
+        assert!(
+            text.contains("\n[The report with pictures](<a b/index.html>)\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn shares_changes_and_thin_classes_come_first() {

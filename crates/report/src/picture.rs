@@ -31,8 +31,9 @@ pub(crate) fn png(width: usize, height: usize, pixels: &[u8]) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// The colours of an image of one or three channels, row by row.
-pub(crate) fn shown(shape: ImageShape, image: &[f32], bytes: bool) -> Vec<[u8; 3]> {
+/// The colours of an image of one or three channels, row by row. Numbers that are `bytes` are brightness as they are;
+/// others are taken for 0 to 1 or 0 to 255 if they lie in there, and else from their smallest to their largest.
+pub fn image_colours(shape: ImageShape, image: &[f32], bytes: bool) -> Vec<[u8; 3]> {
     let (mut low, mut high) = (f32::INFINITY, f32::NEG_INFINITY);
     for &x in image {
         (low, high) = (low.min(x), high.max(x));

@@ -40,7 +40,7 @@ pub(crate) fn lines(thin: &[Thin], most: usize) -> Vec<String> {
 }
 
 /// A gap: `class 1 (dress): no inputs where 12.0 are expected`.
-pub(crate) fn gap(thin: &Thin) -> String {
+pub fn gap(thin: &Thin) -> String {
     let inputs = match thin.inputs {
         0 => "no inputs".to_owned(),
         1 => "1 input".to_owned(),

@@ -84,6 +84,18 @@ impl PathRows {
         }
     }
 
+    /// Which of the inputs are predicted as a class, and their profiles, one after the other.
+    pub fn of_class(&self, class: usize) -> (Vec<usize>, Vec<u8>) {
+        let all = 0..self.predictions.len();
+        let places: Vec<usize> = all
+            .filter(|&place| self.predictions[place] as usize == class)
+            .collect();
+        let width = self.profiles.len() / self.predictions.len().max(1);
+        let profile = |&place: &usize| &self.profiles[place * width..(place + 1) * width];
+        let profiles = places.iter().flat_map(profile).copied().collect();
+        (places, profiles)
+    }
+
     /// Makes room for other inputs.
     pub fn clear(&mut self, rows: Range<usize>) {
         self.rows = rows;

@@ -1,11 +1,12 @@
 //! The arguments of commands that look at coverage states.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use npcov::coverage::{Allowance, Floor};
 
-use crate::value::Shares;
+use crate::value::{Shares, Threads};
 
 /// What is shown of coverage, and what suites should be like.
 #[derive(Debug, Args)]
@@ -47,6 +48,7 @@ pub(crate) struct ClassSharesArgs {
 Examples:
   npcov report state.npcov
   npcov report state.npcov --against main.npcov --format markdown >> $GITHUB_STEP_SUMMARY
+  npcov report state.npcov --html report --data test.npz
   npcov report state.npcov --suite unit --suite field
   npcov report state.npcov --format json | jq '.suites[0].yardsticks.snpc'")]
 pub(crate) struct ReportArgs {
@@ -68,6 +70,61 @@ pub(crate) struct ReportArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
+
+    #[command(flatten)]
+    pub(crate) pages: PageArgs,
+}
+
+/// The report as pages.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pages")]
+pub(crate) struct PageArgs {
+    /// Write pages with pictures into this folder: open its `index.html`
+    ///
+    /// What is covered and what is missing, with typical inputs, heat maps, errors in groups and a map
+    /// of the clusters. Nothing is loaded from anywhere, and everything shown is in the `report.json`
+    /// beside the pages. Rules of the table `[check]` of `npcov.toml` are the verdict.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Write the overview and the ten clusters that need it most as one file
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) single_file: Option<PathBuf>,
+
+    /// The decision graph; by default the one beside the state
+    #[arg(long, value_name = "GRAPH")]
+    pub(crate) graph: Option<PathBuf>,
+
+    /// The model's file, if it is no longer where it was
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<PathBuf>,
+
+    /// Data of a suite, or training data, for their pictures; may be repeated
+    ///
+    /// Which it is, its content tells: data that is not what was measured is not shown. Training data is
+    /// looked for where it was, suites beside the state by their names.
+    #[arg(long, value_name = "DATA")]
+    pub(crate) data: Vec<OsString>,
+
+    /// Show what this pool offers for each gap: npz, npy, IDX, CIFAR binary, or a folder of images
+    #[arg(long, value_name = "DATA")]
+    pub(crate) pool: Option<OsString>,
+
+    /// What the features of a table are called, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) feature_names: Option<PathBuf>,
+
+    /// The words that tokens stand for, one a line, the first one that of 0
+    #[arg(long, value_name = "FILE")]
+    pub(crate) words: Option<PathBuf>,
+
+    /// The address that Markdown and JUnit link to; by default the file
+    #[arg(long, value_name = "URL")]
+    pub(crate) link: Option<String>,
+
+    /// How many threads to use; all cores by default
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<Threads>,
 }
 
 /// How to print a report.
@@ -147,6 +204,10 @@ pub(crate) struct CheckArgs {
     /// Only this suite; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) suite: Vec<String>,
+
+    /// The address of the report's pages, for JUnit to link to
+    #[arg(long, value_name = "URL")]
+    pub(crate) link: Option<String>,
 
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]

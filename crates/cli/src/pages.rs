@@ -1,0 +1,158 @@
+//! `npcov report --html`: the report as pages.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use npcov::artefact::GraphFile;
+use npcov::data::{Loader, read_class_names};
+use npcov::{Coverage, DecisionGraph, Inputs};
+use npcov_html::{Material, Names, gather, write_file, write_folder};
+
+use crate::args::{PageArgs, ReportArgs};
+use crate::config::Config;
+use crate::output::Outputs;
+use crate::printer::Printer;
+use crate::progress::ProgressBar;
+use crate::samples;
+
+/// Files beside a state that are looked into for its decision graph.
+const MOST_FILES: usize = 50;
+
+/// Writes the pages that were asked for, and says where they are.
+pub(crate) fn write(
+    args: &ReportArgs,
+    config: &Config,
+    coverage: &Coverage,
+    earlier: Option<&Coverage>,
+    printer: &Printer,
+) -> anyhow::Result<Option<String>> {
+    let pages = &args.pages;
+    let file = match (&pages.html, &pages.single_file) {
+        (Some(folder), _) => folder.join("index.html"),
+        (None, Some(file)) => file.clone(),
+        (None, None) => return Ok(None),
+    };
+    let mut outputs = Outputs::new(config, [("--single-file", pages.single_file.as_deref())])?;
+    if let Some(folder) = &pages.html {
+        outputs.add_folder("--html", folder);
+    }
+    outputs.spare(&args.state)?;
+    outputs.spare_all(args.against.iter().chain(&pages.graph).chain(&pages.model))?;
+    for data in pages.data.iter().chain(&pages.pool) {
+        outputs.spare_data(data)?;
+    }
+    let mut coverage = coverage.clone();
+    if !args.suite.is_empty() {
+        coverage = coverage
+            .with_suites(&args.suite)
+            .map_err(npcov::Error::from)?;
+    }
+    let graph = find_graph(pages, &args.state, &coverage)?;
+    let graph = match graph {
+        Some(graph) => {
+            let graph = DecisionGraph::open_with(graph, pages.model.as_deref())?;
+            Some(graph.with_threads(config.threads(pages.threads)))
+        }
+        None => None,
+    };
+    let pool = pages.pool.as_ref().map(samples::open).transpose()?;
+    let material = Material {
+        earlier,
+        gate: Some(&config.rules(earlier.is_some())),
+        graph: graph.as_ref(),
+        data: match &graph {
+            Some(graph) => find_data(pages, config, &args.state, &coverage, graph)?,
+            None => Vec::new(),
+        },
+        pool: pool.map(Inputs::new),
+        names: Names {
+            features: names(pages.feature_names.as_deref())?,
+            words: names(pages.words.as_deref())?,
+        },
+        ..Material::new(&coverage)
+    };
+    let mut progress = ProgressBar::new(0, printer);
+    let dossier = gather(material, &mut progress)?;
+    for note in &dossier.notes {
+        printer.warning(note);
+    }
+    if let Some(folder) = &pages.html {
+        write_folder(&dossier, folder)?;
+    }
+    if let Some(file) = &pages.single_file {
+        write_file(&dossier, file)?;
+    }
+    printer.note(&format!("the report is in `{}`", file.display()));
+    Ok(Some(
+        pages
+            .link
+            .clone()
+            .unwrap_or_else(|| file.display().to_string()),
+    ))
+}
+
+fn names(file: Option<&Path>) -> Result<Vec<String>, npcov::Error> {
+    Ok(file.map(read_class_names).transpose()?.unwrap_or_default())
+}
+
+/// The decision graph of a state: the one that is named, or the one beside it.
+fn find_graph(
+    pages: &PageArgs,
+    state: &Path,
+    coverage: &Coverage,
+) -> Result<Option<PathBuf>, npcov::Error> {
+    if pages.graph.is_some() {
+        return Ok(pages.graph.clone());
+    }
+    let folder = match state.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "npcov"));
+    files.sort();
+    let is_graph = |file: &&PathBuf| {
+        let id = &coverage.state().record().graph;
+        GraphFile::open(file).is_ok_and(|graph| graph.record().id == *id)
+    };
+    Ok(files.iter().take(MOST_FILES).find(is_graph).cloned())
+}
+
+/// Data that may be that of the suites, or the training data. What is named must be there; what is only looked for need
+/// not.
+fn find_data(
+    pages: &PageArgs,
+    config: &Config,
+    state: &Path,
+    coverage: &Coverage,
+    graph: &DecisionGraph,
+) -> Result<Vec<Loader<'static>>, npcov::Error> {
+    let mut found = Vec::new();
+    for data in &pages.data {
+        found.push(graph.loader(samples::open(data)?)?);
+    }
+    let folder = state.parent().unwrap_or(Path::new(""));
+    let mut places: Vec<OsString> = config.own_data().into_iter().collect();
+    let trained = &graph.learnt().file().record().data;
+    places.push(trained.into());
+    if let Some(beside) = graph.learnt().file().path().and_then(Path::parent) {
+        places.push(beside.join(trained).into());
+        places.extend(
+            Path::new(trained)
+                .file_name()
+                .map(|name| beside.join(name).into()),
+        );
+    }
+    for suite in coverage.state().suites() {
+        for name in [suite.name.clone(), format!("{}.npz", suite.name)] {
+            places.push(folder.join(name).into());
+        }
+    }
+    for place in places {
+        let opened = samples::open(place).and_then(|samples| graph.loader(samples));
+        found.extend(opened);
+    }
+    Ok(found)
+}

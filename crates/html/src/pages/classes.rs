@@ -1,0 +1,150 @@
+//! The index of classes.
+
+use npcov::coverage::ClassCoverage;
+use npcov_report::criterion_label;
+use npcov_report::number::{amount, count, decimals};
+
+use super::frame::{self, table};
+use super::{Page, Site, To, pointer};
+use crate::markup::Markup;
+
+/// Puts classes that are tried out least first.
+pub(super) fn by_need(classes: &[ClassCoverage], order: &mut [usize]) {
+    let part = |class: usize| {
+        let class = &classes[class];
+        (
+            !class.thin,
+            class.inputs as f64 / class.expected.max(f64::MIN_POSITIVE),
+        )
+    };
+    order.sort_by(|&a, &b| {
+        let (a, b) = (part(a), part(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+}
+
+pub(super) fn page(site: &Site<'_>, number: usize) -> Page {
+    let near = |number: Option<usize>| number.map(To::Classes);
+    let between = [
+        Some(To::Overview),
+        near(number.checked_sub(1)),
+        near(Some(number + 1)),
+    ];
+    frame::page_between(site, To::Classes(number), "Classes", between, |main| {
+        main.tag("h1").text("Classes");
+        if site.class_pages() > 1 {
+            main.tag("nav")
+                .class("pager")
+                .attr("aria-label", "Parts of the list")
+                .holding(|nav| {
+                    for other in 0..site.class_pages() {
+                        let classes = site.classes_on(other);
+                        let first = classes.first().map_or(0, |class| class.class);
+                        let last = classes.last().map_or(0, |class| class.class);
+                        let tag = nav
+                            .tag("a")
+                            .attr_if("href", site.address(To::Classes(other)));
+                        let current = (other == number).then_some("page");
+                        tag.attr_if("aria-current", current)
+                            .text(format!("{first}–{last}"));
+                    }
+                });
+        }
+        frame::filter(main, "classes");
+        let order: Vec<usize> = site
+            .classes_on(number)
+            .iter()
+            .map(|class| class.class)
+            .collect();
+        for (suite, found) in site.dossier.suites().iter().enumerate() {
+            if site.dossier.suites().len() > 1 {
+                main.tag("h2").name(&found.name);
+            }
+            rows(site, main, suite, &order);
+        }
+    })
+}
+
+/// A table of classes of a suite.
+pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[usize]) {
+    let found = &site.dossier.suites()[suite];
+    let names: Vec<&String> = match found.classes.first() {
+        Some(class) => class.criteria.0.iter().map(|(name, _)| name).collect(),
+        None => return,
+    };
+    let clustered = !found.clusters.is_empty();
+    let labels: Vec<String> = names.iter().map(|name| criterion_label(name)).collect();
+    let mut heads = vec![
+        ("class", false),
+        ("note", false),
+        ("inputs", true),
+        ("expected", true),
+    ];
+    if clustered {
+        heads.extend([("clusters", true), ("thin ones", true)]);
+    }
+    heads.extend(labels.iter().map(|label| (label.as_str(), true)));
+    table(
+        markup,
+        "Classes, as the model predicts them",
+        &heads,
+        |rows| {
+            for &class in order {
+                let Some(coverage) = found.classes.get(class) else {
+                    continue;
+                };
+                let at = |field: &str| pointer(&[&"suites", &suite, &"classes", &class, &field]);
+                let thin = coverage.thin;
+                let tag = rows.tag("tr").attr("data-row", "");
+                tag.attr_if("data-stop", thin.then_some(""))
+                    .attr_if("tabindex", thin.then_some("-1"))
+                    .holding(|row| {
+                        row.tag("th")
+                            .attr("scope", "row")
+                            .holding(|cell| site.class(cell, class));
+                        row.tag("td").holding(|cell| mark(cell, thin));
+                        row.tag("td")
+                            .class("n")
+                            .at(at("inputs"))
+                            .text(count(coverage.inputs));
+                        row.tag("td")
+                            .class("n")
+                            .at(at("expected"))
+                            .text(decimals(coverage.expected, 1));
+                        if clustered {
+                            let view = &site.dossier.classes[class];
+                            let own = view.first_cluster..view.first_cluster + view.clusters;
+                            let thin = found
+                                .clusters
+                                .get(own)
+                                .map_or(0, |own| own.iter().filter(|c| c.thin).count());
+                            let at = pointer(&[&"classes", &class, &"clusters"]);
+                            row.tag("td").class("n").at(at).text(count(view.clusters));
+                            row.tag("td").class("n").text(count(thin));
+                        }
+                        for name in &names {
+                            let at = pointer(&[
+                                &"suites",
+                                &suite,
+                                &"classes",
+                                &class,
+                                &"criteria",
+                                name,
+                            ]);
+                            match coverage.criteria.get(name) {
+                                Some(value) => row.tag("td").class("n").at(at).text(amount(value)),
+                                None => row.tag("td").class("n").text(""),
+                            }
+                        }
+                    });
+            }
+        },
+    );
+}
+
+/// Says that something is thin, by a sign and a word.
+pub(super) fn mark(markup: &mut Markup, thin: bool) {
+    if thin {
+        markup.tag("span").class("thin").text("▲ thin");
+    }
+}

@@ -1,0 +1,526 @@
+//! Inputs as they look, one by one and in strips.
+
+use npcov_report::number::{count, four_digits};
+
+use super::{Site, To};
+use crate::dossier::{Picture, Training};
+use crate::markup::{Markup, short};
+use crate::raster::{Raster, base64};
+use crate::sight::Sight;
+
+/// Pixels that a picture in a strip has about.
+const STRIP: usize = 64;
+/// The same of one that is looked at alone.
+const ALONE: usize = 224;
+/// Features or words of an input in a strip.
+const FEW: usize = 8;
+/// Tokens that are shown.
+const MOST_TOKENS: usize = 512;
+
+/// An input in a strip.
+pub(super) struct Item<'a> {
+    /// The digest of its dataset.
+    pub(super) data: &'a str,
+    /// Its position there.
+    pub(super) row: usize,
+    pub(super) sample: Option<&'a str>,
+    pub(super) label: Option<i64>,
+    /// A line below it.
+    pub(super) note: Option<String>,
+    /// Where the number of that line is.
+    pub(super) at: Option<String>,
+    /// Its page.
+    pub(super) to: Option<To>,
+}
+
+impl<'a> Item<'a> {
+    /// An input of a suite.
+    pub(super) fn of_suite(site: &Site<'a>, suite: usize, place: usize) -> Item<'a> {
+        let (data, row) = site.row(suite, place);
+        let view = site.dossier.input(suite, place);
+        Item {
+            data,
+            row,
+            sample: view.and_then(|view| view.sample.as_deref()),
+            label: view.and_then(|view| view.label),
+            note: None,
+            at: None,
+            to: Some(To::Input(suite, place)),
+        }
+    }
+
+    /// A training input.
+    pub(super) fn training(data: &'a str, input: &'a Training) -> Item<'a> {
+        Item {
+            data,
+            row: input.input,
+            sample: input.sample.as_deref(),
+            label: input.label,
+            note: None,
+            at: None,
+            to: None,
+        }
+    }
+}
+
+/// Inputs side by side, with their relevance below where it is known and wanted.
+pub(super) fn strip(
+    site: &Site<'_>,
+    markup: &mut Markup,
+    title: &str,
+    nothing: &str,
+    heat: bool,
+    items: &[Item<'_>],
+) {
+    markup.tag("div").class("strip").holding(|strip| {
+        if !title.is_empty() {
+            strip.tag("p").class("strip-title").text(title);
+        }
+        if items.is_empty() {
+            strip.tag("p").class("none").text(nothing);
+            return;
+        }
+        strip
+            .tag("ul")
+            .class("inputs")
+            .attr("role", "list")
+            .attr_if("aria-label", (!title.is_empty()).then_some(title))
+            .holding(|list| {
+                for item in items {
+                    list.tag("li").holding(|li| figure(site, li, item, heat));
+                }
+            });
+    });
+}
+
+fn figure(site: &Site<'_>, markup: &mut Markup, item: &Item<'_>, heat: bool) {
+    let called = match item.sample {
+        Some(name) => short(name),
+        None => format!("{}", item.row),
+    };
+    let label = item.label.map(|label| site.label_text(label));
+    let alt = match &label {
+        Some(label) => format!("input {called}, labelled {label}"),
+        None => format!("input {called}"),
+    };
+    let picture = site.dossier.pictures.get(item.data, item.row);
+    let address = item.to.and_then(|to| site.address(to));
+    let draw = |markup: &mut Markup| match picture {
+        Some(picture) => small(site, markup, picture, &alt, heat),
+        None => markup.tag("span").class("absent").text("not shown"),
+    };
+    match &address {
+        Some(address) => markup
+            .tag("a")
+            .attr("href", address)
+            .attr("title", &alt)
+            .holding(draw),
+        None => draw(markup),
+    }
+    markup
+        .tag("span")
+        .class("called")
+        .attr("title", &called)
+        .text(match item.sample {
+            Some(_) => shortest(&called),
+            None => format!("#{called}"),
+        });
+    if let Some(note) = &item.note {
+        let tag = markup.tag("span").class("note");
+        tag.attr_if("data-at", item.at.as_ref()).text(note);
+    }
+}
+
+/// The end of a long name, which tells files of a folder apart.
+fn shortest(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    match letters.len() > 14 {
+        true => std::iter::once('…')
+            .chain(letters[letters.len() - 13..].iter().copied())
+            .collect(),
+        false => name.to_owned(),
+    }
+}
+
+fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, heat: bool) {
+    match &picture.sight {
+        Sight::Image {
+            small, heat: found, ..
+        } => {
+            image(site, markup, small, STRIP, alt, &name(picture, ""));
+            if let Some(found) = found.as_ref().filter(|_| heat) {
+                image(
+                    site,
+                    markup,
+                    found,
+                    STRIP,
+                    &format!("relevance of {alt}"),
+                    &name(picture, "-heat"),
+                );
+            }
+        }
+        Sight::Series {
+            channels,
+            relevance,
+        } => {
+            let relevance = relevance.as_deref().filter(|_| heat);
+            series(markup, channels, relevance, (120, 48), alt);
+        }
+        Sight::Row { values, relevance } => {
+            let order = strongest(values.len(), relevance.as_deref());
+            let words: Vec<String> = order
+                .into_iter()
+                .take(FEW / 2)
+                .map(|i| format!("{} {}", feature(site, i), four_digits(f64::from(values[i]))))
+                .collect();
+            markup.tag("span").class("words").text(words.join(", "));
+        }
+        Sight::Tokens { tokens, .. } => {
+            let mut words: Vec<String> = tokens.iter().take(FEW).map(|&t| word(site, t)).collect();
+            if tokens.len() > FEW {
+                words.push("…".to_owned());
+            }
+            markup.tag("span").class("words").text(words.join(" "));
+        }
+    }
+}
+
+/// Features in the order of their relevance, the strongest first; as they are where that is not known.
+fn strongest(features: usize, relevance: Option<&[f32]>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..features).collect();
+    if let Some(relevance) = relevance {
+        order.sort_by(|&a, &b| relevance[b].abs().total_cmp(&relevance[a].abs()));
+    }
+    order
+}
+
+fn feature(site: &Site<'_>, feature: usize) -> String {
+    match site.dossier.pictures.names.features.get(feature) {
+        Some(name) => short(name),
+        None => format!("feature {feature}"),
+    }
+}
+
+fn word(site: &Site<'_>, token: u64) -> String {
+    let words = &site.dossier.pictures.names.words;
+    let found = usize::try_from(token).ok().and_then(|i| words.get(i));
+    found.map_or_else(|| token.to_string(), |word| short(word))
+}
+
+/// The file of a picture.
+pub(crate) fn name(picture: &Picture, kind: &str) -> String {
+    format!("{}-{}{kind}.png", picture.key.data, picture.key.row)
+}
+
+/// The pictures of an input that are files.
+pub(crate) fn files(picture: &Picture) -> Vec<(String, &Raster)> {
+    let Sight::Image {
+        small,
+        large,
+        heat,
+        large_heat,
+    } = &picture.sight
+    else {
+        return Vec::new();
+    };
+    [
+        ("", Some(small)),
+        ("-large", large.as_ref()),
+        ("-heat", heat.as_ref()),
+        ("-large-heat", large_heat.as_ref()),
+    ]
+    .into_iter()
+    .filter_map(|(kind, raster)| Some((name(picture, kind), raster?)))
+    .collect()
+}
+
+/// A picture of about so many pixels; small ones are enlarged by a whole number.
+fn image(
+    site: &Site<'_>,
+    markup: &mut Markup,
+    raster: &Raster,
+    pixels: usize,
+    alt: &str,
+    file: &str,
+) {
+    let longest = raster.width.max(raster.height).max(1);
+    let scale = (pixels / longest).max(1);
+    let source = match site.single {
+        true => format!("data:image/png;base64,{}", base64(&raster.png)),
+        false => format!("pictures/{file}"),
+    };
+    markup
+        .tag("img")
+        .attr("src", source)
+        .attr("width", (raster.width * scale).to_string())
+        .attr("height", (raster.height * scale).to_string())
+        .attr("alt", alt)
+        .attr("loading", "lazy")
+        .empty();
+}
+
+/// An input that is looked at alone, beside its relevance.
+pub(super) fn alone(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str) {
+    match &picture.sight {
+        Sight::Image {
+            small,
+            large,
+            heat,
+            large_heat,
+        } => {
+            let (raster, kind) = match large {
+                Some(large) => (large, "-large"),
+                None => (small, ""),
+            };
+            let heat = match large_heat {
+                Some(heat) => Some((heat, "-large-heat")),
+                None => heat.as_ref().map(|heat| (heat, "-heat")),
+            };
+            markup.tag("div").class("panels").holding(|panels| {
+                let file = name(picture, kind);
+                panels.tag("figure").holding(|figure| {
+                    image(site, figure, raster, ALONE, alt, &file);
+                    figure.tag("figcaption").text("as it is stored");
+                });
+                if let Some((heat, kind)) = heat {
+                    let heat_file = name(picture, kind);
+                    panels.tag("figure").holding(|figure| {
+                        image(
+                            site,
+                            figure,
+                            heat,
+                            ALONE,
+                            &format!("relevance of {alt}"),
+                            &heat_file,
+                        );
+                        figure.tag("figcaption").text("relevance");
+                    });
+                    panels.tag("figure").holding(|figure| {
+                        figure.tag("div").class("over").holding(|over| {
+                            image(site, over, raster, ALONE, "", &file);
+                            image(site, over, heat, ALONE, "", &heat_file);
+                        });
+                        figure.tag("figcaption").text("one over the other");
+                    });
+                }
+            });
+        }
+        Sight::Series {
+            channels,
+            relevance,
+        } => series(markup, channels, relevance.as_deref(), (640, 220), alt),
+        Sight::Row { values, relevance } => row(site, markup, values, relevance.as_deref()),
+        Sight::Tokens { tokens, relevance } => words(site, markup, tokens, relevance.as_deref()),
+    }
+    if picture.sight.has_heat() {
+        markup.tag("p").class("legend").holding(|legend| {
+            legend.tag("span").class("for").text("orange");
+            legend.text(" supports the predicted class, ");
+            legend.tag("span").class("against").text("blue");
+            legend.text(" speaks against it.");
+        });
+    }
+}
+
+/// Lines of a series, and below them the relevance of each step: up what supports, down what speaks against.
+fn series(
+    markup: &mut Markup,
+    channels: &[Vec<f32>],
+    relevance: Option<&[f32]>,
+    (width, height): (usize, usize),
+    alt: &str,
+) {
+    let points = channels.first().map_or(0, Vec::len);
+    let part = if relevance.is_some() { 0.65 } else { 1.0 };
+    let (width, height) = (width as f64, height as f64);
+    let above = height * part - 2.0;
+    let x = |i: usize| (i as f64 + 0.5) * width / points.max(1) as f64;
+    let svg = markup
+        .tag("svg")
+        .class("series")
+        .attr("role", "img")
+        .attr("aria-label", alt);
+    let box_ = format!("0 0 {width} {height}");
+    svg.attr("viewBox", box_)
+        .attr("width", width.to_string())
+        .attr("height", height.to_string())
+        .holding(|svg| {
+            for (number, channel) in channels.iter().enumerate() {
+                let low = channel.iter().copied().fold(f32::INFINITY, f32::min);
+                let high = channel.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let range = f64::from(if high > low { high - low } else { 1.0 });
+                let line: Vec<String> = channel
+                    .iter()
+                    .enumerate()
+                    .map(|(i, &y)| {
+                        format!(
+                            "{:.1},{:.1}",
+                            x(i),
+                            above - f64::from(y - low) / range * (above - 2.0)
+                        )
+                    })
+                    .collect();
+                let class = if number % 2 == 0 {
+                    "line"
+                } else {
+                    "line other"
+                };
+                svg.tag("polyline")
+                    .attr("class", class)
+                    .attr("points", line.join(" "))
+                    .empty();
+            }
+            let Some(relevance) = relevance else { return };
+            let largest = relevance
+                .iter()
+                .fold(0.0f32, |m, r| m.max(r.abs()))
+                .max(f32::MIN_POSITIVE);
+            let middle = height * (1.0 + part) / 2.0;
+            let half = height * (1.0 - part) / 2.0;
+            let bars = |positive: bool| -> String {
+                let bar = |(i, &r): (usize, &f32)| {
+                    let size = f64::from(r / largest) * half;
+                    ((r > 0.0) == positive && r != 0.0)
+                        .then(|| format!("M{:.1} {middle:.1}v{:.1}", x(i), -size))
+                };
+                relevance.iter().enumerate().filter_map(bar).collect()
+            };
+            let thick = format!("{:.2}", width / points.max(1) as f64);
+            svg.tag("line")
+                .class("axis")
+                .attr("x1", "0")
+                .attr("x2", width.to_string())
+                .attr("y1", format!("{middle:.1}"))
+                .attr("y2", format!("{middle:.1}"))
+                .empty();
+            svg.tag("path")
+                .class("for")
+                .attr("stroke-width", &thick)
+                .attr("d", bars(true))
+                .empty();
+            svg.tag("path")
+                .class("against")
+                .attr("stroke-width", &thick)
+                .attr("d", bars(false))
+                .empty();
+        });
+}
+
+/// Features with values and bars of relevance.
+fn row(site: &Site<'_>, markup: &mut Markup, values: &[f32], relevance: Option<&[f32]>) {
+    const MOST: usize = 100;
+    let order = strongest(values.len(), relevance);
+    let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
+    let heads = [
+        ("feature", false),
+        ("value", true),
+        ("relevance", true),
+        ("drawn", false),
+    ];
+    let heads = if relevance.is_some() {
+        &heads[..]
+    } else {
+        &heads[..2]
+    };
+    super::frame::table(markup, "Features, the most relevant first", heads, |rows| {
+        for &i in order.iter().take(MOST) {
+            rows.tag("tr").holding(|tr| {
+                tr.tag("th").attr("scope", "row").text(feature(site, i));
+                tr.tag("td")
+                    .class("n")
+                    .text(four_digits(f64::from(values[i])));
+                if let Some(relevance) = relevance {
+                    let r = relevance[i];
+                    tr.tag("td").class("n").text(four_digits(f64::from(r)));
+                    tr.tag("td").class("bars").holding(|cell| {
+                        let width = f64::from(r.abs() / largest.max(f32::MIN_POSITIVE)) * 60.0;
+                        let start = if r < 0.0 { 60.0 - width } else { 60.0 };
+                        let svg = cell
+                            .tag("svg")
+                            .attr("viewBox", "0 0 120 12")
+                            .attr("width", "120")
+                            .attr("height", "12");
+                        svg.attr("aria-hidden", "true").holding(|svg| {
+                            svg.tag("line")
+                                .class("axis")
+                                .attr("x1", "60")
+                                .attr("x2", "60")
+                                .attr("y1", "0")
+                                .attr("y2", "12")
+                                .empty();
+                            let class = if r < 0.0 { "against fill" } else { "for fill" };
+                            svg.tag("rect")
+                                .attr("class", class)
+                                .attr("x", format!("{start:.1}"))
+                                .attr("y", "2")
+                                .attr("width", format!("{width:.1}"))
+                                .attr("height", "8")
+                                .empty();
+                        });
+                    });
+                }
+            });
+        }
+    });
+    if values.len() > MOST {
+        markup
+            .tag("p")
+            .text(format!("and {} more features", count(values.len() - MOST)));
+    }
+}
+
+/// Words, with the colour of their relevance; what speaks against is also underlined by dots.
+fn words(site: &Site<'_>, markup: &mut Markup, tokens: &[u64], relevance: Option<&[f32]>) {
+    let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
+    markup.tag("p").class("tokens").holding(|line| {
+        for (i, &token) in tokens.iter().take(MOST_TOKENS).enumerate() {
+            let part = relevance.map_or(0.0, |r| r[i] / largest.max(f32::MIN_POSITIVE));
+            let class = match part {
+                part if part > 0.0 => "token for",
+                part if part < 0.0 => "token against",
+                _ => "token",
+            };
+            let tag = line
+                .tag("span")
+                .attr("class", class)
+                .attr("style", format!("--part:{:.2}", part.abs()));
+            let title = relevance.map(|r| four_digits(f64::from(r[i])));
+            tag.attr_if("title", title).text(word(site, token));
+            line.text(" ");
+        }
+        if tokens.len() > MOST_TOKENS {
+            line.text(&format!("and {} more", count(tokens.len() - MOST_TOKENS)));
+        }
+    });
+}
+
+/// A strip of neurons as a picture.
+pub(super) fn neurons(markup: &mut Markup, raster: &Raster, alt: &str) {
+    let source = format!("data:image/png;base64,{}", base64(&raster.png));
+    markup
+        .tag("img")
+        .class("neurons")
+        .attr("src", source)
+        .attr("alt", alt)
+        .empty();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_keep_their_end() {
+        assert_eq!(shortest("cat.png"), "cat.png");
+        assert_eq!(
+            shortest("a/very/long/folder/n01440764_18.JPEG"),
+            "…40764_18.JPEG"
+        );
+    }
+
+    #[test]
+    fn the_most_relevant_come_first() {
+        assert_eq!(strongest(3, None), [0, 1, 2]);
+        assert_eq!(strongest(3, Some(&[0.5, -2.0, 1.0])), [1, 2, 0]);
+    }
+}

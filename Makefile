@@ -14,7 +14,7 @@ help: ## Shows this list
 
 test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
 
-ci: test test-browser ## Everything CI checks
+ci: test test-browser faults ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check
@@ -48,8 +48,8 @@ light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/light.py --npcov target/release/npcov
 
-faults: ## Many kills, races and damaged files, for what npcov writes (minutes)
-	NPCOV_FAULTS=full cargo test --release --quiet --package npcov-cli --test faults
+faults: ## 250 kills, 25 races, thousands of damaged and forged files, for what npcov writes
+	NPCOV_FAULTS=full cargo test --workspace --quiet --test faults
 
 package: ## Packs every crate as it would be published, and builds it from that
 	cargo package --workspace --allow-dirty
@@ -114,7 +114,8 @@ bench-attacks: data ## Attacks beside torchattacks and foolbox, on MODELS=folder
 
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed.sh
-	for target in onnx network external npy npz idx cifar labels images safetensors artefacts; do \
+	for target in onnx network external npy npz idx cifar labels images settings safetensors \
+	    artefacts shards; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
 

@@ -428,16 +428,26 @@ pub fn read_rows(
     name: &str,
     count: usize,
 ) -> Result<BitRows, ArtefactError> {
+    let refused = |reason: String| ArtefactError::Artefact {
+        file: reader.name().to_owned(),
+        reason,
+    };
     let mut layers = Vec::new();
-    for spec in row_specs(layout, name, count) {
+    for (layer, spec) in row_specs(layout, name, count).into_iter().enumerate() {
         let found = reader.tensor(&spec.name);
         if found.is_some_and(|found| found.shape != spec.shape) {
-            return Err(ArtefactError::Artefact {
-                file: reader.name().to_owned(),
-                reason: format!("`{}` has another shape", spec.name),
-            });
+            return Err(refused(format!("`{}` has another shape", spec.name)));
         }
-        layers.push(reader.read::<u64>(&spec.name)?);
+        let words = reader.read::<u64>(&spec.name)?;
+        // The last word of a row has bits for neurons that the layer does not have.
+        let width = layout.words(layer).len().max(1);
+        let used = layout.neurons(layer) % 64;
+        let mut last = words.chunks(width).filter_map(|row| row.last());
+        if used > 0 && last.any(|word| word >> used != 0) {
+            let reason = format!("`{}` has neurons that are not there", spec.name);
+            return Err(refused(reason));
+        }
+        layers.push(words);
     }
     let mut rows = BitRows::zeros(layout.width(), count);
     for (layer, words) in layers.iter().enumerate() {

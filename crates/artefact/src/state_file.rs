@@ -311,13 +311,16 @@ impl CoverageState {
         // Whatever is counted of so many clusters is far from overflowing.
         let too_many =
             |&(planned, clusters): &(usize, usize)| planned > MOST_CLUSTERS || clusters > planned;
+        let refused = |reason: String| ArtefactError::Artefact {
+            file: reader.name().to_owned(),
+            reason,
+        };
         if record.classes.iter().any(too_many) {
-            return Err(ArtefactError::Artefact {
-                file: reader.name().to_owned(),
-                reason: "a class has more clusters than it may have".to_owned(),
-            });
+            let reason = "a class has more clusters than it may have";
+            return Err(refused(reason.to_owned()));
         }
-        let criteria = CriterionSet::new(&record.specs(), record.network_shape())?;
+        let criteria = CriterionSet::new(&record.specs(), record.network_shape())
+            .map_err(|error| refused(error.to_string()))?;
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(reader, &record, &criteria, i, suite)?);

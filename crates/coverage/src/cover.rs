@@ -252,12 +252,11 @@ impl<'a> Sink<'a> for Measuring<'a> {
 
 /// The names of samples; nothing where none has a name.
 pub(crate) fn sample_names(data: &Loader<'_>, rows: Range<usize>) -> Vec<String> {
-    let names: Vec<String> = rows
-        .map(|row| data.sample_name(row).unwrap_or_default().into_owned())
-        .collect();
-    match names.iter().all(String::is_empty) {
+    let name = |row| data.sample_name(row).unwrap_or_default();
+    // A million empty names are 24 MB.
+    match rows.clone().all(|row| name(row).is_empty()) {
         true => Vec::new(),
-        false => names,
+        false => rows.map(|row| name(row).into_owned()).collect(),
     }
 }
 

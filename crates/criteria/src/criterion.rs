@@ -123,6 +123,16 @@ pub trait Criterion: Send + Sync {
         Ok(slots)
     }
 
+    /// What is above the numbers of all things that there are to cover by number.
+    fn bound_of_numbers(&self) -> u64 {
+        let state = self.state();
+        let bounds = state.parts().iter().map(|(_, part)| match part {
+            Part::Set(set) => set.bound() as u64,
+            _ => 0,
+        });
+        bounds.max().unwrap_or(0)
+    }
+
     /// For each input of a batch, the things that it covers.
     fn slots_of_each(
         &self,

@@ -405,6 +405,10 @@ proptest! {
             let each = criterion.slots_of_each(&tables.batch(), &world.training).unwrap();
             let state = at_once(&*criterion, &world, &all(&world));
             let united: BTreeSet<Slot> = each.into_iter().flatten().collect();
+            for slot in &united {
+                let Slot::Number(number) = slot else { continue };
+                prop_assert!(*number < criterion.bound_of_numbers(), "{}: {}", name, number);
+            }
             let slots: BTreeSet<Slot> = criterion.slots(&state).unwrap().into_iter().collect();
             prop_assert_eq!(united, slots, "{}", name);
         }

@@ -59,6 +59,28 @@ fn plain(json: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Numbers of every size, and next to each other.
+    #[test]
+    fn numbers_are_read_back_to_the_last_bit() {
+        let mut bits = 1_u64;
+        for i in 0..20_000 {
+            // An odd factor visits all numbers (Knuth's MMIX).
+            bits = bits
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let share = 1.0 - f64::from(i) * f64::EPSILON;
+            for number in [f64::from_bits(bits), share, share / 3.0]
+                .into_iter()
+                .filter(|x| x.is_finite())
+            {
+                let text = json(&std::collections::BTreeMap::from([("number", number)]));
+                let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let read = read["number"].as_f64().unwrap();
+                assert_eq!(read.to_bits(), number.to_bits(), "{number:e}");
+            }
+        }
+    }
+
     #[test]
     fn strings_are_shown_and_read_back() {
         let name = "\x1b[2J \u{9b}m \u{7f} \u{202e}abc\u{2028} é".to_owned();

@@ -127,7 +127,7 @@ impl Pool {
         if matches!(wanted, Wanted::Cluster(_)) && clusters.len() != inputs {
             return Err(damaged(&store, "not every input has a cluster").into());
         }
-        let lists = PoolLists::gather(&parts, kinds, IN_MEMORY)?;
+        let lists = PoolLists::gather(&parts, &kinds, IN_MEMORY)?;
         Ok(Pool {
             predictions,
             scores,
@@ -179,11 +179,14 @@ impl Found {
 
 impl Recording<'_> {
     /// Things are numbers or patterns of each criterion.
-    fn kinds(&self) -> usize {
-        match self.wanted {
-            Wanted::Slots => 2 * self.measurement.criteria().members().len(),
-            _ => 0,
-        }
+    fn kinds(&self) -> Vec<Things> {
+        let members = self.measurement.criteria().members().iter();
+        let counted = members.filter(|_| *self.wanted == Wanted::Slots);
+        let kinds = counted.flat_map(|member| {
+            let bound = member.criterion.bound_of_numbers();
+            [Things::Below(bound), Things::Patterns]
+        });
+        kinds.collect()
     }
 
     fn forget(&mut self) {
@@ -471,15 +474,24 @@ impl Parts<'_> {
     }
 }
 
+/// What the numbers in the lists of a kind stand for.
+#[derive(Clone, Copy, Debug)]
+enum Things {
+    /// Themselves, all below a bound.
+    Below(u64),
+    /// Patterns, by their places.
+    Patterns,
+}
+
 /// Hands on the things of each kind that the inputs of each shard cover, one list after the other.
 /// Equal patterns become equal numbers, in the order in which they are first seen.
 fn each_shard(
     parts: &Parts<'_>,
-    kinds: usize,
+    kinds: &[Things],
     mut take: impl FnMut(usize, &[u32]) -> Result<(), SelectError>,
 ) -> Result<(), SelectError> {
-    let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds];
-    for reader in parts.open().filter(|_| kinds > 0) {
+    let mut patterns: Vec<HashMap<Box<[u32]>, u32>> = vec![HashMap::new(); kinds.len()];
+    for reader in parts.open().filter(|_| !kinds.is_empty()) {
         let reader = reader?;
         for (kind, known) in patterns.iter_mut().enumerate() {
             let mut things = Ragged::read(&reader, &format!("{kind}.things"))?.numbers;
@@ -490,8 +502,12 @@ fn each_shard(
                 numbers.push(*known.entry(row.into()).or_insert(next));
             }
             for thing in &mut things {
-                // Without patterns, numbers stand for themselves.
-                *thing = numbers.get(*thing as usize).copied().unwrap_or(*thing);
+                let meant = match kinds[kind] {
+                    Things::Below(bound) => Some(*thing).filter(|&i| u64::from(i) < bound),
+                    Things::Patterns => numbers.get(*thing as usize).copied(),
+                };
+                let reason = "an input covers what is not there to be covered";
+                *thing = meant.ok_or_else(|| damaged(parts.store, reason))?;
             }
             take(kind, &things)?;
         }
@@ -521,10 +537,14 @@ enum Store {
 impl PoolLists {
     /// Gathers the lists of shards, in the order of inputs: in memory if there are at most
     /// `in_memory` numbers, otherwise in a file.
-    fn gather(parts: &Parts<'_>, kinds: usize, in_memory: u64) -> Result<PoolLists, SelectError> {
+    fn gather(
+        parts: &Parts<'_>,
+        kinds: &[Things],
+        in_memory: u64,
+    ) -> Result<PoolLists, SelectError> {
         let inputs = parts.inputs().len();
-        let mut starts = vec![vec![0]; kinds];
-        for reader in parts.open().filter(|_| kinds > 0) {
+        let mut starts = vec![vec![0]; kinds.len()];
+        for reader in parts.open().filter(|_| !kinds.is_empty()) {
             let reader = reader?;
             for (kind, starts) in starts.iter_mut().enumerate() {
                 let mut end = starts.last().copied().unwrap_or(0);
@@ -540,7 +560,7 @@ impl PoolLists {
         }
         let totals: Vec<u64> = starts.iter().filter_map(|s| s.last().copied()).collect();
         let store = if totals.iter().sum::<u64>() <= in_memory {
-            let mut lists = vec![Vec::new(); kinds];
+            let mut lists = vec![Vec::new(); kinds.len()];
             each_shard(parts, kinds, |kind, things| {
                 lists[kind].extend_from_slice(things);
                 Ok(())
@@ -648,6 +668,10 @@ mod tests {
             };
             shard.write(&store, *i, inputs.clone()).unwrap();
         }
+        let kinds = |bound| {
+            let numbers = Things::Below(bound);
+            [numbers, Things::Patterns, numbers, Things::Patterns]
+        };
         let kind = |kind: u64, i: u64| kind << 32 | i;
         let expected = [
             vec![kind(0, 7), kind(0, 9), kind(1, 0), kind(2, 7)],
@@ -657,7 +681,7 @@ mod tests {
             vec![kind(0, 9), kind(2, 7)],
         ];
         for in_memory in [1000, 0] {
-            let lists = PoolLists::gather(&parts, 4, in_memory).unwrap();
+            let lists = PoolLists::gather(&parts, &kinds(10), in_memory).unwrap();
             assert_eq!(store.open(GATHERED, 0..5).is_ok(), in_memory == 0);
             assert_eq!(lists.len(), 5);
             let mut list = Vec::new();
@@ -671,7 +695,9 @@ mod tests {
             store: &store,
             shards: vec![(0, 0..3), (1, 3..6)],
         };
-        assert!(PoolLists::gather(&others, 4, 0).is_err());
+        assert!(PoolLists::gather(&others, &kinds(10), 0).is_err());
+        // The 9 is none of nine things.
+        assert!(PoolLists::gather(&parts, &kinds(9), 0).is_err());
     }
 
     #[test]

@@ -5,33 +5,17 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use flate2::write::ZlibEncoder;
 use insta::assert_snapshot;
 use npcov::data::npz::{Compression, NpzWriter};
 
 use crate::onnx::{model, node, with_int, with_ints, with_text};
-use crate::support::{Outcome, Project};
-
-/// Runs a command with 200 MB of memory.
-fn in_little_memory(project: &Project, arguments: &str) -> Outcome {
-    let plain = project.command(arguments);
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -v 204800; exec \"$@\"", "sh"])
-        .arg(plain.get_program())
-        .args(plain.get_args())
-        .current_dir(project.path(""))
-        .env_clear()
-        // Arenas of other threads would take address space, which is what is limited.
-        .env("MALLOC_ARENA_MAX", "1")
-        .stdin(Stdio::null());
-    project.outcome(command)
-}
+use crate::support::Project;
 
 fn refused(project: &Project, arguments: &str) -> String {
-    let outcome = in_little_memory(project, arguments);
+    let outcome = project.in_little_memory(arguments);
     let told = format!("{arguments}: {:?}\n{}", outcome.code, outcome.stderr);
     assert_eq!(outcome.code, Some(2), "{told}");
     assert!(!outcome.stderr.contains("panicked"), "{told}");
@@ -121,6 +105,31 @@ fn an_image_that_the_decoder_fails_on() {
     let project = Project::new();
     project.write("images/odd.png", odd_palette());
     assert_snapshot!(refused(&project, "predict lenet.onnx --data images"));
+}
+
+#[test]
+fn restarts_without_end() {
+    let project = Project::new();
+    let build = "build lenet.onnx --data fashion-1000.npz --limit 60 --restarts 1001 -o g.npcov";
+    assert_snapshot!(refused(&project, build));
+}
+
+#[test]
+fn a_temporary_folder_that_takes_nothing_is_named() {
+    let project = Project::new();
+    let mut writer = NpzWriter::create(project.path("zeros.npz"), Compression::Deflated).unwrap();
+    let x = writer.array::<u8>("x", &[28, 28]).unwrap();
+    // More than is decoded into memory.
+    let zeros = vec![0; 1000 * 784];
+    (0..24).for_each(|_| writer.append(&x, &zeros).unwrap());
+    writer.finish().unwrap();
+    let command = "predict lenet.onnx --data zeros.npz --limit 3 --quiet";
+    let mut nowhere = project.command(command);
+    nowhere.env("TMPDIR", "nowhere");
+    let outcome = project.outcome(nowhere);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert_snapshot!(outcome.stderr);
+    assert_eq!(project.run(command).code, Some(0));
 }
 
 #[test]
@@ -358,6 +367,85 @@ fn names_are_shown_and_not_obeyed() {
         !told.lines().any(|line| line.starts_with("warning")),
         "{told}"
     );
+}
+
+/// Names of classes and suites come from files and people.
+#[test]
+fn reports_cannot_be_broken_by_names() {
+    let project = Project::new();
+    let class = "a|b <c> ```\u{1b}[2J\u{202e}\u{9b}m & \"d\"";
+    let names: Vec<String> = (0..10).map(|i| format!("{i}{class}")).collect();
+    project.write("classes.txt", names.join("\n"));
+    let build = "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 60 --criteria snpc \
+                 --class-names classes.txt -o g.npcov";
+    assert_eq!(project.run(build).code, Some(0));
+    let mut cover =
+        project.command("cover g.npcov --data fashion-1000.npz --limit 20 -o s.npcov --name");
+    cover.arg("suite | \u{1b}]0;x\u{7} ```\n<script>");
+    assert_eq!(project.outcome(cover).code, Some(0));
+    for command in [
+        "report s.npcov --all",
+        "report s.npcov --format json",
+        "report s.npcov --format markdown",
+        "report s.npcov --format junit",
+        "check s.npcov --fail-on-thin",
+        "check s.npcov --fail-on-thin --format junit",
+        "inspect g.npcov",
+        "explain g.npcov --data fashion-1000.npz --index 0 --no-heatmap",
+    ] {
+        let outcome = project.run(command);
+        let shown = [outcome.stdout, outcome.stderr].concat();
+        let named = ["<c>", "&lt;c&gt;", "script"];
+        assert!(
+            named.iter().any(|name| shown.contains(name)),
+            "{command}: {shown}"
+        );
+        let obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.chars().any(obeyed), "{command}: {shown}");
+        // What is fenced is text; no name opens or closes a fence.
+        let mut fenced = false;
+        for line in shown.lines() {
+            let is_fence = command.contains("markdown") && line.starts_with("````");
+            fenced ^= is_fence;
+            let is_markup = command.contains("markdown") || command.contains("junit");
+            let tags = line.contains("<c>") || line.contains("<script>");
+            assert!(fenced || !is_markup || !tags, "{command}: {line}");
+        }
+        assert!(!fenced, "{command}: {shown}");
+    }
+}
+
+/// Half of the weights are denormal, which is as if they were not there, on any number of threads.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[test]
+fn denormal_weights_are_zeros() {
+    let project = Project::new();
+    let weights = std::fs::read(project.path("mlp-external.bin")).unwrap();
+    let with = |other: f32| -> Vec<u8> {
+        let numbers = weights.chunks_exact(4).enumerate();
+        let halved = numbers.map(|(i, bytes)| match i % 2 {
+            0 => other.to_le_bytes(),
+            _ => bytes.try_into().unwrap(),
+        });
+        halved.flatten().collect()
+    };
+    let run = |command: &str, output: &str| {
+        let outcome = project.run(command);
+        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        std::fs::read(project.path(output)).unwrap()
+    };
+    let mlp = "mlp-external.onnx --data fashion-1000.npz --divide 255";
+    project.write("mlp-external.bin", with(0.0));
+    let zeros = run(&format!("predict {mlp} -o p.npz"), "p.npz");
+    project.write("mlp-external.bin", with(f32::MIN_POSITIVE / 8.0));
+    let mut graphs = Vec::new();
+    for threads in [1, 2, 5] {
+        let predict = format!("predict {mlp} --threads {threads} -o p.npz");
+        assert!(run(&predict, "p.npz") == zeros, "{threads} threads");
+        let build = format!("build {mlp} --threads {threads} --clusters 1 -o g.npcov");
+        graphs.push(run(&build, "g.npcov"));
+    }
+    assert!(graphs.iter().all(|graph| *graph == graphs[0]));
 }
 
 #[test]

@@ -135,6 +135,23 @@ impl Project {
         self.outcome(self.command(arguments))
     }
 
+    /// The same with 200 MB of memory and a second of computing.
+    #[cfg(unix)]
+    pub(crate) fn in_little_memory(&self, arguments: &str) -> Outcome {
+        let plain = self.command(arguments);
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "ulimit -v 204800; ulimit -t 1; exec \"$@\"", "sh"])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .current_dir(self.folder.path())
+            .env_clear()
+            // Arenas of other threads would take address space, which is what is limited.
+            .env("MALLOC_ARENA_MAX", "1")
+            .stdin(Stdio::null());
+        self.outcome(command)
+    }
+
     /// What a command does, with nothing of the machine in it.
     pub(crate) fn outcome(&self, mut command: Command) -> Outcome {
         let output = command.output().unwrap();

@@ -1,14 +1,21 @@
-//! Faults of every kind that may befall what npcov writes: kills, races, damage.
+//! Faults of every kind that may befall what npcov writes: kills, races, damage, forgery.
 //!
 //! A few of each run with all tests. `make faults` runs many, by `NPCOV_FAULTS=full`.
 
+#[cfg(unix)]
+#[path = "../mutation/seconds.rs"]
+mod seconds;
 #[path = "../cli/support.rs"]
 #[allow(dead_code)]
 mod support;
 
+#[cfg(unix)]
+mod forged;
 mod kills;
+#[cfg(unix)]
 mod mutants;
 mod races;
+#[cfg(unix)]
 mod reseal;
 
 use support::{Outcome, Project};

@@ -2,7 +2,7 @@
 //!
 //! What is damaged is refused or, of a shard, computed again: nobody gets other bytes than those of an
 //! honest run. What is forged, with checksums that fit, may say anything, but not bring the program
-//! down. All of it happens in a process that may use little memory, and five seconds for each file.
+//! down. All of it happens in processes that may use little memory, and compute five seconds for each file.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -20,30 +20,32 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::reseal::{Parts, parts, range, sealed};
+use crate::seconds::computed;
 use crate::support::fixtures;
 use crate::{Random, tries};
 
 /// Memory that a process may ask for, in KiB: what the work itself takes, and a gigabyte.
 const MEMORY: usize = 1_500_000;
 
-/// What one file may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Seconds of computing that one file may take.
+const SECONDS: f64 = 5.0;
 
-#[cfg(unix)]
-#[test]
-fn no_mutant_gets_through() {
+/// Seconds without an end, computing or not.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What tells a child whose mutants are its own.
+const TASK: &str = "NPCOV_FAULTS_OF";
+
+/// Shows mutants to a child process.
+fn no_mutant_gets_through(task: &str) {
     let limits = format!("ulimit -v {MEMORY} && exec \"$0\" \"$@\"");
     let outcome = Command::new("sh")
         .args(["-c", &limits])
         // Threads would each reserve addresses for memory that they never ask for.
         .env("MALLOC_ARENA_MAX", "1")
+        .env(TASK, task)
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "mutants::all_mutants",
-            "--exact",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["mutants::child", "--exact", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
@@ -56,15 +58,43 @@ fn no_mutant_gets_through() {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// What is being tried, and since when.
-static TRIED: Mutex<Option<(Instant, String)>> = Mutex::new(None);
+#[test]
+fn graphs() {
+    no_mutant_gets_through("graphs");
+}
+
+#[test]
+fn states() {
+    no_mutant_gets_through("states");
+}
+
+#[test]
+fn shards_of_build() {
+    no_mutant_gets_through("build");
+}
+
+#[test]
+fn shards_of_cover() {
+    no_mutant_gets_through("cover");
+}
+
+#[test]
+fn shards_of_select() {
+    no_mutant_gets_through("select");
+}
+
+/// What is being tried, since when, and what had been computed before.
+static TRIED: Mutex<Option<(Instant, f64, String)>> = Mutex::new(None);
 
 /// Panics of all threads.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
-#[ignore = "run by `no_mutant_gets_through`, with little memory"]
-fn all_mutants() {
+#[ignore = "started by the other tests, as a process of its own"]
+fn child() {
+    let Ok(task) = std::env::var(TASK) else {
+        return;
+    };
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         PANICS.fetch_add(1, Ordering::SeqCst);
@@ -74,13 +104,17 @@ fn all_mutants() {
     let honest = Honest::new();
     let count = tries(150, 2000);
     let mut random = Random(11);
-    for _ in 0..count {
-        honest.try_graph(&mut random);
-        honest.try_state(&mut random);
-    }
-    let runs = [Run::Build, Run::Cover, Run::Select].map(|run| ShardRun::new(run, &honest));
-    for i in 0..count {
-        runs[i % 3].try_shard(&mut random);
+    let shards = |run, random: &mut Random| {
+        let run = ShardRun::new(run, &honest);
+        (0..count.div_ceil(3)).for_each(|_| run.try_shards(random));
+    };
+    match &*task {
+        "graphs" => (0..count).for_each(|_| honest.try_graph(&mut random)),
+        "states" => (0..count).for_each(|_| honest.try_state(&mut random)),
+        "build" => shards(Run::Build, &mut random),
+        "cover" => shards(Run::Cover, &mut random),
+        "select" => shards(Run::Select, &mut random),
+        other => panic!("no mutants of `{other}`"),
     }
 }
 
@@ -89,9 +123,13 @@ fn watch() {
     loop {
         std::thread::sleep(Duration::from_millis(100));
         let tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, name)) = tried.filter(|(since, _)| since.elapsed() > PATIENCE) {
+        let Some((since, before, name)) = tried else {
+            continue;
+        };
+        let spent = computed("self").map_or(0.0, |seconds| seconds - before);
+        if spent > SECONDS || since.elapsed() > PATIENCE {
             panic::set_hook(Box::new(|_| {}));
-            let _ = writeln!(std::io::stdout(), "takes too long: {name}");
+            let _ = writeln!(std::io::stdout(), "takes {spent:.1} seconds: {name}");
             std::process::abort();
         }
     }
@@ -100,7 +138,8 @@ fn watch() {
 /// Does something with a file that may be anything; nothing in it panics or takes long.
 fn survive<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let set = |tried| *TRIED.lock().unwrap_or_else(PoisonError::into_inner) = tried;
-    set(Some((Instant::now(), name.to_owned())));
+    let before = computed("self").unwrap_or(0.0);
+    set(Some((Instant::now(), before, name.to_owned())));
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     set(None);
     let panics = PANICS.load(Ordering::SeqCst);
@@ -533,42 +572,39 @@ impl<'a> ShardRun<'a> {
         Ok(())
     }
 
-    /// Puts the folder of parts back, with one file damaged, and goes on.
-    fn try_shard(&self, random: &mut Random) {
+    /// Goes on with one file damaged, with two in each other's place, and with a shard that is forged.
+    fn try_shards(&self, random: &mut Random) {
+        let (path, bytes) = &self.files[random.below(self.files.len())];
+        if random.below(6) == 0 {
+            let (other, others) = &self.files[random.below(self.files.len())];
+            let how = format!("in the place of {other:?}");
+            self.go_on(&[(path, others), (other, bytes)], &how, true);
+        } else {
+            let (how, bytes) = damaged(bytes, random);
+            self.go_on(&[(path, &bytes)], &how, true);
+        }
+        let is_shard = |path: &Path| path.extension().is_some_and(|e| e == "safetensors");
+        let shards = self.files.iter().filter(|(path, _)| is_shard(path));
+        let shards: Vec<&(PathBuf, Vec<u8>)> = shards.collect();
+        let (path, bytes) = shards[random.below(shards.len())];
+        let (how, bytes) = forged(bytes, random);
+        self.go_on(&[(path, &bytes)], &how, false);
+    }
+
+    /// Puts the folder of parts back, but for some files, and goes on. If it must be, to the end of an
+    /// honest run.
+    fn go_on(&self, others: &[(&PathBuf, &Vec<u8>)], how: &str, must_be_honest: bool) {
         let parts = self.folder.path().join("out.parts");
         std::fs::create_dir_all(&parts).unwrap();
-        for (path, bytes) in &self.files {
+        let files = self.files.iter().map(|(path, bytes)| (path, bytes));
+        for (path, bytes) in files.chain(others.iter().copied()) {
             std::fs::write(path, bytes).unwrap();
         }
-        let (path, bytes) = &self.files[random.below(self.files.len())];
-        let is_shard = path.extension().is_some_and(|e| e == "safetensors");
-        let (how, is_forged) = match random.below(6) {
-            0 => {
-                let (other, _) = &self.files[random.below(self.files.len())];
-                let (a, b) = (read(path), read(other));
-                std::fs::write(path, b).unwrap();
-                std::fs::write(other, a).unwrap();
-                (format!("in the place of {other:?}"), false)
-            }
-            1 if is_shard => {
-                let (how, bytes) = forged(bytes, random);
-                std::fs::write(path, bytes).unwrap();
-                (how, true)
-            }
-            _ => {
-                let (how, bytes) = damaged(bytes, random);
-                std::fs::write(path, bytes).unwrap();
-                (how, false)
-            }
-        };
-        let name = format!("{:?} {path:?}, {how}", self.run);
+        let name = format!("{:?} {:?}, {how}", self.run, others[0].0);
         let outcome = survive(&name, || self.go(&mut ()));
-        match outcome {
-            Ok(()) if !is_forged => {
-                assert!(read(&self.output()) == self.expected, "{name}: other bytes");
-            }
-            Err(error) if !is_forged => panic!("{name}: {error}"),
-            _ => {}
+        if must_be_honest {
+            outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(read(&self.output()) == self.expected, "{name}: other bytes");
         }
         let _ = std::fs::remove_file(self.output());
         let _ = std::fs::remove_dir_all(&parts);

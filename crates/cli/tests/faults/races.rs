@@ -3,6 +3,8 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use npcov::data::OutputLock;
+
 use crate::support::Project;
 use crate::{Random, succeed, tries, write_data};
 
@@ -54,4 +56,51 @@ fn of_two_builds_one_is_refused() {
         std::fs::remove_file(project.path("g.npcov")).unwrap();
     }
     assert!(refused > 0, "no two runs met");
+}
+
+/// Whoever writes an output holds its lock; whoever comes second is refused at once and changes nothing.
+#[test]
+fn of_every_command_the_second_is_refused() {
+    let project = Project::new();
+    let whole = "mlp-matlab.onnx --data fashion-1000.npz --divide 255";
+    let model = format!("{whole} --limit 60");
+    succeed(&project, &format!("build {model} -o g.npcov"));
+    let graph = "g.npcov --data fashion-1000.npz --limit 60";
+    for (command, output, folder) in [
+        (format!("build {model} -o"), "out", "out.parts"),
+        (format!("cover {graph} -o"), "out", "out.parts"),
+        (
+            format!("select {graph} --by additional:snpc -o"),
+            "out",
+            "out.parts",
+        ),
+        (format!("minimize {graph} -o"), "out", "out.parts"),
+        (format!("attack {model} -o"), "out", "out.parts"),
+        (
+            format!("tune {whole} --sample 60 --clusters 1,2 --write"),
+            "out.toml",
+            "out.toml.parts",
+        ),
+        (
+            format!("lab rq1 {whole} --quick -o"),
+            "lab",
+            "lab/rq1.parts",
+        ),
+    ] {
+        let (output_path, folder) = (project.path(output), project.path(folder));
+        std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        let lock = OutputLock::by(&folder, &output_path).unwrap();
+        let outcome = project.run(&format!("{command} {output}"));
+        let told = format!("{command}: {:?}\n{}", outcome.code, outcome.stderr);
+        assert_eq!(outcome.code, Some(2), "{told}");
+        assert!(
+            outcome.stderr.contains("is being written by another npcov"),
+            "{told}"
+        );
+        assert!(!output_path.is_file(), "{told}");
+        assert!(!project.path("lab/rq1.json").exists(), "{told}");
+        drop(lock);
+        succeed(&project, &format!("{command} {output}"));
+        let _ = std::fs::remove_file(output_path);
+    }
 }

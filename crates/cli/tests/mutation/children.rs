@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::seconds::computed;
+
 /// What tells a child what to do: reader, first mutant, the one behind the last, folder.
 const TASK: &str = "NPCOV_MUTANTS";
 /// Memory of a child, in KiB.
@@ -105,6 +107,7 @@ fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> (u64, Result<(), 
     std::fs::write(progress(folder), format!("{first} 0")).unwrap();
     let errors = folder.join("errors");
     let mut child = start(reader, first, end, folder, &errors);
+    let seconds = |child: &Child| computed(&child.id().to_string()).unwrap_or(0.0);
     let mut number = first;
     let mut since = (Instant::now(), 0.0);
     loop {
@@ -113,18 +116,18 @@ fn watch(reader: &str, first: u64, end: u64, folder: &Path) -> (u64, Result<(), 
             && found != number
         {
             number = found;
-            since = (Instant::now(), seconds(&child).unwrap_or(0.0));
+            since = (Instant::now(), seconds(&child));
         }
         if let Some(status) = ended {
             let text = String::from_utf8_lossy(&std::fs::read(&errors).unwrap()).into_owned();
             let failed = || format!("{status}\n{}", text.trim_end());
             return (number, status.success().then_some(()).ok_or_else(failed));
         }
-        let computed = seconds(&child).map_or(0.0, |seconds| seconds - since.1);
-        if computed > SECONDS || since.0.elapsed() > Duration::from_secs(PATIENCE) {
+        let spent = seconds(&child) - since.1;
+        if spent > SECONDS || since.0.elapsed() > Duration::from_secs(PATIENCE) {
             child.kill().unwrap();
             child.wait().unwrap();
-            let reason = format!("does not end, after {computed:.1} seconds of computing");
+            let reason = format!("does not end, after {spent:.1} seconds of computing");
             return (number, Err(reason));
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -145,13 +148,4 @@ fn start(reader: &str, first: u64, end: u64, folder: &Path, errors: &Path) -> Ch
         .stderr(output)
         .spawn()
         .unwrap()
-}
-
-/// Seconds that a process has computed; unknown without Linux' folder of processes.
-fn seconds(child: &Child) -> Option<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-    // Behind the name in parentheses, the 12th and 13th are user and system time in hundredths.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i)?.parse::<f64>().ok();
-    Some((ticks(11)? + ticks(12)?) / 100.0)
 }

@@ -13,6 +13,7 @@ mod mutator;
 #[path = "../cli/onnx.rs"]
 #[allow(dead_code)]
 mod onnx;
+mod seconds;
 mod settings;
 mod wire;
 

@@ -77,7 +77,7 @@ const COMMANDS: [&str; 4] = [
     "explain --index 0",
 ];
 
-/// No mutant makes a command panic or hang.
+/// No mutant makes a command panic, hang, or take more than five seconds of computing or a gigabyte.
 pub(crate) fn survive(mutants: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("npcov.toml");
@@ -92,10 +92,14 @@ pub(crate) fn survive(mutants: u64) {
             bytes.extend(random.choose(&["[", "{a=", "\"\\"]).repeat(100_000).bytes());
         }
         std::fs::write(&path, &bytes).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_npcov"))
+        let mut child = Command::new("sh")
+            .args(["-c", "ulimit -v 1048576; ulimit -t 5; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_npcov"))
             .args(random.choose(&COMMANDS).split(' '))
             .current_dir(folder.path())
             .env_clear()
+            // Arenas of other threads would take address space, which is what is limited.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(folder.path().join("errors")).unwrap())

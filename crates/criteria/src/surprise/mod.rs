@@ -287,6 +287,11 @@ impl<A: Adequacy + 'static> Criterion for Surprise<A> {
         Ok(buckets.into_iter().map(Slot::Number).collect())
     }
 
+    fn bound_of_numbers(&self) -> u64 {
+        // Buckets are counted from 1.
+        u64::from(self.buckets.count) + 1
+    }
+
     fn slots_of_each(
         &self,
         batch: &Batch<'_>,

@@ -7,7 +7,7 @@ use npcov_data::{Loader, Preprocessing, ValueRange};
 use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
-use npcov_run::{Method, MethodInfo, ModelOptions, Network};
+use npcov_run::{Method, MethodInfo, ModelOptions, Network, Numbers, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArtefactError;
@@ -28,6 +28,48 @@ pub struct ModelRecord {
     pub layers: Vec<SelectorRecord>,
     /// Whether every unit is a neuron.
     pub units: bool,
+    /// What the outputs mean, where that was said or found out; classes, where an artefact does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskRecord>,
+    /// Inputs that are always the same number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<(String, f32)>,
+    /// The input that is preprocessed, where it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
+}
+
+/// What the outputs of a model mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskRecord {
+    /// Classes: the one with the largest logit, of a single one by its sign.
+    Classification,
+    /// Classes: the one with the smallest score.
+    ClassificationArgmin,
+    /// Numbers, and how they become classes.
+    Regression(Numbers),
+}
+
+impl TaskRecord {
+    /// That of a task; `None` where nothing was said.
+    fn of(task: &Task) -> Option<TaskRecord> {
+        match task {
+            Task::Auto | Task::Regression(_) => None,
+            Task::Classification => Some(TaskRecord::Classification),
+            Task::Smallest => Some(TaskRecord::ClassificationArgmin),
+            Task::Numbers(numbers) => Some(TaskRecord::Regression(numbers.clone())),
+        }
+    }
+
+    fn task(record: Option<&TaskRecord>) -> Task {
+        match record {
+            None => Task::Auto,
+            Some(TaskRecord::Classification) => Task::Classification,
+            Some(TaskRecord::ClassificationArgmin) => Task::Smallest,
+            Some(TaskRecord::Regression(numbers)) => Task::Numbers(numbers.clone()),
+        }
+    }
 }
 
 /// Names path layers.
@@ -54,6 +96,9 @@ impl ModelRecord {
             output: options.output.clone(),
             layers: options.layers.select.iter().map(selector).collect(),
             units: options.layers.units,
+            task: TaskRecord::of(&options.task),
+            fixed: options.fixed.clone(),
+            input: options.input.clone(),
         }
     }
 
@@ -88,6 +133,9 @@ impl ModelRecord {
             batch_norm,
             batch: None,
             kernels,
+            task: TaskRecord::task(self.task.as_ref()),
+            fixed: self.fixed.clone(),
+            input: self.input.clone(),
         }
     }
 }

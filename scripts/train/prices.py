@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small network that gives the price of a diamond, and writes the tables it was made with.
 
-    scripts/train/prices.py [--data data/prices] [--output models/prices.onnx] [--epochs 40] [--seed 0]
+    scripts/train/prices.py [--data data/prices] [--output models/prices.onnx] [--epochs 20] [--seed 0]
 
 The table has 53,940 diamonds with their prices in dollars (ggplot2's `diamonds`, which the wheel of
 plotnine carries). Cut, colour and clarity are grades, counted from the worst. The order is shuffled
@@ -107,7 +107,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data/prices"))
     parser.add_argument("--output", type=Path, default=Path("models/prices.onnx"))
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.manual_seed(options.seed)

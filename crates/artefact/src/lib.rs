@@ -42,7 +42,7 @@ pub use graph_file::{
 };
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
-    LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord,
+    LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord, TaskRecord,
 };
 pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL, NO_SCORE};
 pub use store::ShardStore;

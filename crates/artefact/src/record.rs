@@ -7,7 +7,7 @@ use npcov_data::{Loader, Preprocessing, ValueRange};
 use npcov_engine::native::Kernels;
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, RecurrentView, Selector};
-use npcov_run::{Method, MethodInfo, ModelOptions, Network};
+use npcov_run::{Method, MethodInfo, ModelOptions, Network, Numbers, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArtefactError;
@@ -37,6 +37,15 @@ pub struct ModelRecord {
     /// The only token that counts, where one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<usize>,
+    /// What the outputs mean, where that was said or found out; classes, where an artefact does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskRecord>,
+    /// Inputs that are always the same number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<(String, f32)>,
+    /// The input that is preprocessed, where it was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
 }
 
 fn is_usual(view: &RecurrentView) -> bool {
@@ -63,6 +72,39 @@ mod text {
         D: Deserializer<'de>,
     {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What the outputs of a model mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskRecord {
+    /// Classes: the one with the largest logit, of a single one by its sign.
+    Classification,
+    /// Classes: the one with the smallest score.
+    ClassificationArgmin,
+    /// Numbers, and how they become classes.
+    Regression(Numbers),
+}
+
+impl TaskRecord {
+    /// That of a task; `None` where nothing was said.
+    fn of(task: &Task) -> Option<TaskRecord> {
+        match task {
+            Task::Auto | Task::Regression(_) => None,
+            Task::Classification => Some(TaskRecord::Classification),
+            Task::Smallest => Some(TaskRecord::ClassificationArgmin),
+            Task::Numbers(numbers) => Some(TaskRecord::Regression(numbers.clone())),
+        }
+    }
+
+    fn task(record: Option<&TaskRecord>) -> Task {
+        match record {
+            None => Task::Auto,
+            Some(TaskRecord::Classification) => Task::Classification,
+            Some(TaskRecord::ClassificationArgmin) => Task::Smallest,
+            Some(TaskRecord::Regression(numbers)) => Task::Numbers(numbers.clone()),
+        }
     }
 }
 
@@ -98,6 +140,9 @@ impl ModelRecord {
                 .map(|k| k.name().to_owned())
                 .collect(),
             token: options.layers.token,
+            task: TaskRecord::of(&options.task),
+            fixed: options.fixed.clone(),
+            input: options.input.clone(),
         }
     }
 
@@ -139,6 +184,9 @@ impl ModelRecord {
             batch_norm,
             batch: None,
             kernels,
+            task: TaskRecord::task(self.task.as_ref()),
+            fixed: self.fixed.clone(),
+            input: self.input.clone(),
         }
     }
 }

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use cw::CarliniWagner;
 pub use error::AttackError;
 pub use file::AttackFile;
+use npcov_graph::Ending;
 use npcov_run::{Network, Progress, RunError, Tracer, labels};
 use objective::Objective;
 pub use pgd::Pgd;
@@ -320,6 +321,25 @@ impl<'a> Attacker<'a> {
             threads,
         } = inputs;
         options.check()?;
+        let outputs = network.signature().numbers().map(|n| n.reference.len());
+        let unusual = network.signature().ending() == Ending::Smallest || outputs.is_some();
+        match &options.method {
+            AttackMethod::CarliniWagner(_) if unusual => {
+                return Err(RunError::Parameter {
+                    name: "the attack",
+                    value: "Carlini and Wagner's".to_owned(),
+                    wanted: "`pgd` for models of numbers, and for those that choose the smallest score",
+                });
+            }
+            _ if outputs.is_some_and(|outputs| outputs > 1) => {
+                return Err(RunError::Parameter {
+                    name: "the model under attack",
+                    value: "one of several numbers".to_owned(),
+                    wanted: "a model of classes, or of one number",
+                });
+            }
+            _ => {}
+        }
         if let Some(&row) = rows.iter().find(|&&row| row >= data.len()) {
             return Err(RunError::Index {
                 data: data.name().to_owned(),
@@ -381,7 +401,12 @@ impl<'a> Attacker<'a> {
             Some(labels) => seeds.rows.iter().map(|&row| labels[row]).collect(),
             None => before.clone(),
         };
-        seeds.labels = labels.iter().map(|&label| label as f32).collect();
+        // Numbers are led away from the side of the reference that they lie on.
+        let side = |&label: &usize| match self.network.signature().numbers() {
+            Some(numbers) => numbers.side(label) as f32,
+            None => label as f32,
+        };
+        seeds.labels = labels.iter().map(side).collect();
         let (points, found) = match &self.options.method {
             AttackMethod::Pgd(pgd) => {
                 let run = pgd.run(&self.objective, &seeds, self.options, progress);

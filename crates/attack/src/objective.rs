@@ -95,7 +95,8 @@ impl<'a> Objective<'a> {
 
     fn tracer(&self, terms: &[Term]) -> Result<Tracer, RunError> {
         let terms = terms.iter().map(|&term| (1.0, term)).collect();
-        let program = gradient(&self.network.view(), &Loss { terms })?;
+        let input = self.network.signature().place();
+        let program = gradient(&self.network.view(), &Loss { terms, input })?;
         Tracer::new(program, self.network)
     }
 

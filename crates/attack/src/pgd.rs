@@ -75,7 +75,12 @@ impl Pgd {
         network: &'n Network,
         options: &AttackOptions,
     ) -> Result<Objective<'n>, RunError> {
-        Objective::new(network, Term::CrossEntropy, options)
+        // The cross entropy of numbers would have no slope left where they are large.
+        let term = match network.signature().numbers() {
+            Some(_) => Term::Margin,
+            None => Term::CrossEntropy,
+        };
+        Objective::new(network, term, options)
     }
 
     /// The last point of each seed.

@@ -94,10 +94,13 @@ impl<'a> Seeds<'a> {
     ) -> Result<(), RunError> {
         let width = self.width();
         let feed = |range: Range<usize>, inputs: &mut [&mut [f32]]| {
-            let [samples, others @ ..] = inputs else {
+            let positions = &positions[range];
+            let (own, others) = inputs.split_at_mut(self.data.inputs().min(inputs.len()));
+            let rows: Vec<usize> = positions.iter().map(|&at| self.rows[at]).collect();
+            read_others(self.data, &rows, own)?;
+            let Some(samples) = own.get_mut(self.data.place()) else {
                 return Ok(());
             };
-            let positions = &positions[range];
             for (sample, &at) in samples.chunks_exact_mut(width).zip(positions) {
                 self.store(at, &points[at * width..(at + 1) * width], sample);
             }
@@ -156,6 +159,22 @@ fn read_stored(data: &Loader, rows: &[usize], mut out: &mut [f32]) -> Result<(),
         let (samples, rest) = out.split_at_mut(run.len() * data.sample_len());
         data.read_stored(run[0]..run[0] + run.len(), samples)?;
         out = rest;
+    }
+    Ok(())
+}
+
+/// Those inputs of a model that an attack leaves as they are.
+fn read_others(data: &Loader, rows: &[usize], inputs: &mut [&mut [f32]]) -> Result<(), RunError> {
+    if data.inputs() == 1 {
+        return Ok(());
+    }
+    for (place, &row) in rows.iter().enumerate() {
+        let mut parts: Vec<&mut [f32]> = Vec::with_capacity(inputs.len());
+        for input in inputs.iter_mut() {
+            let each = input.len() / rows.len().max(1);
+            parts.push(&mut input[place * each..(place + 1) * each]);
+        }
+        data.read_others(row..row + 1, &mut parts)?;
     }
     Ok(())
 }

@@ -30,7 +30,8 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     let model = Model::open_with(model, &config.network(&args.model))?;
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
-    let samples = samples::open(&data)?;
+    let samples = model.open_data(&data)?;
+    let model = samples::resolve(model, &samples, printer)?;
     samples::warn(&model.warnings(&samples)?, printer);
     let loader = model.loader(samples)?;
     let network = model.network();

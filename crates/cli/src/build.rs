@@ -27,8 +27,9 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         Model::open_with(&model, &model_options)?.with_threads(config.threads(args.run.threads));
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
+    let inputs = samples::first(&model.open_data(&data)?, args.limit);
+    let model = samples::resolve(model, inputs.clone(), printer)?;
     samples::say_preset(&options.method, model.network(), printer);
-    let inputs = samples::first(&samples::open(&data)?, args.limit);
     samples::warn(&model.warnings(inputs.clone())?, printer);
     if let Some(warning) = model.label_warning(inputs.clone())? {
         printer.warning(&warning);

@@ -1,5 +1,6 @@
 //! `npcov.toml`: settings that need not be repeated on every command line.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -10,18 +11,21 @@ use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
 use npcov::program::{BatchNorm, LayerOptions};
-use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
+use npcov::run::{
+    BinChoice, ExplainOptions, Method, ModelOptions, RegressionOptions, RuleChoice, Task,
+};
 use serde::Deserialize;
 
 use crate::args::{
     CheckArgs, ClassNamesArgs, ClassSharesArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs,
-    RelevanceArgs,
+    RelevanceArgs, TaskArgs,
 };
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
-    AttributionName, BatchNormName, BiasName, KindName, LayerName, LayoutName, Numbers, PresetName,
-    RuleList, Shape, Shares, Size, Threads, View,
+    AttributionName, BatchNormName, BiasName, Bins, CropSize, DirectionName, FixedInput,
+    InterpolationName, KindName, LayerName, LayoutName, Numbers, PresetName, ReferenceName,
+    ResizeSize, RuleList, Shape, Shares, TaskName, Threads, View,
 };
 
 /// The file that is looked for in the current folder.
@@ -37,6 +41,15 @@ pub(crate) struct Config {
     model: Option<PathBuf>,
     input_shape: Option<Shape>,
     output_name: Option<String>,
+    input_name: Option<String>,
+    #[serde(default)]
+    input: BTreeMap<String, f32>,
+    task: Option<TaskName>,
+    bins: Option<Bins>,
+    reference: Option<ReferenceName>,
+    direction: Option<DirectionName>,
+    tolerance: Option<f64>,
+    label_column: Option<String>,
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
     rnn: Option<View>,
@@ -68,7 +81,9 @@ struct PreprocessingTable {
     divide: Option<f32>,
     mean: Option<Numbers>,
     std: Option<Numbers>,
-    resize: Option<Size>,
+    resize: Option<ResizeSize>,
+    crop: Option<CropSize>,
+    interpolation: Option<InterpolationName>,
     layout: Option<LayoutName>,
 }
 
@@ -162,8 +177,44 @@ impl Config {
                 token: args.token.or(self.token),
             },
             kernels: args.kernels,
+            task: self.task(&args.task),
+            fixed: self.fixed(&args.input),
+            input: args.input_name.clone().or(self.input_name.clone()),
             ..ModelOptions::default()
         }
+    }
+
+    /// Inputs that are always the same number: those of the flags, and others of the file.
+    fn fixed(&self, args: &[FixedInput]) -> Vec<(String, f32)> {
+        let mut fixed = self.input.clone();
+        for FixedInput(name, number) in args {
+            fixed.insert(name.clone(), *number);
+        }
+        fixed.into_iter().collect()
+    }
+
+    /// What the outputs mean. Options of numbers make them numbers.
+    fn task(&self, args: &TaskArgs) -> Task {
+        let bins = args.bins.as_ref().or(self.bins.as_ref());
+        let reference = args.reference.or(self.reference);
+        let direction = args.direction.or(self.direction);
+        let tolerance = args.tolerance.or(self.tolerance);
+        let given =
+            bins.is_some() || reference.is_some() || direction.is_some() || tolerance.is_some();
+        let named = args.task.clone().or(self.task.clone().map(|name| name.0));
+        let options = match named {
+            None if given => RegressionOptions::default(),
+            Some(Task::Regression(options)) => options,
+            None => return Task::Auto,
+            Some(task) => return task,
+        };
+        Task::Regression(RegressionOptions {
+            output: options.output,
+            bins: bins.map_or_else(BinChoice::default, |bins| bins.0.clone()),
+            reference: reference.map_or_else(Default::default, |name| name.0),
+            direction: direction.map_or_else(Default::default, |name| name.0),
+            tolerance,
+        })
     }
 
     /// What happens to batch normalisation when a model is explained.
@@ -262,9 +313,18 @@ impl Config {
         named.map(Path::to_owned).or_else(here)
     }
 
+    /// What holds the labels of data, where it is named.
+    pub(crate) fn label_column(&self, args: &ClassNamesArgs) -> Option<String> {
+        args.label_column.clone().or(self.label_column.clone())
+    }
+
     /// A model as its data is to be prepared for it.
     pub(crate) fn prepare(&self, model: Model, args: &DataArgs) -> Result<Model, npcov::Error> {
         let model = model.with_preprocessing(self.preprocessing(&args.preprocessing));
+        let model = match self.label_column(&args.classes) {
+            Some(name) => model.with_label_column(&name),
+            None => model,
+        };
         match self.class_names(&args.classes)? {
             Some(names) => model.with_class_names(names),
             None => Ok(model),
@@ -283,7 +343,11 @@ impl Config {
             divide: args.divide.or(file.divide),
             mean: numbers(&args.mean, &file.mean),
             std: numbers(&args.std, &file.std),
-            resize: args.resize.or(file.resize).map(|Size(h, w)| (h, w)),
+            resize: args.resize.or(file.resize).map(|size| size.0),
+            crop: args.crop.or(file.crop).map(|CropSize(h, w)| (h, w)),
+            interpolation: (args.interpolation)
+                .or(file.interpolation.map(|name| name.0))
+                .unwrap_or_default(),
             layout,
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     let mut suites = Vec::new();
     for (i, data) in args.data.iter().enumerate() {
         let name = args.name.get(i).cloned();
-        let samples = samples::open(data)?;
+        let samples = graph.open_data(data)?;
         let range = args.range(samples.len());
         let inputs = Inputs::new(samples).rows(range);
         samples::warn(&graph.warnings(inputs.clone())?, printer);

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     let opened = Model::open_with(&model, &options)?;
     outputs.spare_all(opened.network().files())?;
     let opened = config.prepare(opened, &args.data)?;
-    let samples = samples::open(&data)?;
+    let samples = opened.open_data(&data)?;
+    let opened = samples::resolve(opened, &samples, printer)?;
     samples::warn(&opened.warnings(&samples)?, printer);
     let loader = opened.loader(samples)?;
     let network = opened.network();
@@ -106,13 +107,16 @@ fn by_graph(
     if let Some(names) = config.class_names(&args.data.classes)? {
         graph = graph.with_class_names(names)?;
     }
+    if let Some(name) = config.label_column(&args.data.classes) {
+        graph = graph.with_label_column(&name);
+    }
     let learnt = graph.learnt();
     if *preprocessing != Preprocessing::default() {
         learnt
             .require_preprocessing(preprocessing)
             .map_err(npcov::Error::from)?;
     }
-    let samples = samples::open(data)?;
+    let samples = graph.open_data(data)?;
     samples::warn(&graph.warnings(&samples)?, printer);
     let loader = graph.loader(samples)?;
     let settings = ExplainOptions {

@@ -129,8 +129,13 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             _ => return None,
         },
         Cause::Run(RunError::InputShape { .. }) => INPUT_SHAPE,
-        Cause::Run(RunError::SeveralInputs(_)) => {
-            "a dataset fills one input; export the model with its other inputs as constants"
+        Cause::Run(RunError::NoSuchInput { .. }) => "`npcov inspect MODEL` lists the inputs",
+        Cause::Data(DataError::Inputs { .. }) => {
+            "arrays of an npz file are inputs by name, or as `--data file.npz:INPUT=ARRAY,...`; `--input NAME=NUMBER` \
+             fixes an input; `--label-column NAME` says which column of a table is the label"
+        }
+        Cause::Data(DataError::Labels { reason, .. }) if reason.contains("not a whole number") => {
+            "`--task regression` is for models that give numbers"
         }
         Cause::Run(RunError::NoClassifier { purpose, .. }) => match purpose {
             Purpose::Labels { .. } => {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
         count: args.count,
     };
     let pool = match &args.pool {
-        Some(pool) => Some(samples::first(&samples::open(pool)?, args.limit)),
+        Some(pool) => Some(samples::first(&graph.open_data(pool)?, args.limit)),
         None => None,
     };
     let gaps = match &pool {
@@ -91,10 +91,10 @@ fn draw(
     let record = graph.learnt().file().record();
     let mut loaders = Vec::new();
     for data in &args.data {
-        loaders.push(load(graph, samples::open(data)?)?);
+        loaders.push(load(graph, graph.open_data(data)?)?);
     }
     // Data that has moved, or changed, is just not shown.
-    if let Ok(training) = samples::open(&record.data) {
+    if let Ok(training) = graph.open_data(&record.data) {
         loaders.extend(load(graph, training));
     }
     let training = loaders

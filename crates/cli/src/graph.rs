@@ -20,6 +20,9 @@ pub(crate) fn open(
     if let Some(names) = config.class_names(classes)? {
         graph = graph.with_class_names(names)?;
     }
+    if let Some(name) = config.label_column(classes) {
+        graph = graph.with_label_column(&name);
+    }
     // What is said here must be what the graph was learnt with.
     let given = config.preprocessing(preprocessing);
     if given != Preprocessing::default() {

@@ -8,19 +8,20 @@ use anyhow::{Context, bail};
 use npcov::Model;
 use npcov::coverage::{BuildOptions, PAPER_UPPER};
 use npcov::data::formats::split;
-use npcov::data::{Element, Loader, Preprocessing, open, write_whole};
+use npcov::data::{Element, ImageSize, Interpolation, Loader, Preprocessing, write_whole};
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Disjoint, Edges, EmptyLayer, Members, Merge,
     Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::paths::{Choices, Clusters, Preset};
 use npcov::program::{RecurrentView, Selector};
-use npcov::run::{ModelOptions, Network};
+use npcov::run::{ModelOptions, Network, Task};
 
 use crate::args::InitArgs;
 use crate::config::Config;
 use crate::output::Outputs;
 use crate::printer::Printer;
+use crate::samples;
 
 /// Layers and classes that are listed; a file with hundreds would not be read.
 const LISTED: usize = 40;
@@ -45,13 +46,15 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     let first_output = inspection.outputs.first().map(|output| output.name.clone());
     let class_names = config.class_names(&args.data.classes)?;
     let mut opened = Model::open_with(&model, &options)?;
+    if let Some(name) = config.label_column(&args.data.classes) {
+        opened = opened.with_label_column(&name);
+    }
     if let Some(names) = class_names {
         opened = opened.with_class_names(names)?;
     }
-    let network = opened.network();
-    outputs.spare_all(network.files())?;
+    outputs.spare_all(opened.network().files())?;
     let mut preprocessing = config.preprocessing(&args.data.preprocessing);
-    let dataset = open(&data).map_err(npcov::Error::from)?;
+    let dataset = opened.open_data(&data)?;
     let inputs = dataset.inputs();
     let pixels = inputs.iter().any(|input| input.element() == Element::U8);
     // Means above 1 are those of pixels that nobody divides.
@@ -64,7 +67,10 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
              for a model that was trained on 0..1",
         );
     }
-    let loader = (opened.clone().with_preprocessing(preprocessing.clone())).loader(dataset)?;
+    let opened = opened.with_preprocessing(preprocessing.clone());
+    let opened = samples::resolve(opened, &dataset, printer)?;
+    let loader = opened.loader(dataset)?;
+    let network = opened.network();
     let folder = match output.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -77,6 +83,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
             None => None,
         },
         output: options.output.clone().or(first_output).unwrap_or_default(),
+        label_column: config.label_column(&args.data.classes),
         network,
         options: &options,
         loader: &loader,
@@ -96,6 +103,8 @@ struct Found<'a> {
     model: String,
     data: String,
     class_names: Option<String>,
+    /// What holds the labels, where it was named.
+    label_column: Option<String>,
     /// The output that holds the classification.
     output: String,
     network: &'a Network,
@@ -143,6 +152,16 @@ impl Found<'_> {
             "output-name",
             &quoted(&self.output),
             "the output that holds the classification",
+        );
+        let task = match &network.options().task {
+            Task::Auto => "classification".to_owned(),
+            task => task.to_string(),
+        };
+        file.key(
+            network.options().task != Task::Auto,
+            "task",
+            &quoted(&task),
+            "what the outputs mean: classification, classification:argmin, regression, ...",
         );
         let selected = &options.layers.select;
         let layers: Vec<String> = match selected.is_empty() {
@@ -220,6 +239,12 @@ impl Found<'_> {
             &quoted(self.class_names.as_deref().unwrap_or("classes.txt")),
             "a file with the names of the model's classes, one a line",
         );
+        file.key(
+            self.label_column.is_some(),
+            "label-column",
+            &quoted(self.label_column.as_deref().unwrap_or("y")),
+            "the column of a table, or the array of an npz file, that holds the labels",
+        );
         file.table(
             "preprocessing",
             "What enters the model is (x / divide - mean) / std.",
@@ -253,12 +278,27 @@ impl Found<'_> {
             [_, height, width] => ((height, width), "chw"),
             _ => ((224, 224), "flat"),
         };
-        let (height, width) = preprocessing.resize.unwrap_or(size);
+        let resize = preprocessing
+            .resize
+            .unwrap_or(ImageSize::Exactly(size.0, size.1));
         file.key(
             preprocessing.resize.is_some(),
             "resize",
+            &quoted(&resize.to_string()),
+            "bring 8-bit images to this height and width, or their shorter side to this length",
+        );
+        let (height, width) = preprocessing.crop.unwrap_or(size);
+        file.key(
+            preprocessing.crop.is_some(),
+            "crop",
             &quoted(&format!("{height}x{width}")),
-            "bring 8-bit images to this height and width",
+            "cut the middle out of them",
+        );
+        file.key(
+            preprocessing.interpolation != Interpolation::default(),
+            "interpolation",
+            &quoted(&preprocessing.interpolation.to_string()),
+            "how they are resized: nearest, bilinear, bicubic",
         );
         let given = preprocessing.layout.map(|layout| layout.to_string());
         file.key(

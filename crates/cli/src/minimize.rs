@@ -31,7 +31,7 @@ pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> an
     if let Some(criteria) = &args.criteria {
         options.criteria = criteria.specs(&counting_criteria(graph.learnt()));
     }
-    let suite = samples::first(&samples::open(&args.data)?, args.limit);
+    let suite = samples::first(&graph.open_data(&args.data)?, args.limit);
     samples::warn(&graph.warnings(suite.clone())?, printer);
     let mut progress = ProgressBar::new(suite.len(), printer).keeping(&args.output);
     let minimization = graph.minimize_file(suite, &options, &args.output, &mut progress);

@@ -20,8 +20,9 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
     let model = Model::open_with(model, &config.network(&args.model))?;
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
-    let samples = samples::open(&data)?;
+    let samples = model.open_data(&data)?;
     let inputs = samples::first(&samples, args.limit);
+    let model = samples::resolve(model, inputs.clone(), printer)?;
     samples::warn(&model.warnings(inputs.clone())?, printer);
     let loader = model.loader(samples)?;
     let network = model.network();

@@ -3,16 +3,27 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use npcov::Inputs;
 use npcov::data::Samples;
 use npcov::program::Preset;
 use npcov::run::{Method, Network};
+use npcov::{Inputs, Model};
 
 use crate::printer::Printer;
 
 /// Opens data.
 pub(crate) fn open(spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, npcov::Error> {
     Ok(npcov::data::open(spec)?)
+}
+
+/// The model for what its outputs mean, which data may have to tell: that is said.
+pub(crate) fn resolve<'a>(
+    model: Model,
+    inputs: impl Into<Inputs<'a>>,
+    printer: &Printer,
+) -> Result<Model, npcov::Error> {
+    let (model, notes) = model.for_data(inputs)?;
+    notes.iter().for_each(|note| printer.note(note));
+    Ok(model)
 }
 
 /// The first inputs of data, up to a limit.

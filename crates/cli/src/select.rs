@@ -29,7 +29,7 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
         given,
     };
-    let pool = samples::first(&samples::open(&args.data)?, args.limit);
+    let pool = samples::first(&graph.open_data(&args.data)?, args.limit);
     samples::warn(&graph.warnings(pool.clone())?, printer);
     let mut progress = ProgressBar::new(pool.len(), printer).keeping(&args.output);
     let selection = graph.select_file(pool, &options, &args.output, &mut progress);

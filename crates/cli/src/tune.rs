@@ -53,7 +53,8 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         }
         None => None,
     };
-    let data = samples::open(&data)?;
+    let data = model.open_data(&data)?;
+    let model = samples::resolve(model, &data, printer)?;
     samples::warn(&model.warnings(&data)?, printer);
     let inputs = settings.inputs(data.len());
     let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(data.len()));

@@ -7,12 +7,13 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
-use npcov::data::Layout;
+use npcov::data::{ImageSize, Interpolation, Layout};
 use npcov::paths::{Clustering, Clusters, GraphClustering};
 use npcov::program::{
     BatchNorm, Bias, LayerKind, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule,
     Selector,
 };
+use npcov::run::{BinChoice, Direction, Reference, Task};
 use serde::Deserialize;
 
 /// A shape: `3x48x192`.
@@ -62,29 +63,155 @@ impl TryFrom<String> for View {
     }
 }
 
-/// Height and width: `224x224`.
+/// The size that images are brought to: `224x224`, or `256` for the shorter side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Size(pub(crate) usize, pub(crate) usize);
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct ResizeSize(pub(crate) ImageSize);
 
-impl FromStr for Size {
+impl FromStr for ResizeSize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Size, String> {
+    fn from_str(text: &str) -> Result<ResizeSize, String> {
         match text.parse::<Shape>().as_ref().map(|shape| &shape.0[..]) {
-            Ok(&[height, width]) => Ok(Size(height, width)),
+            Ok(&[height, width]) => Ok(ResizeSize(ImageSize::Exactly(height, width))),
+            Ok(&[side]) => Ok(ResizeSize(ImageSize::ShortSide(side))),
             _ => Err(format!(
-                "`{text}` is no height and width; write them like `224x224`"
+                "`{text}` is no size; write `224x224`, or `256` for the shorter side"
             )),
         }
     }
 }
 
-impl TryFrom<String> for Size {
-    type Error = String;
+/// The size that is cut out of images: `224`, or `224x192`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct CropSize(pub(crate) usize, pub(crate) usize);
 
-    fn try_from(text: String) -> Result<Size, String> {
-        text.parse()
+impl FromStr for CropSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CropSize, String> {
+        match text.parse::<Shape>().as_ref().map(|shape| &shape.0[..]) {
+            Ok(&[height, width]) => Ok(CropSize(height, width)),
+            Ok(&[side]) => Ok(CropSize(side, side)),
+            _ => Err(format!("`{text}` is no size; write `224` or `224x192`")),
+        }
+    }
+}
+
+/// An input that is always the same number: `training=0`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FixedInput(pub(crate) String, pub(crate) f32);
+
+impl FromStr for FixedInput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FixedInput, String> {
+        let wrong = || format!("`{text}` is no input with a number; write `NAME=NUMBER`");
+        let (name, number) = text.rsplit_once('=').ok_or_else(wrong)?;
+        let number = match number.trim() {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            number => number.parse::<f32>().ok().filter(|x| x.is_finite()),
+        };
+        Ok(FixedInput(
+            name.trim().to_owned(),
+            number.ok_or_else(wrong)?,
+        ))
+    }
+}
+
+/// The bins of numbers: `10`, or `-0.1,0.1`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct Bins(pub(crate) BinChoice);
+
+impl FromStr for Bins {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bins, String> {
+        let wrong = || {
+            format!("`{text}` are no bins; write a number of them, or where they end: `-0.1,0.1`")
+        };
+        if let Ok(count) = text.trim().parse::<usize>() {
+            return Ok(Bins(BinChoice::Quantiles(count)));
+        }
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+        let edges: Option<Vec<f64>> = text.split(',').map(number).collect();
+        Ok(Bins(BinChoice::Edges(edges.ok_or_else(wrong)?)))
+    }
+}
+
+/// What numbers are held against: `mean`, `median`, `labels`, or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct ReferenceName(pub(crate) Reference);
+
+impl FromStr for ReferenceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ReferenceName, String> {
+        Ok(ReferenceName(match text {
+            "mean" => Reference::Mean,
+            "median" => Reference::Median,
+            "labels" => Reference::Labels,
+            number => {
+                let number = number.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+                Reference::Number(number.ok_or_else(|| {
+                    format!(
+                        "`{text}` is no reference; write `mean`, `median`, `labels` or a number"
+                    )
+                })?)
+            }
+        }))
+    }
+}
+
+/// What is explained of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct DirectionName(pub(crate) Direction);
+
+impl FromStr for DirectionName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DirectionName, String> {
+        Ok(DirectionName(match text {
+            "deviation" => Direction::Deviation,
+            "output" => Direction::Output,
+            "up" => Direction::Up,
+            _ => {
+                return Err(format!(
+                    "`{text}` is nothing that can be explained; write `deviation`, `output` or `up`"
+                ));
+            }
+        }))
+    }
+}
+
+/// What the outputs mean, in `npcov.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct TaskName(pub(crate) Task);
+
+impl FromStr for TaskName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TaskName, String> {
+        text.parse().map(TaskName)
+    }
+}
+
+/// How images are resized, in `npcov.toml`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "NumberOrText")]
+pub(crate) struct InterpolationName(pub(crate) Interpolation);
+
+impl FromStr for InterpolationName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<InterpolationName, String> {
+        text.parse().map(InterpolationName)
     }
 }
 
@@ -254,7 +381,7 @@ impl FromStr for Upper {
 
 /// A number in `npcov.toml`, a list of them, or what a flag would say.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a number, a list of numbers or `auto`")]
+#[serde(untagged, expecting = "expected a number, a list of numbers or a text")]
 pub(crate) enum NumberOrText {
     Whole(u64),
     Number(f64),
@@ -276,21 +403,30 @@ impl NumberOrText {
     }
 }
 
-impl TryFrom<NumberOrText> for ClusterCount {
-    type Error = String;
+/// What is read from `npcov.toml` as a flag would be.
+macro_rules! like_flags {
+    ($($name:ty),*) => {$(
+        impl TryFrom<NumberOrText> for $name {
+            type Error = String;
 
-    fn try_from(value: NumberOrText) -> Result<ClusterCount, String> {
-        value.text().parse()
-    }
+            fn try_from(value: NumberOrText) -> Result<$name, String> {
+                value.text().parse()
+            }
+        }
+    )*};
 }
 
-impl TryFrom<NumberOrText> for Upper {
-    type Error = String;
-
-    fn try_from(value: NumberOrText) -> Result<Upper, String> {
-        value.text().parse()
-    }
-}
+like_flags!(
+    ClusterCount,
+    Upper,
+    ResizeSize,
+    CropSize,
+    Bins,
+    ReferenceName,
+    DirectionName,
+    TaskName,
+    InterpolationName
+);
 
 /// One of several parts: `2/4` is the second quarter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -163,6 +163,11 @@ pub fn build(
         Some(specs) => specs.clone(),
         None => fitting::possible(default_criteria(), &before, &mut left_out)?,
     };
+    // Of numbers, there are no probabilities that could be uncertain.
+    let (uncertain, specs): (Vec<Spec>, Vec<Spec>) = (specs.into_iter())
+        .partition(|spec| network.signature().numbers().is_some() && is_of_probabilities(spec));
+    let no_probabilities = |spec| (spec, "a model of numbers gives no probabilities".to_owned());
+    left_out.extend(uncertain.into_iter().map(no_probabilities));
     let planned = CriterionSet::new(&specs, before)?;
     let importance = planned.importance().map_err(|spec| RunError::Parameter {
         name: "layer",
@@ -277,6 +282,14 @@ pub fn build(
     store.remove()?;
     let method = options.method.clone();
     Ok(LearntGraph::learnt(file, network.clone(), method))
+}
+
+/// Whether a criterion looks at nothing but the probabilities of classes.
+fn is_of_probabilities(spec: &Spec) -> bool {
+    matches!(
+        spec.name.as_str(),
+        "deepgini" | "entropy" | "margin" | "max-softmax"
+    )
 }
 
 /// What the parts of a decision graph depend on: not on how their paths are clustered.

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
-use npcov_data::{Digest, Loader, Preprocessing, Samples, match_classes};
+use npcov_data::{Digest, Loader, Preprocessing, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_run::{Method, Network, PathExtractor};
 
@@ -129,12 +129,9 @@ impl LearntGraph {
 
     /// Samples, preprocessed as the graph's own were, with classes matched by name.
     pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, CoverageError> {
-        let samples = match self.class_names() {
-            Some(names) => match_classes(samples, &names)?,
-            None => samples,
-        };
-        let shape = self.network.sample_shape();
-        Ok(Loader::new(samples, shape, self.preprocessing())?)
+        let names = self.class_names();
+        let loader = (self.network).loader(samples, names.as_deref(), self.preprocessing());
+        Ok(loader?)
     }
 
     /// Extracts paths as the graph's own were.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::digest::{Fingerprint, OnceFingerprint};
 use crate::error::{DataError, ReadError};
+use crate::labels::{Labels, Targets};
 use crate::rows::Rows;
 use crate::samples::{SampleInput, Samples, input_at};
 use crate::scalar::Scalar;
@@ -41,6 +42,7 @@ pub struct Arrays<'a> {
     /// The numbers of each input.
     arrays: Vec<Box<dyn Array + 'a>>,
     labels: Option<Cow<'a, [i64]>>,
+    targets: Option<Targets>,
     class_names: Option<Vec<String>>,
     sample_names: Option<Vec<String>>,
     fingerprint: OnceFingerprint,
@@ -141,6 +143,7 @@ impl<'a> Arrays<'a> {
             inputs: Vec::new(),
             arrays: Vec::new(),
             labels: None,
+            targets: None,
             class_names: None,
             sample_names: None,
             fingerprint: OnceFingerprint::default(),
@@ -225,6 +228,31 @@ impl<'a> Arrays<'a> {
         self.labels = Some(labels);
         self.fingerprint = OnceFingerprint::default();
         self.check_class_names()
+    }
+
+    /// Adds the numbers that a model should give, of each sample.
+    pub fn with_targets(mut self, targets: Targets) -> Result<Arrays<'a>, DataError> {
+        if targets.rows() != self.len {
+            return Err(DataError::Labels {
+                file: self.name,
+                reason: format!(
+                    "there are {} rows of numbers for {} samples",
+                    targets.rows(),
+                    self.len
+                ),
+            });
+        }
+        self.targets = Some(targets);
+        self.fingerprint = OnceFingerprint::default();
+        Ok(self)
+    }
+
+    /// Adds labels of either kind.
+    pub(crate) fn with_any_labels(self, labels: Labels) -> Result<Arrays<'a>, DataError> {
+        match labels {
+            Labels::Classes(classes) => self.with_labels(classes),
+            Labels::Numbers(targets) => self.with_targets(targets),
+        }
     }
 
     /// Names the classes, by label: the first name is that of label 0.
@@ -332,6 +360,10 @@ impl Samples for Arrays<'_> {
 
     fn labels(&self) -> Option<&[i64]> {
         self.labels.as_deref()
+    }
+
+    fn targets(&self) -> Option<&Targets> {
+        self.targets.as_ref()
     }
 
     fn class_names(&self) -> Option<&[String]> {

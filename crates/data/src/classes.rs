@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::error::{DataError, ReadError};
+use crate::labels::Targets;
 use crate::samples::{Images, SampleInput, Samples};
 
 /// Bytes of the longest file of names.
@@ -74,6 +75,33 @@ pub fn match_classes<'a>(
         samples,
         classes: classes.to_vec(),
         labels,
+        targets: None,
+    }))
+}
+
+/// Samples with classes of the caller's own, made from the numbers that a model should give: the names of the classes, the
+/// class of each sample, and its numbers.
+pub fn with_classes<'a>(
+    samples: Arc<dyn Samples + 'a>,
+    classes: Vec<String>,
+    labels: Vec<i64>,
+    targets: Targets,
+) -> Result<Arc<dyn Samples + 'a>, DataError> {
+    if labels.len() != samples.len() || targets.rows() != samples.len() {
+        return Err(DataError::Labels {
+            file: samples.name().to_owned(),
+            reason: format!(
+                "there are {} labels for {} samples",
+                labels.len(),
+                samples.len()
+            ),
+        });
+    }
+    Ok(Arc::new(Matched {
+        samples,
+        classes,
+        labels: Some(labels),
+        targets: Some(targets),
     }))
 }
 
@@ -130,6 +158,7 @@ struct Matched<'a> {
     classes: Vec<String>,
     /// Where they are others than those of the samples.
     labels: Option<Vec<i64>>,
+    targets: Option<Targets>,
 }
 
 impl Samples for Matched<'_> {
@@ -164,7 +193,17 @@ impl Samples for Matched<'_> {
     }
 
     fn labels(&self) -> Option<&[i64]> {
-        self.labels.as_deref().or(self.samples.labels())
+        match &self.labels {
+            Some(labels) => Some(labels),
+            None => self.samples.labels(),
+        }
+    }
+
+    fn targets(&self) -> Option<&Targets> {
+        match &self.targets {
+            Some(targets) => Some(targets),
+            None => self.samples.targets(),
+        }
     }
 
     fn class_names(&self) -> Option<&[String]> {

@@ -145,9 +145,19 @@ impl Fingerprint {
         for block in &blocks {
             contents.bytes(block.as_bytes());
         }
-        match samples.labels() {
-            None => contents.text("no labels"),
-            Some(labels) => {
+        match (samples.labels(), samples.targets()) {
+            (None, None) => contents.text("no labels"),
+            (None, Some(targets)) => {
+                contents.text("targets");
+                contents.number(targets.width());
+                for number in (0..targets.rows())
+                    .filter_map(|row| targets.row(row))
+                    .flatten()
+                {
+                    contents.bytes(&number.to_le_bytes());
+                }
+            }
+            (Some(labels), _) => {
                 contents.text("labels");
                 for label in labels {
                     contents.bytes(&label.to_le_bytes());

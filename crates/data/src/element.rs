@@ -42,6 +42,16 @@ pub(crate) enum Number {
     Float(f64),
 }
 
+impl Number {
+    /// The nearest double.
+    pub(crate) fn to_f64(self) -> f64 {
+        match self {
+            Number::Whole(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+}
+
 /// Applies `$convert` to each `$bytes`-sized group, read in the byte order asked for.
 macro_rules! convert {
     ($type:ty, $big:expr, $bytes:expr, $out:expr, $convert:expr) => {{

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::cifar::{self, Cifar};
+use crate::csv::Csv;
 use crate::error::{DataError, ReadError};
 use crate::folder::{self, ImageFolders};
 use crate::idx::{self, Idx};
 use crate::npy::Npy;
 use crate::npz::Npz;
+use crate::parquet::Parquet;
 use crate::samples::Samples;
 use crate::source::Source;
 
@@ -38,6 +40,9 @@ pub static FORMATS: &[&dyn Format] = &[
     // Told by name, since its files have no magic bytes. They may start with any, also with those of IDX.
     &Cifar,
     &Idx,
+    &Parquet,
+    // Told by name: a text has no magic bytes.
+    &Csv,
     // Takes every folder that nobody else does.
     &ImageFolders,
 ];
@@ -50,6 +55,8 @@ pub static FORMATS: &[&dyn Format] = &[
 /// | `file.npz` | array `x` | array `y`, if there is one |
 /// | `file.npz:x_test,y_test` | array `x_test` | array `y_test` |
 /// | `file.npz:x_test` | array `x_test` | - |
+/// | `file.npz:ids=a,mask=b,y=c` | array `a` for the input `ids`, `b` for `mask` | array `c` |
+/// | `file.csv`, `.tsv`, `.parquet` | its columns of numbers | the column that [`Reading::labels`] names, or `y`, `label` or `target` |
 /// | `train-images-idx3-ubyte`, also `.gz` and `train-images.idx3-ubyte` | its images | the file `train-labels-...` next to it, if there is one |
 /// | `test_batch.bin` | CIFAR-10 or CIFAR-100 records | in the records (CIFAR-100: the fine ones) |
 /// | a folder of CIFAR files | `folder:train` or `folder:test`; `folder` where it holds only one of them | in the records |
@@ -57,17 +64,34 @@ pub static FORMATS: &[&dyn Format] = &[
 /// | a folder of images | PNG and JPEG images | - |
 ///
 /// An npz file's `class_names` and `name`, arrays of texts, are the names of its classes and of its samples.
-/// Labels are whole numbers of any type, as `[n]` or `[n, 1]`, or exactly one-hot rows `[n, classes]`.
+/// Labels are whole numbers of any type, as `[n]` or `[n, 1]`, or exactly one-hot rows `[n, classes]`: classes. Floats that
+/// are neither are the numbers that a model should give ([`Samples::targets`]).
 pub fn open(spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, DataError> {
-    open_with(FORMATS, spec)
+    open_as(spec, &Reading::default())
 }
 
-/// As [`open`], with formats of the caller's choice: [`FORMATS`], others in front of them, or others alone.
+/// As [`open`], for a model of which something is known.
+pub fn open_as(spec: impl AsRef<OsStr>, reading: &Reading) -> Result<Arc<dyn Samples>, DataError> {
+    open_with(FORMATS, spec, reading)
+}
+
+/// What data is read for, where a file holds more than one thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The names of the model's inputs that data is for. Of an npz file, arrays of these names are read where there are
+    /// several, or no `x`.
+    pub inputs: Vec<String>,
+    /// What holds the labels: a column of a table, or an array of an npz file.
+    pub labels: Option<String>,
+}
+
+/// As [`open_as`], with formats of the caller's choice: [`FORMATS`], others in front of them, or others alone.
 pub fn open_with(
     formats: &[&dyn Format],
     spec: impl AsRef<OsStr>,
+    reading: &Reading,
 ) -> Result<Arc<dyn Samples>, DataError> {
-    let location = Location::new(spec.as_ref())?;
+    let location = Location::new(spec.as_ref(), reading)?;
     match formats.iter().find(|format| format.recognises(&location)) {
         Some(format) => format.open(&location),
         None => {
@@ -132,6 +156,7 @@ pub struct Location<'s> {
     spec: &'s OsStr,
     path: PathBuf,
     part: Option<&'s str>,
+    reading: &'s Reading,
     /// Of a file.
     source: Option<Source>,
     start: Vec<u8>,
@@ -139,12 +164,13 @@ pub struct Location<'s> {
 
 impl<'s> Location<'s> {
     /// Finds what `spec` names, `PATH` or `PATH:PART`, and reads the first bytes of a file.
-    fn new(spec: &'s OsStr) -> Result<Location<'s>, DataError> {
+    fn new(spec: &'s OsStr, reading: &'s Reading) -> Result<Location<'s>, DataError> {
         let (path, part) = split(spec);
         let mut location = Location {
             spec,
             path,
             part,
+            reading,
             source: None,
             start: Vec::new(),
         };
@@ -176,6 +202,11 @@ impl<'s> Location<'s> {
     /// What follows the colon, where something does: names of arrays, or of one of several sets.
     pub fn part(&self) -> Option<&'s str> {
         self.part
+    }
+
+    /// What it is read for.
+    pub fn reading(&self) -> &'s Reading {
+        self.reading
     }
 
     /// Whether it is a folder.

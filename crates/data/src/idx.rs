@@ -12,7 +12,7 @@ use crate::arrays::Arrays;
 use crate::element::Element;
 use crate::error::{DataError, ReadError};
 use crate::formats::{Format, Location};
-use crate::labels;
+use crate::labels::{self, Labels};
 use crate::rows::{NumberFormat, Rows};
 use crate::samples::Samples;
 use crate::source::{Source, decode_error};
@@ -44,14 +44,14 @@ impl Format for Idx {
             None => samples,
             Some(path) => {
                 let count = samples.len();
-                samples.with_labels(read_labels(&path, count)?)?
+                samples.with_any_labels(read_labels(&path, count)?)?
             }
         };
         Ok(Arc::new(samples))
     }
 }
 
-fn read_labels(path: &Path, count: usize) -> Result<Vec<i64>, DataError> {
+fn read_labels(path: &Path, count: usize) -> Result<Labels, DataError> {
     let file = path.display().to_string();
     let rows = Source::open(path)
         .map_err(ReadError::from)

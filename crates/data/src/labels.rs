@@ -1,4 +1,4 @@
-//! Class labels: one whole number per sample.
+//! Labels: of each sample a class, which is a whole number, or the numbers that a model should give for it.
 
 use crate::element::Number;
 use crate::error::{DataError, ReadError};
@@ -10,11 +10,82 @@ const EXACT_IN_F64: f64 = 9_007_199_254_740_992.0;
 /// One-hot rows with more classes are not labels: a row of billions of numbers should not come into memory to find out.
 const MOST_CLASSES: usize = 1 << 20;
 
+/// Most numbers that a model gives for a sample, and is held to.
+const MOST_TARGETS: usize = 1 << 10;
+
+/// The numbers that a model should give, for each sample.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Targets {
+    width: usize,
+    numbers: Vec<f64>,
+    /// Where and why they are no classes.
+    reason: String,
+}
+
+impl Targets {
+    /// Of samples one after the other, `width` numbers each.
+    pub fn new(width: usize, numbers: Vec<f64>) -> Result<Targets, ReadError> {
+        if width == 0 || !numbers.len().is_multiple_of(width) {
+            return Err(ReadError::malformed(format!(
+                "{} numbers are not {width} for each sample",
+                numbers.len()
+            )));
+        }
+        let reason = match numbers
+            .iter()
+            .position(|&x| whole(Number::Float(x)).is_none())
+        {
+            Some(place) => format!(
+                "row {} is `{}`, not a whole number",
+                place / width,
+                numbers[place]
+            ),
+            None => format!("rows of {width} numbers are no classes"),
+        };
+        Ok(Targets {
+            width,
+            numbers,
+            reason,
+        })
+    }
+
+    /// Numbers of one sample.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Samples that have them.
+    pub fn rows(&self) -> usize {
+        self.numbers.len() / self.width.max(1)
+    }
+
+    /// Those of a sample.
+    pub fn row(&self, row: usize) -> Option<&[f64]> {
+        let start = row.checked_mul(self.width)?;
+        self.numbers.get(start..start.checked_add(self.width)?)
+    }
+
+    /// Why they are no classes.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+/// What labels are.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Labels {
+    /// A class of each sample.
+    Classes(Vec<i64>),
+    /// Numbers of each sample.
+    Numbers(Targets),
+}
+
 /// Reads all labels of an array with one row for each of `count` samples.
 ///
-/// A row is one number, integer or a whole float. Rows of several numbers are accepted where they are one-hot, exactly:
-/// a single 1, the rest 0 (`keras.utils.to_categorical`); probabilities are not, since a class would be a guess.
-pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Vec<i64>, DataError> {
+/// A row is one number, integer or a whole float, or, exactly one-hot, several: a single 1, the rest 0
+/// (`keras.utils.to_categorical`). Where any row is neither, all are numbers, not classes: probabilities are not taken for
+/// classes, since those would be a guess.
+pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Labels, DataError> {
     let wrong = |reason: String| DataError::Labels {
         file: file.to_owned(),
         reason,
@@ -26,44 +97,64 @@ pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Vec<i64>, Da
             "there are {found} labels for {count} samples"
         )));
     }
-    let one_hot = rows.sample_len() > 1;
-    if rows.sample_len() > MOST_CLASSES {
+    let width = rows.sample_len();
+    let one_hot = width > 1;
+    if width > MOST_CLASSES {
         return Err(wrong(format!(
             "rows of shape {:?} are too long for one-hot labels",
             rows.sample_shape()
         )));
     }
-    let mut labels = Vec::new();
-    let result = rows.for_each_row::<Problem>(|row, values| {
-        let label = if one_hot {
-            class_of_one_hot(values).ok_or_else(|| {
-                Problem::Labels(format!(
+    let mut classes = Vec::new();
+    let found = rows.for_each_row::<Problem>(|row, values| {
+        let class = match one_hot {
+            true => class_of_one_hot(values).ok_or_else(|| {
+                format!(
                     "row {row} of shape {:?} is neither one whole number nor one-hot (a single 1, the rest 0)",
                     rows.sample_shape()
-                ))
-            })?
-        } else {
-            values
-                .first()
-                .and_then(|&value| whole(value))
-                .ok_or_else(|| {
-                    let value = values.first().map(Number::to_string).unwrap_or_default();
-                    Problem::Labels(format!("row {row} is `{value}`, not a whole number"))
-                })?
+                )
+            }),
+            false => values.first().and_then(|&value| whole(value)).ok_or_else(|| {
+                let value = values.first().map(Number::to_string).unwrap_or_default();
+                format!("row {row} is `{value}`, not a whole number")
+            }),
         };
-        labels.push(label);
+        classes.push(class.map_err(Problem::NoClass)?);
         Ok(())
     });
-    match result {
-        Ok(()) => Ok(labels),
-        Err(Problem::Labels(reason)) => Err(wrong(reason)),
+    let reason = match found {
+        Ok(()) => return Ok(Labels::Classes(classes)),
+        Err(Problem::Read(error)) => return Err(error.in_file(file)),
+        Err(Problem::NoClass(reason)) => reason,
+    };
+    if width > MOST_TARGETS || !rows.element().is_float() {
+        return Err(wrong(reason));
+    }
+    let mut numbers = Vec::new();
+    let found = rows.for_each_row::<Problem>(|row, values| {
+        for value in values {
+            let number = value.to_f64();
+            if !number.is_finite() {
+                return Err(Problem::NoClass(format!("row {row} holds `{number}`")));
+            }
+            numbers.push(number);
+        }
+        Ok(())
+    });
+    match found {
+        Ok(()) => Ok(Labels::Numbers(Targets {
+            width,
+            numbers,
+            reason,
+        })),
+        Err(Problem::NoClass(reason)) => Err(wrong(reason)),
         Err(Problem::Read(error)) => Err(error.in_file(file)),
     }
 }
 
 enum Problem {
     Read(ReadError),
-    Labels(String),
+    NoClass(String),
 }
 
 impl From<ReadError> for Problem {
@@ -109,7 +200,10 @@ mod tests {
             shape: shape.to_vec(),
         };
         let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
-        read(&rows, rows.len(), "y.npy").map_err(|error| error.to_string())
+        match read(&rows, rows.len(), "y.npy").map_err(|error| error.to_string())? {
+            Labels::Classes(classes) => Ok(classes),
+            Labels::Numbers(targets) => Err(format!("numbers: {}", targets.reason())),
+        }
     }
 
     fn floats(values: &[f32]) -> Vec<u8> {
@@ -166,10 +260,15 @@ mod tests {
     #[test]
     fn anything_else_names_the_row() {
         let error = labels(Element::F32, &[2], floats(&[1.0, 0.5])).unwrap_err();
-        assert_eq!(
-            error,
-            "labels in `y.npy`: row 1 is `0.5`, not a whole number"
+        assert_eq!(error, "numbers: row 1 is `0.5`, not a whole number");
+        let rows = floats(&[0.25, 0.75, 1.0, 0.0]);
+        let error = labels(Element::F32, &[2, 2], rows).unwrap_err();
+        assert!(
+            error.starts_with("numbers: row 0 of shape [2] is neither"),
+            "{error}"
         );
+        let error = labels(Element::F32, &[2], floats(&[0.5, f32::NAN])).unwrap_err();
+        assert_eq!(error, "labels in `y.npy`: row 1 holds `NaN`");
         for bad in [f32::NAN, f32::INFINITY, 1e30] {
             assert!(labels(Element::F32, &[1], floats(&[bad])).is_err(), "{bad}");
         }

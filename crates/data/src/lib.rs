@@ -2,7 +2,7 @@
 //!
 //! [`Samples`] is any data that a model can be asked about: its numbers, labels, names of classes and of samples. Here are
 //! arrays, in memory or in files ([`Arrays`]), and folders of images; others can implement the trait. [`open`] finds out
-//! what a file or folder is: npy, npz, MNIST's IDX, CIFAR's binary files, image folders. A [`Loader`] binds samples to the
+//! what a file or folder is: npy, npz, MNIST's IDX, CIFAR's binary files, CSV, Parquet, image folders. A [`Loader`] binds samples to the
 //! shape a model wants and hands them out as `f32`, range by range, to as many threads as ask. This crate is told the
 //! shape; it never knows the model.
 //!
@@ -76,6 +76,7 @@ mod arrays;
 mod cifar;
 mod classes;
 mod contained;
+mod csv;
 mod digest;
 mod element;
 mod error;
@@ -91,6 +92,7 @@ pub mod npy;
 pub mod npz;
 mod npz_writer;
 mod output_lock;
+mod parquet;
 mod preprocess;
 mod resize;
 pub mod rows;
@@ -99,25 +101,30 @@ mod samples;
 mod scalar;
 mod source;
 mod spool;
+mod table;
 mod texts;
 mod value_range;
+mod wanted;
 mod whole_file;
 
 pub use arrays::Arrays;
-pub use classes::{match_classes, read_class_names};
+pub use classes::{match_classes, read_class_names, with_classes};
 pub use contained::silence_contained_panics;
 pub use digest::{Digest, Digester, Fingerprint, NotADigest};
 pub use element::Element;
 pub use error::{DataError, ReadError};
 pub use file_pool::FilePool;
-pub use formats::open;
+pub use formats::{Reading, open, open_as};
 pub use image::Image;
+pub use labels::Targets;
 pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use output_lock::OutputLock;
 pub use preprocess::Preprocessing;
+pub use resize::{ImageSize, Interpolation};
 pub use samples::{Images, SampleInput, Samples};
 pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
 pub use value_range::ValueRange;
+pub use wanted::WantedInput;
 pub use whole_file::{is_temporary, require_place, write_whole};

@@ -9,19 +9,25 @@ use crate::digest::{Fingerprint, OnceFingerprint};
 use crate::element::Element;
 use crate::error::DataError;
 use crate::image::Image;
+use crate::labels::Targets;
 use crate::layout::{self, Arrange, ImageShape, Layout};
 use crate::preprocess::{Normalise, Preprocessing};
-use crate::resize::Resize;
-use crate::samples::{SampleInput, Samples, listing};
+use crate::resize::{Geometry, Resize};
+use crate::samples::{SampleInput, Samples};
+use crate::wanted::{self, Bound, PlainInput, WantedInput};
 
 /// Samples bound to the shape a model wants.
 ///
 /// It can be shared by threads; each call of [`read`](Loader::read) is independent of the others.
 pub struct Loader<'a> {
     samples: Arc<dyn Samples + 'a>,
-    /// The input that is read, and its number.
+    /// The input that is preprocessed: what the samples hold for it, and where.
     input: SampleInput,
-    index: usize,
+    bound: Bound,
+    /// Its place among the model's inputs.
+    place: usize,
+    /// The model's other inputs, in their order.
+    others: Vec<PlainInput>,
     stored_shape: Vec<usize>,
     sample_len: usize,
     resize: Option<Resizing>,
@@ -45,6 +51,8 @@ struct Buffers {
 
 /// Resizing of 8-bit samples that lie as `planes` images of `channels` interleaved channels.
 struct Resizing {
+    geometry: Geometry,
+    /// Height and width of the result.
     to: (usize, usize),
     planes: usize,
     channels: usize,
@@ -53,7 +61,7 @@ struct Resizing {
 }
 
 impl<'a> Loader<'a> {
-    /// Checks that samples with one input fit `wanted`, the shape of one model input without the batch axis, and decides
+    /// Checks that samples fit `wanted`, the shape of the input of a model with one, without the batch axis, and decides
     /// how to rearrange them.
     ///
     /// The shapes may differ by axes of length 1, by flattening and by the place of the channel axis, as far as they tell
@@ -63,39 +71,56 @@ impl<'a> Loader<'a> {
         wanted: &[usize],
         preprocessing: &Preprocessing,
     ) -> Result<Loader<'a>, DataError> {
-        match samples.inputs() {
-            [_] => Loader::bind(samples, 0, wanted, preprocessing),
-            _ => Err(DataError::Inputs {
-                file: samples.name().to_owned(),
-                reason: format!("holds {}: one input was expected", listing(&*samples)),
-            }),
-        }
+        let wanted = WantedInput {
+            name: "x".to_owned(),
+            shape: wanted.to_vec(),
+            whole: false,
+            fixed: None,
+        };
+        Loader::of_inputs(samples, &[wanted], 0, preprocessing)
     }
 
-    /// As [`new`](Loader::new), for one of several inputs.
-    pub fn of_input(
+    /// As [`new`](Loader::new), for a model with any number of inputs. Those of samples are found by name; where both
+    /// sides have a single one, whatever it is called, and columns of a table are put side by side for the input that is
+    /// left. The input at `place` is preprocessed, the others are given to the model as they are stored.
+    pub fn of_inputs(
         samples: Arc<dyn Samples + 'a>,
-        input: &str,
-        wanted: &[usize],
+        wanted: &[WantedInput],
+        place: usize,
         preprocessing: &Preprocessing,
     ) -> Result<Loader<'a>, DataError> {
-        let mut names = samples.inputs().iter().map(SampleInput::name);
-        match names.position(|name| name == input) {
-            Some(index) => Loader::bind(samples, index, wanted, preprocessing),
-            None => Err(DataError::Inputs {
-                file: samples.name().to_owned(),
-                reason: format!("holds {}, but no input `{input}`", listing(&*samples)),
-            }),
-        }
+        let none = || DataError::Inputs {
+            file: samples.name().to_owned(),
+            reason: "the model has no input for them".to_owned(),
+        };
+        let mut bound = wanted::bind(&*samples, wanted)?;
+        let own = wanted.get(place).ok_or_else(none)?;
+        let first = bound.remove(place);
+        let others = wanted.iter().enumerate().filter(|(i, _)| *i != place);
+        let others = others.zip(bound);
+        let others = others
+            .map(|((_, wanted), bound)| PlainInput::new(&*samples, wanted, bound))
+            .collect::<Result<_, _>>()?;
+        let input = match &first {
+            Bound::Input(index) => samples.inputs()[*index].clone(),
+            Bound::Columns(columns) => wanted::columns_input(&own.name, columns.len())?,
+            Bound::Fixed(_) => return Err(none()),
+        };
+        Loader::bind(samples, input, first, own, preprocessing).map(|loader| Loader {
+            place,
+            others,
+            ..loader
+        })
     }
 
     fn bind(
         samples: Arc<dyn Samples + 'a>,
-        index: usize,
-        wanted: &[usize],
+        input: SampleInput,
+        bound: Bound,
+        wanted: &WantedInput,
         preprocessing: &Preprocessing,
     ) -> Result<Loader<'a>, DataError> {
-        let input = samples.inputs()[index].clone();
+        let wanted = &wanted.shape[..];
         let stored = input.shape();
         let mismatch = |reason: String| DataError::Shape {
             file: samples.name().to_owned(),
@@ -103,17 +128,17 @@ impl<'a> Loader<'a> {
             wanted: wanted.to_vec(),
             reason,
         };
-        let are_images = samples.images(index).is_some();
+        let are_images = bound.images(&*samples).is_some();
         // Decoded images lie as HWC whatever was asked for; only an array can be told otherwise.
         let layout = match are_images {
             true => Some(Layout::Hwc),
             false => preprocessing.layout,
         };
-        let (resize, shape, layout) = match preprocessing.resize {
+        let (resize, shape, layout) = match preprocessing.geometry() {
             None => (None, stored.to_vec(), layout),
-            Some(to) => {
+            Some(geometry) => {
                 let (resizing, shape, layout) =
-                    resizing(samples.name(), &input, are_images, to, layout)?;
+                    resizing(samples.name(), &input, are_images, geometry, layout)?;
                 (resizing, shape, Some(layout))
             }
         };
@@ -132,7 +157,9 @@ impl<'a> Loader<'a> {
         Ok(Loader {
             samples,
             input,
-            index,
+            bound,
+            place: 0,
+            others: Vec::new(),
             stored_shape: shape,
             sample_len,
             resize,
@@ -144,6 +171,23 @@ impl<'a> Loader<'a> {
             buffers: Mutex::new(Vec::new()),
             fingerprint: OnceFingerprint::default(),
         })
+    }
+
+    /// The same samples for the input that is preprocessed, in another shape and with other preprocessing; without the
+    /// model's other inputs.
+    pub fn with_preprocessing(
+        &self,
+        shape: &[usize],
+        preprocessing: &Preprocessing,
+    ) -> Result<Loader<'a>, DataError> {
+        let wanted = WantedInput {
+            name: self.input.name().to_owned(),
+            shape: shape.to_vec(),
+            whole: false,
+            fixed: None,
+        };
+        let (samples, input) = (self.samples.clone(), self.input.clone());
+        Loader::bind(samples, input, self.bound.clone(), &wanted, preprocessing)
     }
 
     /// Number of samples.
@@ -164,6 +208,11 @@ impl<'a> Loader<'a> {
     /// One label per sample, where there are labels.
     pub fn labels(&self) -> Option<&[i64]> {
         self.samples.labels()
+    }
+
+    /// The numbers that the model should give, where labels are there and are no classes.
+    pub fn targets(&self) -> Option<&Targets> {
+        self.samples.targets()
     }
 
     /// The names of the classes, by label.
@@ -193,7 +242,7 @@ impl<'a> Loader<'a> {
 
     /// Whether the samples are decoded images, each of which may have a height and width of its own before it is resized.
     pub fn are_images(&self) -> bool {
-        self.samples.images(self.index).is_some()
+        self.bound.images(&*self.samples).is_some()
     }
 
     /// What is probably not meant, though it can be done.
@@ -221,6 +270,71 @@ impl<'a> Loader<'a> {
     /// NaN and infinities, stored or made by preprocessing, are an error that names the row.
     pub fn read(&self, range: Range<usize>, out: &mut [f32]) -> Result<(), DataError> {
         self.read_with(&self.normalise, range, out)
+    }
+
+    /// Reads the samples of `range` for all inputs of the model, in their order; each slice holds exactly those.
+    pub fn read_inputs(
+        &self,
+        range: Range<usize>,
+        out: &mut [&mut [f32]],
+    ) -> Result<(), DataError> {
+        if let Some(own) = out.get_mut(self.place) {
+            self.read(range.clone(), own)?;
+        }
+        self.read_others(range, out)
+    }
+
+    /// The same without the input that is preprocessed, whose slice is left as it is.
+    pub fn read_others(
+        &self,
+        range: Range<usize>,
+        out: &mut [&mut [f32]],
+    ) -> Result<(), DataError> {
+        if self.others.is_empty() {
+            return Ok(());
+        }
+        let place = self.place;
+        let slices = out.iter_mut().enumerate().filter(|(i, _)| *i != place);
+        let mut buffers = self.lock().pop().unwrap_or_default();
+        let result = self
+            .others
+            .iter()
+            .zip(slices)
+            .try_for_each(|(input, (_, out))| {
+                let needed = range.len().checked_mul(input.len());
+                if range.end > self.len() || needed != Some(out.len()) {
+                    return Err(DataError::Range {
+                        start: range.start,
+                        end: range.end,
+                        rows: self.len(),
+                        buffer: out.len(),
+                    });
+                }
+                input.read(&*self.samples, range.clone(), &mut buffers.bytes, out)
+            });
+        self.lock().push(buffers);
+        result
+    }
+
+    /// The place of the input that is preprocessed among the model's.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Number of the model's inputs.
+    pub fn inputs(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// The names of the columns that the input is made of, where it is made of columns.
+    pub fn column_names(&self) -> Option<Vec<&str>> {
+        match &self.bound {
+            Bound::Columns(columns) => {
+                let inputs = self.samples.inputs();
+                Some(columns.iter().map(|&i| inputs[i].name()).collect())
+            }
+            Bound::Input(_) | Bound::Fixed(_) => None,
+        }
     }
 
     /// As [`read`](Loader::read), with the numbers as they are stored: resized where that is asked for and in the
@@ -294,7 +408,7 @@ impl<'a> Loader<'a> {
     ) -> Result<(), DataError> {
         let samples = &*self.samples;
         if self.resize.is_none() && self.arrange == Arrange::AsIs {
-            samples.read_f32(self.index, range.clone(), &mut buffers.bytes, out)?;
+            (self.bound).read_f32(samples, range.clone(), &mut buffers.bytes, out)?;
             return self.finish(normalise, range.start, out);
         }
         // Several rows at a time: one read serves many rows, in Fortran order too.
@@ -310,7 +424,7 @@ impl<'a> Loader<'a> {
                 }
                 None => {
                     let Buffers { bytes, numbers, .. } = buffers;
-                    samples.read_f32(self.index, rows.clone(), bytes, numbers)?;
+                    self.bound.read_f32(samples, rows.clone(), bytes, numbers)?;
                 }
             }
             let stored = buffers.numbers.chunks_exact(self.sample_len);
@@ -334,7 +448,7 @@ impl<'a> Loader<'a> {
         resized.clear();
         if let Some(plan) = &resizing.plan {
             bytes.resize(rows.len() * self.input.sample_bytes(), 0);
-            self.samples.read(self.index, rows, bytes)?;
+            self.bound.read(&*self.samples, rows, bytes)?;
             let plane = self.input.sample_bytes() / resizing.planes;
             for pixels in bytes.chunks_exact(plane) {
                 plan.apply(pixels, resizing.channels, resized);
@@ -343,7 +457,21 @@ impl<'a> Loader<'a> {
         }
         for row in rows {
             let image = self.image_of(row)?;
-            let plan = Resize::new((image.height(), image.width()), resizing.to);
+            let wrong = |reason: String| DataError::Row {
+                file: self.name().to_owned(),
+                row,
+                reason,
+            };
+            let plan = (resizing.geometry)
+                .plan((image.height(), image.width()))
+                .map_err(wrong)?;
+            if plan.size() != resizing.to {
+                let ((height, width), to) = (plan.size(), resizing.to);
+                return Err(wrong(format!(
+                    "the image is {height}x{width} after `--resize`, the first one {}x{}; add `--crop`",
+                    to.0, to.1
+                )));
+            }
             plan.apply(image.pixels(), resizing.channels, resized);
         }
         Ok(())
@@ -356,7 +484,7 @@ impl<'a> Loader<'a> {
             row,
             reason,
         };
-        let images = self.samples.images(self.index);
+        let images = self.bound.images(&*self.samples);
         let images = images.ok_or_else(|| wrong("there is no image".to_owned()))?;
         let image = images.image(row)?;
         match (image.channels(), self.input.shape().last()) {
@@ -417,58 +545,79 @@ impl fmt::Debug for Loader<'_> {
     }
 }
 
-/// How samples are resized, and their shape and layout after that. What has that size already is not resized, and need not
-/// be 8-bit images.
+/// How samples are resized, and their shape and layout after that. An array that has the final size already is taken as it
+/// is, and need not hold 8-bit images: whoever writes resized images to a file reads them again with the same settings.
 fn resizing(
     name: &str,
     input: &SampleInput,
     are_images: bool,
-    to: (usize, usize),
+    geometry: Geometry,
     layout: Option<Layout>,
 ) -> Result<(Option<Resizing>, Vec<usize>, Layout), DataError> {
     let possible = 1..=usize::from(u16::MAX);
-    if !possible.contains(&to.0) || !possible.contains(&to.1) {
-        return Err(DataError::Preprocessing(format!(
-            "cannot resize to {}x{}",
-            to.0, to.1
-        )));
+    let impossible =
+        |(height, width): (usize, usize)| !possible.contains(&height) || !possible.contains(&width);
+    if let Some(size) = geometry.resize.filter(|size| impossible(size.sides())) {
+        let reason = format!("cannot resize to {size}");
+        return Err(DataError::Preprocessing(reason));
+    }
+    if let Some((height, width)) = geometry.crop.filter(|&size| impossible(size)) {
+        let reason = format!("cannot crop to {height}x{width}");
+        return Err(DataError::Preprocessing(reason));
     }
     let stored = input.shape();
     let axes = layout::image_axes(stored, layout);
-    if input.element() != Element::U8 {
-        return match axes {
-            Ok((height, width, _, layout)) if (height, width) == to => {
-                Ok((None, stored.to_vec(), layout))
-            }
-            _ => Err(DataError::Preprocessing(format!(
-                "`--resize` is for 8-bit images, `{name}` holds {}",
-                input.element()
-            ))),
-        };
+    let is_final = |size: (usize, usize)| match geometry.crop {
+        Some(crop) => crop == size,
+        None => geometry.resize.is_some_and(|to| to.of(size) == size),
+    };
+    if let Ok((height, width, _, layout)) = axes
+        && is_final((height, width))
+        && !are_images
+    {
+        return Ok((None, stored.to_vec(), layout));
     }
-    let (height, width, channels, layout) = axes.map_err(|reason| {
+    if input.element() != Element::U8 {
+        let option = match geometry.resize {
+            Some(_) => "--resize",
+            None => "--crop",
+        };
+        return Err(DataError::Preprocessing(format!(
+            "`{option}` is for 8-bit images, `{name}` holds {}",
+            input.element()
+        )));
+    }
+    let cannot = |reason: String| {
         DataError::Preprocessing(format!(
             "cannot resize samples of shape {stored:?} in `{name}`: {reason}"
         ))
-    })?;
+    };
+    let (height, width, channels, layout) = axes.map_err(cannot)?;
+    let plan = geometry.plan((height, width)).map_err(cannot)?;
+    let to = plan.size();
     let (planes, interleaved, shape) = match layout {
         Layout::Chw => (channels, 1, vec![channels, to.0, to.1]),
         Layout::Hwc => (1, channels, vec![to.0, to.1, channels]),
         Layout::Hw | Layout::Flat => (1, 1, vec![to.0, to.1]),
     };
     let resizing = Resizing {
+        geometry,
         to,
         planes,
         channels: interleaved,
-        plan: (!are_images).then(|| Resize::new((height, width), to)),
+        plan: (!are_images).then_some(plan),
     };
     Ok((Some(resizing), shape, layout))
 }
 
 /// Adds the option that helps to a mismatch of shapes.
 fn explain(reason: String, are_images: bool, shape: &[usize], options: &Preprocessing) -> String {
-    if options.resize.is_some() {
+    if let (Some(_), Some(_)) = (options.resize, options.crop) {
+        format!("{reason} (after `--resize` and `--crop` they have shape {shape:?})")
+    } else if options.resize.is_some() {
         format!("{reason} (after `--resize` they have shape {shape:?})")
+    } else if options.crop.is_some() {
+        format!("{reason} (after `--crop` they have shape {shape:?})")
     } else if are_images {
         format!("{reason}; `--resize HxW` changes the size of images")
     } else {

@@ -33,7 +33,7 @@ use flate2::{Crc, bufread::DeflateDecoder};
 
 use crate::arrays::Arrays;
 use crate::error::{DataError, ReadError};
-use crate::formats::{Format, Location};
+use crate::formats::{Format, Location, Reading};
 use crate::rows::Rows;
 use crate::samples::Samples;
 use crate::source::Source;
@@ -92,31 +92,36 @@ impl Format for Npz {
                 found: listing(&archive),
             })
         };
-        let samples = |name: &str| -> Result<Arrays<'static>, DataError> {
-            Ok(Arrays::of_rows(name, required(name)?)?.named(location.spec()))
-        };
         let labelled = |samples: Arrays<'static>, name: &str, rows: &Rows| {
             let count = samples.len();
-            samples.with_labels(labels::read(rows, count, &format!("{file}:{name}"))?)
+            samples.with_any_labels(labels::read(rows, count, &format!("{file}:{name}"))?)
         };
-        let names: Option<Vec<&str>> = location.part().map(|part| part.split(',').collect());
-        let samples = match names.as_deref() {
-            None => match (samples("x")?, array("y")?) {
-                (samples, Some(rows)) => labelled(samples, "y", &rows)?,
-                (samples, None) => samples,
+        let chosen = match location.part() {
+            None => Chosen::by_default(location.reading(), |name| archive.has(name)),
+            Some(part) => Chosen::parse(part).ok_or_else(|| DataError::Spec {
+                spec: format!("{file}:{part}"),
+                reason: "name the samples, or samples and labels, as in `file.npz:x_test,y_test`, or arrays for \
+                         each input, as in `file.npz:ids=a,mask=b,y=c`"
+                    .to_owned(),
+            })?,
+        };
+        let mut inputs = chosen.inputs.iter();
+        let (name, first) = inputs.next().ok_or_else(|| DataError::NoArray {
+            file: file.clone(),
+            array: "x".to_owned(),
+            found: listing(&archive),
+        })?;
+        let mut samples = Arrays::of_rows(name, required(first)?)?.named(location.spec());
+        for (name, array) in inputs {
+            samples = samples.with_rows(name, required(array)?)?;
+        }
+        let samples = match &chosen.labels {
+            None => samples,
+            Some((name, Necessity::Required)) => labelled(samples, name, &required(name)?)?,
+            Some((name, Necessity::IfThere)) => match array(name)? {
+                Some(rows) => labelled(samples, name, &rows)?,
+                None => samples,
             },
-            Some([x]) if !x.is_empty() => samples(x)?,
-            Some([x, y]) if !x.is_empty() && !y.is_empty() => {
-                labelled(samples(x)?, y, &required(y)?)?
-            }
-            Some(_) => {
-                return Err(DataError::Spec {
-                    spec: format!("{file}:{}", location.part().unwrap_or_default()),
-                    reason:
-                        "name the samples, or samples and labels, as in `file.npz:x_test,y_test`"
-                            .to_owned(),
-                });
-            }
         };
         let samples = match archive.texts(CLASS_NAMES) {
             Ok(None) => samples,
@@ -132,6 +137,72 @@ impl Format for Npz {
             Some(names) if names.len() == samples.len() => samples.with_sample_names(names)?,
             _ => samples,
         }))
+    }
+}
+
+/// The arrays that are read.
+#[derive(Debug, PartialEq, Eq)]
+struct Chosen {
+    /// Names of inputs, and the array of each.
+    inputs: Vec<(String, String)>,
+    labels: Option<(String, Necessity)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Necessity {
+    Required,
+    IfThere,
+}
+
+impl Chosen {
+    /// Where none are named: `x` and `y`; for a model with several inputs, or without an `x`, those of its inputs' names.
+    fn by_default(reading: &Reading, has: impl Fn(&str) -> bool) -> Chosen {
+        let named = |name: &String| (name.clone(), name.clone());
+        let inputs = match &reading.inputs[..] {
+            several @ [_, _, ..] => several.iter().map(named).collect(),
+            [one] if !has("x") && has(one) => vec![named(one)],
+            _ => vec![named(&"x".to_owned())],
+        };
+        Chosen {
+            inputs,
+            labels: Some(match &reading.labels {
+                Some(name) => (name.clone(), Necessity::Required),
+                None => ("y".to_owned(), Necessity::IfThere),
+            }),
+        }
+    }
+
+    /// `SAMPLES`, `SAMPLES,LABELS`, or `INPUT=ARRAY` for each input, with `y=LABELS`.
+    fn parse(part: &str) -> Option<Chosen> {
+        let names: Vec<&str> = part.split(',').collect();
+        if names.iter().any(|name| name.is_empty()) {
+            return None;
+        }
+        let required = |name: &str| Some((name.to_owned(), Necessity::Required));
+        if !part.contains('=') {
+            let (x, labels) = match names[..] {
+                [x] => (x, None),
+                [x, y] => (x, required(y)),
+                _ => return None,
+            };
+            let inputs = vec![(x.to_owned(), x.to_owned())];
+            return Some(Chosen { inputs, labels });
+        }
+        let mut chosen = Chosen {
+            inputs: Vec::new(),
+            labels: None,
+        };
+        for name in names {
+            let (input, array) = name.split_once('=')?;
+            if input.is_empty() || array.is_empty() {
+                return None;
+            }
+            match input {
+                "y" => chosen.labels = required(array),
+                input => chosen.inputs.push((input.to_owned(), array.to_owned())),
+            }
+        }
+        Some(chosen)
     }
 }
 
@@ -190,6 +261,11 @@ impl Archive {
     /// The names of the arrays, in the order of the file.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| member.name.as_str())
+    }
+
+    /// Whether it has an array `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().any(|own| own == name)
     }
 
     /// The array `name`, or nothing where the file has none of that name.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
 use crate::layout::{Channels, Layout};
+use crate::resize::{Geometry, ImageSize, Interpolation};
 
 /// What to do with stored numbers before they enter the model. The default changes nothing.
 ///
@@ -16,11 +17,28 @@ pub struct Preprocessing {
     pub mean: Vec<f32>,
     /// Divides last: nothing, one number for all, or one per channel.
     pub std: Vec<f32>,
-    /// Height and width to bring 8-bit images to, as they are stored (before `divide`); bilinear, the aspect ratio is
-    /// not kept.
-    pub resize: Option<(usize, usize)>,
+    /// The size to bring 8-bit images to, as they are stored (before `divide`).
+    pub resize: Option<ImageSize>,
     /// How the data lies, where the shapes do not tell.
     pub layout: Option<Layout>,
+    /// Height and width of the middle that is cut out of 8-bit images, after they are resized.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crop: Option<(usize, usize)>,
+    /// How images are resized.
+    #[serde(default, skip_serializing_if = "Interpolation::is_default")]
+    pub interpolation: Interpolation,
+}
+
+impl Preprocessing {
+    /// What is done to the height and width of images, if anything.
+    pub(crate) fn geometry(&self) -> Option<Geometry> {
+        let geometry = Geometry {
+            resize: self.resize,
+            crop: self.crop,
+            interpolation: self.interpolation,
+        };
+        (self.resize.is_some() || self.crop.is_some()).then_some(geometry)
+    }
 }
 
 /// The arithmetic part, checked and laid out for samples of one shape.
@@ -234,15 +252,26 @@ mod tests {
     #[test]
     fn records_are_json_of_the_fields() {
         let all = Preprocessing {
-            resize: Some((32, 48)),
+            resize: Some(ImageSize::Exactly(32, 48)),
             layout: Some(Layout::Chw),
             ..options(Some(255.0), &[0.1], &[0.5, 0.25])
         };
-        let (none, some) = (
+        let cropped = Preprocessing {
+            resize: Some(ImageSize::ShortSide(256)),
+            crop: Some((224, 192)),
+            interpolation: Interpolation::Bicubic,
+            ..all.clone()
+        };
+        let (none, some, middle) = (
             r#"{"divide":null,"mean":[],"std":[],"resize":null,"layout":null}"#,
             r#"{"divide":255.0,"mean":[0.1],"std":[0.5,0.25],"resize":[32,48],"layout":"chw"}"#,
+            r#"{"divide":255.0,"mean":[0.1],"std":[0.5,0.25],"resize":256,"layout":"chw","crop":[224,192],"interpolation":"bicubic"}"#,
         );
-        for (value, json) in [(Preprocessing::default(), none), (all, some)] {
+        for (value, json) in [
+            (Preprocessing::default(), none),
+            (all, some),
+            (cropped, middle),
+        ] {
             assert_eq!(serde_json::to_string(&value).unwrap(), json);
             let again: Preprocessing = serde_json::from_str(json).unwrap();
             assert_eq!(again, value);

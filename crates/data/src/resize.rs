@@ -1,12 +1,146 @@
-//! Bilinear resizing of 8-bit images, as Pillow and torchvision do it.
+//! Resizing and cropping of 8-bit images, as Pillow and torchvision do it.
 //!
-//! An output pixel is the average of the input pixels under a triangle around its centre. Enlarging, the triangle is two
-//! input pixels wide: plain bilinear interpolation. Shrinking, it widens by the factor, so that every input pixel counts;
-//! plain interpolation would skip pixels there, and give a model other images than it was trained on. Width first, then
-//! height, rounded to 8 bits after each, with weights in fixed point: bit for bit what Pillow computes. The aspect ratio is not kept.
+//! An output pixel is the average of the input pixels under a curve around its centre: a triangle for bilinear, two cubics
+//! for bicubic interpolation. Enlarging, the triangle is two input pixels wide: plain interpolation. Shrinking, it widens
+//! by the factor, so that every input pixel counts; plain interpolation would skip pixels there, and give a model other
+//! images than it was trained on. Width first, then height, rounded to 8 bits after each, with weights in fixed point: bit
+//! for bit what Pillow computes. `nearest` takes the input pixel under the centre.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 /// Fixed-point bits of the weights: 8 bits of pixel and 2 to spare are left of 32.
 const BITS: u32 = 22;
+
+/// The size that images are brought to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ImageSize {
+    /// Height and width; the aspect ratio is not kept.
+    Exactly(usize, usize),
+    /// The shorter side; the other one follows, rounded down (torchvision's `Resize` of one number).
+    ShortSide(usize),
+}
+
+impl ImageSize {
+    /// Height and width of an image of this height and width after resizing.
+    pub(crate) fn of(self, (height, width): (usize, usize)) -> (usize, usize) {
+        // Sides are below 2^16, so that no product overflows.
+        match self {
+            ImageSize::Exactly(height, width) => (height, width),
+            ImageSize::ShortSide(side) if height <= width => (side, side * width / height.max(1)),
+            ImageSize::ShortSide(side) => (side * height / width.max(1), side),
+        }
+    }
+
+    /// Its numbers.
+    pub(crate) fn sides(self) -> (usize, usize) {
+        match self {
+            ImageSize::Exactly(height, width) => (height, width),
+            ImageSize::ShortSide(side) => (side, side),
+        }
+    }
+}
+
+/// As on the command line: `224x320`, or `256` for the shorter side.
+impl fmt::Display for ImageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImageSize::Exactly(height, width) => write!(f, "{height}x{width}"),
+            ImageSize::ShortSide(side) => write!(f, "{side}"),
+        }
+    }
+}
+
+/// How an output pixel is made from input pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interpolation {
+    /// The input pixel under its centre.
+    Nearest,
+    /// A triangle around it.
+    #[default]
+    Bilinear,
+    /// Cubics around it, with slope parameter -0.5.
+    Bicubic,
+}
+
+impl Interpolation {
+    /// Whether it is bilinear.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Interpolation::default()
+    }
+
+    /// How far from its centre the curve reaches, and its height there; `None` where there is none.
+    fn curve(self) -> Option<(f64, fn(f64) -> f64)> {
+        match self {
+            Interpolation::Nearest => None,
+            Interpolation::Bilinear => Some((1.0, |x| (1.0 - x.abs()).max(0.0))),
+            Interpolation::Bicubic => Some((2.0, cubic)),
+        }
+    }
+}
+
+/// Keys' cubic convolution with `a = -0.5`.
+fn cubic(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    match x.abs() {
+        x if x < 1.0 => ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0,
+        x if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * A,
+        _ => 0.0,
+    }
+}
+
+impl fmt::Display for Interpolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Bilinear => "bilinear",
+            Interpolation::Bicubic => "bicubic",
+        })
+    }
+}
+
+impl FromStr for Interpolation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Interpolation, String> {
+        match text {
+            "nearest" => Ok(Interpolation::Nearest),
+            "bilinear" => Ok(Interpolation::Bilinear),
+            "bicubic" => Ok(Interpolation::Bicubic),
+            _ => Err(format!(
+                "`{text}` is no interpolation; use `nearest`, `bilinear` or `bicubic`"
+            )),
+        }
+    }
+}
+
+/// What is done to the height and width of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) resize: Option<ImageSize>,
+    pub(crate) crop: Option<(usize, usize)>,
+    pub(crate) interpolation: Interpolation,
+}
+
+impl Geometry {
+    /// The plan for images of this height and width, or why there is none.
+    pub(crate) fn plan(&self, from: (usize, usize)) -> Result<Resize, String> {
+        let to = self.resize.map_or(from, |size| size.of(from));
+        let resize = Resize::new(from, to, self.interpolation);
+        match self.crop {
+            None => Ok(resize),
+            Some(crop) if crop.0 <= to.0 && crop.1 <= to.1 => Ok(resize.cropped(crop)),
+            Some((height, width)) => Err(format!(
+                "an image of {}x{} pixels is too small to be cropped to {height}x{width}",
+                to.0, to.1
+            )),
+        }
+    }
+}
 
 /// Weights of neighbouring input pixels for one output pixel.
 #[derive(Clone, Debug)]
@@ -26,19 +160,43 @@ pub(crate) struct Resize {
 
 impl Resize {
     /// From and to `(height, width)`, all at least 1.
-    pub(crate) fn new(from: (usize, usize), to: (usize, usize)) -> Resize {
+    fn new(from: (usize, usize), to: (usize, usize), interpolation: Interpolation) -> Resize {
         Resize {
-            columns: taps(from.1, to.1),
-            rows: taps(from.0, to.0),
+            columns: taps(from.1, to.1, interpolation),
+            rows: taps(from.0, to.0, interpolation),
             width: from.1,
         }
     }
 
+    /// The same, of which only the middle is wanted. What is left over is halved, and rounded to the even pixel where the
+    /// halves are none: as torchvision's `CenterCrop` does it.
+    fn cropped(mut self, (height, width): (usize, usize)) -> Resize {
+        let middle = |taps: &mut Vec<Taps>, wanted: usize| {
+            let spare = taps.len() - wanted;
+            let start = (spare as f64 / 2.0).round_ties_even() as usize;
+            taps.drain(..start);
+            taps.truncate(wanted);
+        };
+        middle(&mut self.rows, height);
+        middle(&mut self.columns, width);
+        self
+    }
+
+    /// Height and width of what it gives.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.rows.len(), self.columns.len())
+    }
+
     /// Resizes one image of `channels` interleaved channels and appends it to `out`.
     pub(crate) fn apply(&self, pixels: &[u8], channels: usize, out: &mut Vec<u8>) {
+        // Only the lines that some row of the result is made from.
+        let first = self.rows.first().map_or(0, |taps| taps.start);
+        let ends = self.rows.iter().map(|taps| taps.start + taps.weights.len());
+        let last = ends.max().unwrap_or(0);
         let row = self.columns.len() * channels;
-        let mut narrowed = Vec::with_capacity(pixels.len() / self.width * self.columns.len());
-        for line in pixels.chunks_exact(self.width * channels) {
+        let mut narrowed = Vec::with_capacity((last - first) * row);
+        let lines = pixels.chunks_exact(self.width * channels);
+        for line in lines.take(last).skip(first) {
             for taps in &self.columns {
                 for channel in 0..channels {
                     let values = line[taps.start * channels + channel..]
@@ -50,7 +208,9 @@ impl Resize {
         }
         for taps in &self.rows {
             for column in 0..row {
-                let values = narrowed[taps.start * row + column..].iter().step_by(row);
+                let values = narrowed[(taps.start - first) * row + column..]
+                    .iter()
+                    .step_by(row);
                 out.push(weighted(taps, values));
             }
         }
@@ -68,20 +228,29 @@ fn weighted<'a>(taps: &Taps, values: impl Iterator<Item = &'a u8>) -> u8 {
     rounded.clamp(0, 255) as u8
 }
 
-fn taps(from: usize, to: usize) -> Vec<Taps> {
+fn taps(from: usize, to: usize, interpolation: Interpolation) -> Vec<Taps> {
     let scale = from as f64 / to as f64;
-    let reach = scale.max(1.0);
+    let Some((reach, curve)) = interpolation.curve() else {
+        let pixel = |index: usize| Taps {
+            start: (((index as f64 + 0.5) * scale) as usize).min(from - 1),
+            weights: vec![1 << BITS],
+        };
+        return (0..to).map(pixel).collect();
+    };
+    let widened = scale.max(1.0);
+    let reach = reach * widened;
     (0..to)
         .map(|index| {
             let centre = (index as f64 + 0.5) * scale;
-            // Pixels whose own centre, half a pixel to the right of their index, may lie inside the triangle.
+            // Pixels whose own centre, half a pixel to the right of their index, may lie under the curve.
             let start = ((centre - reach + 0.5) as usize).min(from - 1);
             let end = ((centre + reach + 0.5) as usize).clamp(start + 1, from);
             let weights = (start..end)
-                .map(|pixel| (1.0 - ((pixel as f64 + 0.5 - centre) / reach).abs()).max(0.0))
+                .map(|pixel| curve((pixel as f64 + 0.5 - centre) / widened))
                 .collect::<Vec<f64>>();
             let sum: f64 = weights.iter().sum();
-            let fixed = |weight: f64| (weight / sum * f64::from(1 << BITS) + 0.5) as i64;
+            // Rounded away from zero where the halves are.
+            let fixed = |weight: f64| (weight / sum * f64::from(1 << BITS)).round() as i64;
             let weights = weights.into_iter().map(fixed).collect();
             Taps { start, weights }
         })
@@ -96,8 +265,88 @@ mod tests {
 
     fn resize(from: (usize, usize), to: (usize, usize), channels: usize, pixels: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Resize::new(from, to).apply(pixels, channels, &mut out);
+        Resize::new(from, to, Interpolation::Bilinear).apply(pixels, channels, &mut out);
         out
+    }
+
+    #[test]
+    fn other_interpolations_agree_with_pillow() {
+        let cases: [(_, (usize, usize), &[u8]); 4] = [
+            (
+                Interpolation::Bicubic,
+                (6, 5),
+                include_bytes!("../tests/fixtures/bicubic_6x5x3.raw"),
+            ),
+            (
+                Interpolation::Bicubic,
+                (20, 31),
+                include_bytes!("../tests/fixtures/bicubic_20x31x3.raw"),
+            ),
+            (
+                Interpolation::Nearest,
+                (6, 5),
+                include_bytes!("../tests/fixtures/nearest_6x5x3.raw"),
+            ),
+            (
+                Interpolation::Nearest,
+                (20, 31),
+                include_bytes!("../tests/fixtures/nearest_20x31x3.raw"),
+            ),
+        ];
+        for (interpolation, to, expected) in cases {
+            let mut out = Vec::new();
+            Resize::new((13, 17), to, interpolation).apply(NOISE, 3, &mut out);
+            assert_eq!(out, expected, "{interpolation} {to:?}");
+        }
+    }
+
+    /// `Resize` and `CenterCrop` of torchvision (tests/fixtures/make.py): 13 x 17 becomes 8 x 10, and what is left over
+    /// is halved to even numbers.
+    #[test]
+    fn short_sides_and_middles_agree_with_torchvision() {
+        let cases: [(_, &[u8]); 3] = [
+            (
+                (Some(8), Some((5, 7))),
+                include_bytes!("../tests/fixtures/resize_8_crop_5x7.raw"),
+            ),
+            (
+                (Some(8), Some((7, 5))),
+                include_bytes!("../tests/fixtures/resize_8_crop_7x5.raw"),
+            ),
+            (
+                (None, Some((4, 4))),
+                include_bytes!("../tests/fixtures/crop_4x4.raw"),
+            ),
+        ];
+        for ((side, crop), expected) in cases {
+            let geometry = Geometry {
+                resize: side.map(ImageSize::ShortSide),
+                crop,
+                interpolation: Interpolation::Bilinear,
+            };
+            let plan = geometry.plan((13, 17)).unwrap();
+            let mut out = Vec::new();
+            plan.apply(NOISE, 3, &mut out);
+            assert_eq!(out, expected, "{side:?} {crop:?}");
+        }
+        let large = Geometry {
+            resize: None,
+            crop: Some((14, 2)),
+            interpolation: Interpolation::Bilinear,
+        };
+        let refused = large.plan((13, 17)).unwrap_err();
+        assert_eq!(
+            refused,
+            "an image of 13x17 pixels is too small to be cropped to 14x2"
+        );
+    }
+
+    #[test]
+    fn the_other_side_is_rounded_down() {
+        let to = ImageSize::ShortSide(256);
+        assert_eq!(to.of((375, 500)), (256, 341));
+        assert_eq!(to.of((500, 375)), (341, 256));
+        assert_eq!(to.of((500, 500)), (256, 256));
     }
 
     #[test]

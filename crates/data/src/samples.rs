@@ -12,6 +12,7 @@ use crate::digest::{self, Digest, Fingerprint};
 use crate::element::Element;
 use crate::error::{DataError, ReadError};
 use crate::image::Image;
+use crate::labels::Targets;
 use crate::rows::sample_bytes;
 
 /// Any data that a model can be asked about: samples, each with one array of numbers for every input of the model.
@@ -102,6 +103,11 @@ pub trait Samples: Send + Sync {
         None
     }
 
+    /// The numbers that a model should give, one or several per sample, where labels are there and are no classes.
+    fn targets(&self) -> Option<&Targets> {
+        None
+    }
+
     /// The names of the classes, by label.
     fn class_names(&self) -> Option<&[String]> {
         None
@@ -173,6 +179,10 @@ macro_rules! behind_a_pointer {
 
             fn labels(&self) -> Option<&[i64]> {
                 (**self).labels()
+            }
+
+            fn targets(&self) -> Option<&Targets> {
+                (**self).targets()
             }
 
             fn class_names(&self) -> Option<&[String]> {

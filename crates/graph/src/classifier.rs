@@ -14,6 +14,10 @@ pub enum Ending {
     LogSoftmax,
     /// A sigmoid of a single logit: two classes, the second one for a positive logit.
     Sigmoid,
+    /// The class with the smallest score is chosen: the output is scores, such as distances.
+    Smallest,
+    /// The output is numbers, and no classes.
+    Numbers,
 }
 
 /// The logits of a classifier.

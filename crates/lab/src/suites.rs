@@ -70,7 +70,9 @@ pub(crate) fn open(
         folder: path.display().to_string(),
         reason: "its name is no UTF-8".to_owned(),
     })?;
-    Ok(measurement.graph().loader(npcov::data::open(text)?)?)
+    let graph = measurement.graph();
+    let reading = graph.network().reading(None);
+    Ok(graph.loader(npcov::data::open_as(text, &reading)?)?)
 }
 
 /// Measures part of a dataset as a suite.

@@ -57,9 +57,8 @@ impl Sets {
         let rules: Vec<PathRule> = alphas.iter().map(rule).collect();
         let mut sets = Sets::empty(layout.width(), sample.len(), alphas.len(), bands.is_some());
         let mut critical = Vec::new();
-        let feed = |rows: std::ops::Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
-            [samples, ..] => read_rows(data, &sample[rows], samples),
-            [] => Ok(()),
+        let feed = |rows: std::ops::Range<usize>, inputs: &mut [&mut [f32]]| {
+            read_rows(data, &sample[rows], inputs)
         };
         let explainer = extractor.explainer();
         let tracer = extractor.tracer();

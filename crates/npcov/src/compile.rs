@@ -97,7 +97,7 @@ pub(crate) fn compile(
 fn with_rows(mut program: Program, batch: usize) -> Result<Program, OpError> {
     let mut outputs = program.graph.outputs().to_vec();
     for (id, output) in outputs.iter_mut().zip(&program.outputs) {
-        if let Output::InputRelevance | Output::InputGradient | Output::Loss = output {
+        if let Output::InputRelevance(_) | Output::InputGradient | Output::Loss = output {
             continue;
         }
         let shape = [batch, program.graph.value(*id).ty.numel() / batch.max(1)];

@@ -1,5 +1,6 @@
 //! A decision graph, and what suites can be held against it.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -90,6 +91,17 @@ impl DecisionGraph {
         Ok(self)
     }
 
+    /// The same with labels in a column of this name, or in an array of an npz file.
+    pub fn with_label_column(mut self, name: &str) -> DecisionGraph {
+        self.model = self.model.with_label_column(name);
+        self
+    }
+
+    /// Opens a file or folder of data, for the inputs that its model has.
+    pub fn open_data(&self, spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, Error> {
+        self.model.open_data(spec)
+    }
+
     /// The same on so many threads; on all cores by default. No result depends on it.
     pub fn with_threads(mut self, threads: usize) -> DecisionGraph {
         self.model = self.model.with_threads(threads);
@@ -141,7 +153,7 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Coverage, Error> {
         let measurement = self.graph.measurement(options)?;
-        self.model.with_inputs(inputs, |inputs| {
+        self.model.with_inputs(inputs, |_, inputs| {
             Ok(measurement.cover(name, inputs, progress)?)
         })
     }
@@ -289,7 +301,7 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Gaps, Error> {
         let graph = &self.graph;
-        self.model.with_inputs(pool, |pool| {
+        self.model.with_inputs(pool, |_, pool| {
             let filled = npcov_select::fill_gaps(graph, coverage, options, pool, output, progress);
             Ok(filled?)
         })
@@ -302,7 +314,7 @@ impl DecisionGraph {
         options: &SelectOptions,
         progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
-        self.model.with_inputs(pool, |pool| {
+        self.model.with_inputs(pool, |_, pool| {
             Ok(npcov_select::select(
                 &self.graph,
                 pool,
@@ -322,7 +334,7 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Selection, Error> {
         let output = Some(path.as_ref());
-        self.model.with_inputs(pool, |pool| {
+        self.model.with_inputs(pool, |_, pool| {
             Ok(npcov_select::select(
                 &self.graph,
                 pool,
@@ -340,7 +352,7 @@ impl DecisionGraph {
         options: &MinimizeOptions,
         progress: &mut dyn Progress,
     ) -> Result<Minimization, Error> {
-        self.model.with_inputs(suite, |suite| {
+        self.model.with_inputs(suite, |_, suite| {
             Ok(npcov_select::minimize(
                 &self.graph,
                 suite,
@@ -360,7 +372,7 @@ impl DecisionGraph {
         progress: &mut dyn Progress,
     ) -> Result<Minimization, Error> {
         let output = Some(path.as_ref());
-        self.model.with_inputs(suite, |suite| {
+        self.model.with_inputs(suite, |_, suite| {
             Ok(npcov_select::minimize(
                 &self.graph,
                 suite,

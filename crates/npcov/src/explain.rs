@@ -37,17 +37,63 @@ pub struct Explanation {
     pub method: MethodInfo,
     /// The path layers, from input to output.
     pub layers: Vec<LayerRelevance>,
-    /// The sum of the input's relevance; `None` when that is not computed.
+    /// The sum of the relevance of all inputs of floats; `None` when that is not computed.
     pub input_sum: Option<f64>,
     /// The relevance of each token, from the first to the last; `None` when the input holds no tokens,
     /// or its relevance is not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Vec<TokenRelevance>>,
+    /// By input of floats, where the model has several inputs: its relevance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputRelevance>,
+    /// The columns of a table, the most relevant first, where the input is made of columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnRelevance>,
+    /// What the model gives, where it gives numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<ExplainedNumber>,
     /// The file with the heat map; `None` when there is none.
     pub heatmap: Option<String>,
     /// The critical decision path; `None` when it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathExplanation>,
+}
+
+/// The relevance of one of several inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputRelevance {
+    /// The input's name in the model.
+    pub name: String,
+    /// The sum of its relevance.
+    pub sum: f64,
+}
+
+/// The relevance of a column of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColumnRelevance {
+    /// The column's name.
+    pub name: String,
+    /// What the input has there, as it is stored.
+    pub value: f32,
+    /// Its relevance.
+    pub relevance: f32,
+    /// `relevance` as a share of the seed's size; `None` when that is zero.
+    pub share: Option<f64>,
+}
+
+/// A number that is explained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedNumber {
+    /// The output.
+    pub output: usize,
+    /// What the model gives.
+    pub value: f64,
+    /// What it should give; `None` without labels.
+    pub label: Option<f64>,
+    /// What it is held against.
+    pub reference: f64,
+    /// Whether what raises it is explained; else what lowers it.
+    pub up: bool,
 }
 
 /// A class and its logit.
@@ -225,7 +271,7 @@ pub fn explain_one(
         sum: sum(relevances),
         top: strongest(relevances, row.seed, top),
     });
-    let tokens = match (explainer.signature().tokens(), row.input) {
+    let tokens = match (explainer.signature().tokens(), row.input(data.place())) {
         (Some(_), Some(relevances)) => {
             let mut ids = vec![0.0; relevances.len()];
             data.read(index..index + 1, &mut ids)
@@ -253,16 +299,80 @@ pub fn explain_one(
         seed_is_one: row.seed_is_one,
         method: explainer.method().clone(),
         layers: layers.collect(),
-        input_sum: row.input.map(sum),
         tokens,
+        input_sum: (!row.inputs.is_empty()).then(|| {
+            row.inputs
+                .iter()
+                .map(|(_, relevances)| sum(relevances))
+                .sum()
+        }),
+        inputs: match explainer.signature().inputs() {
+            [_] => Vec::new(),
+            several => {
+                let inputs = row.inputs.iter();
+                let relevance = |&(place, relevances): &(usize, &[f32])| InputRelevance {
+                    name: several[place].name.clone(),
+                    sum: sum(relevances),
+                };
+                inputs.map(relevance).collect()
+            }
+        },
+        columns: columns(data, index, row.input(data.place()), row.seed)?,
+        number: number(explainer, data, index, row.logits),
         heatmap: None,
         path: None,
     };
-    let input = row.input.map(<[f32]>::to_vec);
+    let input = row.input(data.place()).map(<[f32]>::to_vec);
     Ok(Explained {
         explanation,
         batch: result,
         input,
+    })
+}
+
+/// The columns that an input is made of, the most relevant first.
+fn columns(
+    data: &Loader,
+    index: usize,
+    relevances: Option<&[f32]>,
+    seed: f32,
+) -> Result<Vec<ColumnRelevance>, Error> {
+    let (Some(relevances), Some(names)) = (relevances, data.column_names()) else {
+        return Ok(Vec::new());
+    };
+    let mut values = vec![0.0; data.sample_len()];
+    data.read_stored(index..index + 1, &mut values)?;
+    let share = |relevance: f32| f64::from(relevance) / f64::from(seed.abs());
+    let columns = names.iter().zip(&values).zip(relevances);
+    let mut columns: Vec<ColumnRelevance> = columns
+        .map(|((name, &value), &relevance)| ColumnRelevance {
+            name: (*name).to_owned(),
+            value,
+            relevance,
+            share: Some(share(relevance)).filter(|share| share.is_finite()),
+        })
+        .collect();
+    columns.sort_by(|a, b| b.relevance.abs().total_cmp(&a.relevance.abs()));
+    Ok(columns)
+}
+
+/// What a model of numbers gives for an input.
+fn number(
+    explainer: &Explainer,
+    data: &Loader,
+    index: usize,
+    logits: &[f32],
+) -> Option<ExplainedNumber> {
+    let numbers = explainer.signature().numbers()?;
+    let found: Vec<f64> = logits.iter().map(|&x| f64::from(x)).collect();
+    let output = numbers.explained(&found);
+    let target = data.targets().and_then(|targets| targets.row(index));
+    Some(ExplainedNumber {
+        output,
+        value: *found.get(output)?,
+        label: target.and_then(|target| target.get(output).copied()),
+        reference: found.get(output)? - numbers.deviation(output, &found),
+        up: numbers.is_up(output, &found),
     })
 }
 

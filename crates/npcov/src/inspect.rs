@@ -104,6 +104,10 @@ pub enum EndingKind {
     LogSoftmax,
     /// A sigmoid of a single logit: two classes.
     Sigmoid,
+    /// The class with the smallest score is chosen.
+    Smallest,
+    /// The output is numbers.
+    Numbers,
 }
 
 /// A path layer.
@@ -187,6 +191,8 @@ impl Inspection {
                 Ending::Softmax => EndingKind::Softmax,
                 Ending::LogSoftmax => EndingKind::LogSoftmax,
                 Ending::Sigmoid => EndingKind::Sigmoid,
+                Ending::Smallest => EndingKind::Smallest,
+                Ending::Numbers => EndingKind::Numbers,
             });
         }
         let layers = network.layers().iter().enumerate();

@@ -115,8 +115,9 @@ pub use compile::{Compilation, ProgramKind};
 pub use decision_graph::{DecisionGraph, Suite};
 pub use error::Error;
 pub use explain::{
-    ClassLogit, Explained, Explanation, Explanations, LayerRelevance, LayerSummary, NeuronCount,
-    NeuronRelevance, Spread, TokenRelevance, explain_all, explain_one,
+    ClassLogit, ColumnRelevance, Explained, ExplainedNumber, Explanation, Explanations,
+    InputRelevance, LayerRelevance, LayerSummary, NeuronCount, NeuronRelevance, Spread,
+    TokenRelevance, explain_all, explain_one,
 };
 pub use inputs::Inputs;
 pub use inspect::{

@@ -1,5 +1,6 @@
 //! A model, and what can be asked of it.
 
+use std::ffi::OsStr;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
 use npcov_coverage::BuildOptions;
-use npcov_data::{Loader, Preprocessing, Samples, match_classes};
+use npcov_data::{Loader, Preprocessing, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
 use npcov_run::{
@@ -31,6 +32,8 @@ pub struct Model {
     preprocessing: Preprocessing,
     /// Of its classes, where they are known.
     class_names: Option<Arc<[String]>>,
+    /// What holds the labels of data, where it was named.
+    labels: Option<Arc<str>>,
     threads: usize,
 }
 
@@ -65,6 +68,7 @@ impl Model {
             network,
             preprocessing: Preprocessing::default(),
             class_names: None,
+            labels: None,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
         }
     }
@@ -96,6 +100,12 @@ impl Model {
         self
     }
 
+    /// The same with labels in a column of this name, or in an array of an npz file.
+    pub fn with_label_column(mut self, name: &str) -> Model {
+        self.labels = Some(name.into());
+        self
+    }
+
     /// The same on so many threads; on all cores by default. No result depends on it.
     pub fn with_threads(mut self, threads: usize) -> Model {
         self.threads = threads.max(1);
@@ -124,27 +134,51 @@ impl Model {
 
     /// Samples as the model wants them. What does not fit is an error.
     pub fn loader<'a>(&self, samples: Arc<dyn Samples + 'a>) -> Result<Loader<'a>, Error> {
-        let samples = match &self.class_names {
-            Some(names) => match_classes(samples, names)?,
-            None => samples,
+        let names = self.class_names.as_deref();
+        Ok(self.network.loader(samples, names, &self.preprocessing)?)
+    }
+
+    /// Opens a file or folder of data, for the inputs that the model has.
+    pub fn open_data(&self, spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, Error> {
+        let reading = self.network.reading(self.labels.as_deref());
+        Ok(npcov_data::open_as(spec, &reading)?)
+    }
+
+    /// The model for what its outputs mean, which inputs and their labels tell where nobody said it, and what was found
+    /// out. A model of numbers is run on all of them to learn its bins. Verbs do this by themselves.
+    pub fn for_data<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+    ) -> Result<(Model, Vec<String>), Error> {
+        if !self.network.is_open() {
+            return Ok((self.clone(), Vec::new()));
+        }
+        let inputs = inputs.into();
+        let data = self.loader(inputs.samples().clone())?;
+        let found = npcov_run::resolve(&self.network, &data, inputs.range(), self.threads);
+        let (network, notes) = found?;
+        let model = Model {
+            network,
+            ..self.clone()
         };
-        let shape = self.network.sample_shape();
-        Ok(Loader::new(samples, shape, &self.preprocessing)?)
+        Ok((model, notes))
     }
 
     /// The same of some inputs, with all that work on them takes.
     pub(crate) fn with_inputs<'a, R>(
         &self,
         inputs: impl Into<Inputs<'a>>,
-        work: impl FnOnce(&SampleRange<'_>) -> Result<R, Error>,
+        work: impl FnOnce(&Model, &SampleRange<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let inputs = inputs.into();
-        let data = self.loader(inputs.samples().clone())?;
-        work(&SampleRange {
+        let (model, _) = self.for_data(inputs.clone())?;
+        let data = model.loader(inputs.samples().clone())?;
+        let range = SampleRange {
             data: &data,
             range: inputs.range(),
             threads: self.threads,
-        })
+        };
+        work(&model, &range)
     }
 
     /// Classifies inputs.
@@ -153,8 +187,8 @@ impl Model {
         inputs: impl Into<Inputs<'a>>,
         progress: &mut dyn Progress,
     ) -> Result<Predictions, Error> {
-        let tracer = self.network.logits_tracer()?;
-        self.with_inputs(inputs, |inputs| {
+        self.with_inputs(inputs, |model, inputs| {
+            let tracer = model.network.logits_tracer()?;
             let SampleRange { data, threads, .. } = *inputs;
             let range = inputs.range.clone();
             npcov_run::predict(&tracer, data, range, threads, |_, classes| {
@@ -171,8 +205,9 @@ impl Model {
         options: &ExplainOptions,
         top: usize,
     ) -> Result<Explanation, Error> {
-        let explainer = Explainer::new(&self.network, options)?;
-        let data = self.loader(Arc::new(samples))?;
+        let (model, _) = self.for_data(samples)?;
+        let explainer = Explainer::new(&model.network, options)?;
+        let data = model.loader(Arc::new(samples))?;
         Ok(explain_one(&explainer, &data, index, top)?.explanation)
     }
 
@@ -205,8 +240,8 @@ impl Model {
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.with_inputs(training, |inputs| {
-            let graph = npcov_coverage::build(&self.network, inputs, options, output, progress)?;
+        self.with_inputs(training, |model, inputs| {
+            let graph = npcov_coverage::build(&model.network, inputs, options, output, progress)?;
             Ok(DecisionGraph::of(graph, self.threads))
         })
     }
@@ -218,8 +253,9 @@ impl Model {
         options: &TuneOptions,
         progress: &mut dyn Progress,
     ) -> Result<Tuning, Error> {
-        let data = self.loader(Arc::new(samples))?;
-        let tuning = npcov_masking::tune(&self.network, &data, options, self.threads, progress);
+        let (model, _) = self.for_data(samples)?;
+        let data = model.loader(Arc::new(samples))?;
+        let tuning = npcov_masking::tune(&model.network, &data, options, self.threads, progress);
         Ok(tuning?)
     }
 
@@ -230,7 +266,7 @@ impl Model {
         options: &AttackOptions,
         progress: &mut dyn Progress,
     ) -> Result<(AttackReport, Adversaries), Error> {
-        self.with_inputs(inputs, |inputs| {
+        self.with_inputs(inputs, |model, inputs| {
             let rows: Vec<usize> = inputs.range.clone().collect();
             let attacked = Attacked {
                 data: inputs.data,
@@ -242,7 +278,7 @@ impl Model {
                 all.append(found);
                 Ok::<(), Error>(())
             };
-            let report = npcov_attack::attack(&self.network, attacked, options, progress, sink)?;
+            let report = npcov_attack::attack(&model.network, attacked, options, progress, sink)?;
             Ok((report, all))
         })
     }

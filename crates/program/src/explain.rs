@@ -1,21 +1,22 @@
 //! The explanation: relevances of path layers, and of the input.
 
-use npcov_graph::op::{ArgMax, Binary};
+use npcov_graph::op::{ArgMax, Binary, Unary};
 use npcov_graph::{DType, Data, Graph, Op, OpError, Tensor, TensorType, ValueId};
 use npcov_tap::Tap;
 
 use crate::append::Append;
 use crate::attribution::{Attribution, Lrp, RelevanceSeed};
 use crate::error::ProgramError;
+use crate::head::explained_logits;
 use crate::layers::PathLayer;
 use crate::neurons;
 use crate::program::{NetworkView, Output, Program, require_values};
 use crate::rule::{Bias, Rule, Rules};
+use crate::tokens::known_tokens;
 use crate::trace::{append_tap, tapped};
-use crate::two_sided::two_sided;
 
-/// The class that is explained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is explained: a class, or the direction in which a number deviates.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Target {
     /// The one that is predicted; the first of several with the largest logit.
     #[default]
@@ -24,16 +25,37 @@ pub enum Target {
     Class(usize),
     /// One for each input of the model: a second input of the program, called `target`.
     Input,
+    /// How far an output of numbers is from a reference.
+    Deviation(Deviation),
+}
+
+/// The output of numbers that is explained, and what it is held against. Only the direction matters to paths: relevance is
+/// proportional to what is shared out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deviation {
+    /// The output; `None` for the one that deviates most, in units of its scale, the first of several.
+    pub output: Option<usize>,
+    /// By output: the reference.
+    pub reference: Vec<f32>,
+    /// By output: its scale, above 0.
+    pub scale: Vec<f32>,
+    /// Whether what raises the output is explained, wherever it is.
+    pub up: bool,
+}
+
+impl Deviation {
+    /// Deviations below this part of the scale count as none: what raises the output is explained then.
+    pub const NONE: f32 = 1e-6;
 }
 
 /// What an explanation holds besides the logits and the relevances of the path layers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExplainOutputs {
     /// The class that is explained.
     pub target: Target,
     /// Whether the activations of the path layers are given as well.
     pub activations: bool,
-    /// Whether the input's relevance is given as well.
+    /// Whether the relevance of each input of floats is given as well.
     pub input: bool,
     /// What else is given of path layers.
     pub taps: Vec<Tap>,
@@ -54,11 +76,17 @@ pub fn explain(
 ) -> Result<Program, ProgramError> {
     view.check()?;
     let mut program = view.graph.clone();
-    let logits = two_sided(&mut program, view.classifier)?;
-    let seed = seed(&mut program, view, logits, options.target)?;
-    let input = view.graph.inputs().first().copied();
+    let logits = explained_logits(&mut program, view.classifier)?;
+    let seed = seed(&mut program, view, logits, &options.target)?;
+    let explains = |v: ValueId| {
+        view.graph.value(v).ty.dtype == DType::F32 || known_tokens(view.graph, v).is_some()
+    };
+    let inputs = view.graph.inputs().iter().copied().enumerate();
+    let inputs: Vec<(usize, ValueId)> = inputs
+        .filter(|&(_, v)| options.input && explains(v))
+        .collect();
     let mut targets: Vec<ValueId> = view.layers.iter().map(PathLayer::explained).collect();
-    targets.extend(input.filter(|_| options.input));
+    targets.extend(inputs.iter().map(|(_, value)| value));
     let relevances = relevances(attribution, &mut program, &seed, &targets)?;
 
     let mut outputs = vec![Output::Logits];
@@ -77,9 +105,9 @@ pub fn explain(
         values.push(relevance.map_err(error)?);
         outputs.push(Output::Relevance(i));
     }
-    if options.input {
-        values.extend(relevances.get(view.layers.len()));
-        outputs.push(Output::InputRelevance);
+    for (&(input, _), &relevance) in inputs.iter().zip(&relevances[view.layers.len()..]) {
+        values.push(relevance);
+        outputs.push(Output::InputRelevance(input));
     }
     for &tap in &options.taps {
         if outputs.contains(&Output::Tap(tap)) {
@@ -155,7 +183,7 @@ pub(crate) fn one_hot(
     program: &mut Graph,
     logits: ValueId,
     batch: usize,
-    target: Target,
+    target: &Target,
 ) -> Result<ValueId, OpError> {
     let shape = program.shape(logits).to_vec();
     let classes = shape.iter().product::<usize>() / batch.max(1);
@@ -173,16 +201,17 @@ pub(crate) fn one_hot(
             let class = g.op(Op::ArgMax(arg), &[rows])?;
             (class, Data::I64((0..classes as i64).collect()))
         }
-        Target::Class(class) if class >= classes => {
+        &Target::Class(class) if class >= classes => {
             let message = format!("class {class} of {classes}");
             return Err(OpError::invalid(message));
         }
-        Target::Class(class) => (g.filled(&[batch, 1], class as f32)?, floats()),
+        &Target::Class(class) => (g.filled(&[batch, 1], class as f32)?, floats()),
         Target::Input => {
             let ty = TensorType::new(DType::F32, [batch]);
             let given = g.graph.add_input("target", ty);
             (g.reshape(given, &[batch, 1])?, floats())
         }
+        Target::Deviation(_) => return Err(OpError::invalid("a deviation of classes")),
     };
     let numbers = Tensor::new([1, classes], numbers);
     let numbers = g.constant(numbers.ok_or_else(|| OpError::invalid("no classes"))?);
@@ -196,15 +225,18 @@ fn seed(
     program: &mut Graph,
     view: &NetworkView<'_>,
     logits: ValueId,
-    target: Target,
+    target: &Target,
 ) -> Result<RelevanceSeed, ProgramError> {
     let classes = program.value(logits).ty.numel() / view.batch.max(1);
-    if let Target::Class(class) = target
+    if let &Target::Class(class) = target
         && class >= classes
     {
         return Err(ProgramError::Class { class, classes });
     }
     let make = |program: &mut Graph| {
+        if let Target::Deviation(deviation) = target {
+            return deviating(program, view, logits, deviation);
+        }
         let one_hot = one_hot(program, logits, view.batch, target)?;
         let mut g = Append::new(program, "seed");
         let one = g.scalar(1.0);
@@ -220,5 +252,81 @@ fn seed(
     make(program).map_err(|source| ProgramError::Op {
         layer: "logits".to_owned(),
         source,
+    })
+}
+
+/// The seed of numbers: of each output the directions down and up, and what is shared out is how far it deviates, or 1
+/// where it hardly does.
+fn deviating(
+    program: &mut Graph,
+    view: &NetworkView<'_>,
+    logits: ValueId,
+    deviation: &Deviation,
+) -> Result<RelevanceSeed, OpError> {
+    let (batch, outputs) = (view.batch, deviation.reference.len());
+    let shape = program.shape(logits).to_vec();
+    let sides = shape.iter().product::<usize>();
+    if deviation.scale.len() != outputs || sides != batch * outputs * 2 {
+        return Err(OpError::invalid("references of another number of outputs"));
+    }
+    let mut g = Append::new(program, "deviation");
+    let row = |g: &mut Append<'_>, numbers: Vec<f32>| {
+        let tensor = Tensor::new([1, outputs], Data::F32(numbers));
+        let tensor = tensor.ok_or_else(|| OpError::invalid("no outputs"))?;
+        Ok::<ValueId, OpError>(g.constant(tensor))
+    };
+    let numbers = g.reshape(view.classifier.logits, &[batch, outputs])?;
+    let reference = row(&mut g, deviation.reference.clone())?;
+    let distance = g.sub(numbers, reference)?;
+    let size = g.unary(Unary::Abs, distance)?;
+    let least = deviation.scale.iter().map(|scale| scale * Deviation::NONE);
+    let least: Vec<f32> = least.collect();
+    let lowest = match deviation.up {
+        true => vec![f32::NEG_INFINITY; outputs],
+        false => least.iter().map(|x| -x).collect(),
+    };
+    let (lowest, least) = (row(&mut g, lowest)?, row(&mut g, least)?);
+    let is_up = g.binary(Binary::Greater, distance, lowest)?;
+    let deviates = g.binary(Binary::Greater, size, least)?;
+    let (one, zero) = (g.scalar(1.0), g.scalar(0.0));
+    let shared = g.choose(deviates, size, one)?;
+    let chosen = match deviation.output {
+        Some(output) => {
+            let is = (0..outputs).map(|o| if o == output { 1.0 } else { 0.0 });
+            row(&mut g, is.collect())?
+        }
+        None => {
+            let scale = row(&mut g, deviation.scale.clone())?;
+            let standardised = g.div(size, scale)?;
+            let arg = ArgMax {
+                axis: 1,
+                keep_dims: true,
+                select_last: false,
+                minimum: false,
+            };
+            let most = g.op(Op::ArgMax(arg), &[standardised])?;
+            let places = Tensor::new([1, outputs], Data::I64((0..outputs as i64).collect()));
+            let places = g.constant(places.ok_or_else(|| OpError::invalid("no outputs"))?);
+            let is_most = g.binary(Binary::Equal, most, places)?;
+            g.choose(is_most, one, zero)?
+        }
+    };
+    let up = g.choose(is_up, one, zero)?;
+    let down = g.choose(is_up, zero, one)?;
+    let side = |g: &mut Append<'_>, side: ValueId, amount: ValueId| {
+        let side = g.mul(side, chosen)?;
+        let side = g.mul(side, amount)?;
+        g.reshape(side, &[batch, outputs, 1])
+    };
+    let both = |g: &mut Append<'_>, down: ValueId, up: ValueId| {
+        let both = g.op(Op::Concat(2), &[down, up])?;
+        g.reshape(both, &shape)
+    };
+    let (down_one, up_one) = (side(&mut g, down, one)?, side(&mut g, up, one)?);
+    let (down_all, up_all) = (side(&mut g, down, shared)?, side(&mut g, up, shared)?);
+    Ok(RelevanceSeed {
+        logits,
+        one_hot: both(&mut g, down_one, up_one)?,
+        relevance: both(&mut g, down_all, up_all)?,
     })
 }

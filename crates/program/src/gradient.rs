@@ -18,12 +18,15 @@ const SMALLEST_PART: f32 = 1e-20;
 pub struct Loss {
     /// Each term and the number that it is multiplied by.
     pub terms: Vec<(f32, Term)>,
+    /// The input that it is differentiated by, by its position among the model's.
+    pub input: usize,
 }
 
 impl From<Term> for Loss {
     fn from(term: Term) -> Loss {
         Loss {
             terms: vec![(1.0, term)],
+            input: 0,
         }
     }
 }
@@ -31,7 +34,9 @@ impl From<Term> for Loss {
 /// A part of a [`Loss`]: a number for each input.
 ///
 /// `z` are the logits and `y` is the label. A model that ends in the sigmoid of a single logit `z`
-/// has the logits `-z/2` and `z/2`, whose softmax is that sigmoid.
+/// has the logits `-z/2` and `z/2`, whose softmax is that sigmoid. Where the smallest score is chosen, logits are the
+/// scores' negatives. A model of numbers has for each of them the logits `-y` and `y`: a label says where an input is to
+/// be led away from, below (0) or above (1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// `-ln softmax(z)_y`.
@@ -103,7 +108,7 @@ pub fn gradient(view: &NetworkView<'_>, loss: &Loss) -> Result<Program, ProgramE
     };
     view.check()?;
     let mut program = view.graph.clone();
-    let input = view.graph.inputs().first().copied();
+    let input = view.graph.inputs().get(loss.input).copied();
     let input = input
         .ok_or_else(|| OpError::invalid("a model without an input"))
         .map_err(at("input"))?;
@@ -185,10 +190,21 @@ impl Scores {
         let logits = program.value(classifier.logits).ty.numel() / batch.max(1);
         let mut g = Append::new(program, "logits");
         let mut rows = g.reshape(classifier.logits, &[batch, logits])?;
-        if classifier.ending == Ending::Sigmoid {
-            let half = g.times(rows, 0.5)?;
-            let other = g.unary(Unary::Neg, half)?;
-            rows = g.op(Op::Concat(1), &[other, half])?;
+        match classifier.ending {
+            Ending::Logits | Ending::Softmax | Ending::LogSoftmax => {}
+            Ending::Sigmoid => {
+                let half = g.times(rows, 0.5)?;
+                let other = g.unary(Unary::Neg, half)?;
+                rows = g.op(Op::Concat(1), &[other, half])?;
+            }
+            Ending::Smallest => rows = g.unary(Unary::Neg, rows)?,
+            Ending::Numbers => {
+                let other = g.unary(Unary::Neg, rows)?;
+                let other = g.reshape(other, &[batch, logits, 1])?;
+                let own = g.reshape(rows, &[batch, logits, 1])?;
+                let sides = g.op(Op::Concat(2), &[other, own])?;
+                rows = g.reshape(sides, &[batch, 2 * logits])?;
+            }
         }
         let classes = g.shape(rows)[1];
         let numbers = Data::F32((0..classes).map(|c| c as f32).collect());

@@ -76,8 +76,8 @@ pub enum Output {
     Relevance(usize),
     /// The importances of a path layer's neurons.
     Importance(usize),
-    /// The input's relevance, of its shape.
-    InputRelevance,
+    /// The relevance of an input of floats, of its shape, by its position among the model's inputs.
+    InputRelevance(usize),
     /// The value of a loss.
     Loss,
     /// The gradient of a loss with respect to the input, of its shape.
@@ -95,7 +95,8 @@ impl Output {
             Output::Tap(tap) => format!("tap.{}.{}", tap.layer, tap.name()),
             Output::Relevance(layer) => format!("relevance.{layer}"),
             Output::Importance(layer) => format!("importance.{layer}"),
-            Output::InputRelevance => "relevance.input".to_owned(),
+            Output::InputRelevance(0) => "relevance.input".to_owned(),
+            Output::InputRelevance(input) => format!("relevance.input.{input}"),
             Output::Loss => "loss".to_owned(),
             Output::InputGradient => "gradient.input".to_owned(),
         }

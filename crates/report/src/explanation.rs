@@ -11,16 +11,47 @@ use crate::visible;
 /// Why an input is classified as it is, for people to read.
 pub fn explanation(found: &Explanation) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
-    if let Some(label) = found.label {
-        facts.row(["label", &label.to_string()]);
+    if let Some(label) = (found.number.as_ref())
+        .map_or(found.label.map(|label| label.to_string()), |number| {
+            number.label.map(four_digits)
+        })
+    {
+        facts.row(["label", &label]);
     }
-    facts.row(["prediction", &class(&found.prediction)]);
+    match &found.number {
+        Some(number) => {
+            let bin = found.prediction.name.as_deref().unwrap_or_default();
+            let text = format!(
+                "{} (bin {}, {bin})",
+                four_digits(number.value),
+                found.prediction.class
+            );
+            facts.row(["prediction", &text]);
+            let way = match number.up {
+                true => "raises",
+                false => "lowers",
+            };
+            let text = format!(
+                "{}: what {way} the number is explained",
+                four_digits(number.reference)
+            );
+            facts.row(["reference", &text]);
+        }
+        None => {
+            facts.row(["prediction", &class(&found.prediction)]);
+        }
+    }
     if found.explained.class != found.prediction.class {
         facts.row(["explained", &class(&found.explained)]);
     }
-    let seed = match found.seed_is_one {
-        true => "1, because the logit is not positive".to_owned(),
-        false => format!("{}, the logit", four_digits(f64::from(found.seed))),
+    let seed = match (found.seed_is_one, &found.number) {
+        (true, None) => "1, because the logit is not positive".to_owned(),
+        (true, Some(_)) => "1, because the number is at the reference".to_owned(),
+        (false, None) => format!("{}, the logit", four_digits(f64::from(found.seed))),
+        (false, Some(_)) => format!(
+            "{}, the distance from the reference",
+            four_digits(f64::from(found.seed))
+        ),
     };
     facts.row(["seed", &seed]);
     facts.row(["method", &method(&found.method)]);
@@ -55,6 +86,11 @@ pub fn explanation(found: &Explanation) -> String {
         let cells = ["", "the input", "", "yes"].map(str::to_owned);
         layers.row(cells.into_iter().chain([four_digits(sum), of_seed(sum)]));
     }
+    for input in &found.inputs {
+        let cells = ["".to_owned(), format!("input {}", input.name)];
+        let cells = cells.into_iter().chain(["", ""].map(str::to_owned));
+        layers.row(cells.chain([four_digits(input.sum), of_seed(input.sum)]));
+    }
     let mut text = format!(
         "input {} of {}\n{}\nrelevance\n{}",
         found.index,
@@ -66,6 +102,20 @@ pub fn explanation(found: &Explanation) -> String {
     if let Some(tokens) = &found.tokens {
         text += &token_lines(tokens);
     }
+    if !found.columns.is_empty() {
+        let mut table = Table::new([Align::Left, Align::Right, Align::Right, Align::Right]);
+        table.row(["column", "value", "relevance", "of seed"]);
+        for column in &found.columns {
+            table.row([
+                column.name.clone(),
+                four_digits(f64::from(column.value)),
+                four_digits(f64::from(column.relevance)),
+                column.share.map_or("-".to_owned(), share),
+            ]);
+        }
+        text += &format!("\ncolumns, the most relevant first\n{}", table.lines());
+    }
+
     let ranks = found.layers.iter().map(|l| l.top.len()).max().unwrap_or(0);
     if ranks > 0 {
         let mut align = vec![Align::Right];
@@ -348,6 +398,9 @@ mod tests {
             }],
             input_sum: None,
             tokens: None,
+            inputs: Vec::new(),
+            columns: Vec::new(),
+            number: None,
             heatmap: None,
             path: None,
         }

@@ -111,10 +111,15 @@ pub(crate) fn port(port: &Port) -> String {
 
 fn ending(ending: EndingKind, classes: usize) -> String {
     match ending {
+        EndingKind::Logits if classes == 1 => {
+            "one logit of 2 classes, or a number: labels tell, or `--task`".to_owned()
+        }
         EndingKind::Logits => format!("logits of {classes} classes"),
         EndingKind::Softmax => format!("softmax over {classes} classes"),
         EndingKind::LogSoftmax => format!("log-softmax over {classes} classes"),
         EndingKind::Sigmoid => "sigmoid of one logit: 2 classes".to_owned(),
+        EndingKind::Smallest => format!("scores of {classes} classes, the smallest counts"),
+        EndingKind::Numbers => "numbers".to_owned(),
     }
 }
 

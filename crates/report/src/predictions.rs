@@ -1,8 +1,8 @@
 //! Predictions in words.
 
-use npcov::run::{ClassResult, Predictions};
+use npcov::run::{ClassResult, NumberErrors, Predictions};
 
-use crate::number::{count, part};
+use crate::number::{count, four_digits, part};
 use crate::table::{Align, Table};
 
 /// A confusion table with more columns does not fit a terminal.
@@ -14,6 +14,9 @@ const SHOWN_CLASSES: usize = 20;
 /// whom, without labels how often each class is predicted.
 pub fn predictions(found: &Predictions) -> String {
     let mut text = format!("inputs    {}\n", count(found.inputs));
+    if let Some(errors) = &found.numbers {
+        return text + &numbers(errors) + &histogram(found);
+    }
     let Some(correct) = found.correct else {
         return text + &histogram(found);
     };
@@ -28,6 +31,45 @@ pub fn predictions(found: &Predictions) -> String {
         _ => worst(found),
     };
     text
+}
+
+/// How far numbers are from their labels.
+fn numbers(found: &NumberErrors) -> String {
+    let mut table = Table::new([Align::Left, Align::Left]);
+    let list = |numbers: &[f64]| {
+        numbers
+            .iter()
+            .map(|&x| four_digits(x))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    table.row(["mean", &list(&found.mean)]);
+    table.row(["reference", &list(&found.reference)]);
+    for (name, number) in [
+        ("mean absolute error", found.mean_absolute_error),
+        ("root mean square error", found.root_mean_square_error),
+        ("R2", found.r2),
+    ] {
+        if let Some(number) = number {
+            table.row([name, &four_digits(number)]);
+        }
+    }
+    if let (Some(wrong), Some(tolerance)) = (found.wrong, found.tolerance) {
+        let text = format!(
+            "{} (farther than {} from the label)",
+            count(wrong),
+            four_digits(tolerance)
+        );
+        table.row(["wrong", &text]);
+    }
+    if found.outside > 0 {
+        let text = format!(
+            "{} (beyond all numbers that bins were learnt from)",
+            count(found.outside)
+        );
+        table.row(["out of range", &text]);
+    }
+    table.lines()
 }
 
 fn confused(found: &Predictions, confusion: &[Vec<usize>]) -> String {

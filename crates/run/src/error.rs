@@ -21,9 +21,6 @@ pub enum RunError {
     /// The data cannot be read, or does not fit the model.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The model takes several inputs; a dataset provides one.
-    #[error("the model has {} inputs ({}); only models with one input are supported", .0.len(), .0.join(", "))]
-    SeveralInputs(Vec<String>),
     /// The output is no classification of the input.
     #[error("output `{output}` {purpose}; npcov is about models that choose a class for an input")]
     NoClassifier {
@@ -31,6 +28,35 @@ pub enum RunError {
         output: String,
         /// What it is.
         purpose: Purpose,
+    },
+    /// No input of the model has the name that was given.
+    #[error("the model has no input `{name}`; it has {}", .inputs.join(", "))]
+    NoSuchInput {
+        /// The name.
+        name: String,
+        /// The names there are.
+        inputs: Vec<String>,
+    },
+    /// All inputs are fixed.
+    #[error("all inputs of the model are fixed: nothing is left for data")]
+    NoOpenInput,
+    /// There are too many outputs for them to be numbers of their own.
+    #[error(
+        "the model gives {outputs} numbers for each input; at most {most} are looked at together. Choose one: `--task regression:OUTPUT`"
+    )]
+    ManyNumbers {
+        /// Number of outputs.
+        outputs: usize,
+        /// Most outputs.
+        most: usize,
+    },
+    /// A model of numbers gives the same one for all inputs.
+    #[error(
+        "the model gives the same number for all inputs (output {output}): there is nothing to tell apart"
+    )]
+    ConstantNumber {
+        /// The output.
+        output: usize,
     },
     /// No output of the model has the name that was asked for.
     #[error("the model has no output `{name}`; it has {}", .outputs.join(", "))]

@@ -1,5 +1,6 @@
 //! A network that explains its logits.
 
+use npcov_graph::Ending;
 use npcov_program::{ExplainOutputs, Output, ProgramError, Tap, Target, explain};
 
 use crate::error::RunError;
@@ -53,7 +54,18 @@ impl Explainer {
         }
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
-        let program = explain(&network.view(), &*attribution, &settings.options())?;
+        if settings.class.is_some() && network.signature().ending() == Ending::Numbers {
+            return Err(RunError::Parameter {
+                name: "the class to explain",
+                value: "chosen".to_owned(),
+                wanted: "`--direction` instead: the model gives numbers",
+            });
+        }
+        let mut outputs = settings.options();
+        if let Some(numbers) = network.signature().numbers() {
+            outputs.target = Target::Deviation(numbers.target());
+        }
+        let program = explain(&network.view(), &*attribution, &outputs)?;
         let tracer = Tracer::showing(program, network, extras)?;
         Ok(Explainer {
             tracer,
@@ -109,8 +121,10 @@ impl Explainer {
                 Output::Tap(_) => row.taps.push(values),
                 // A z-rule divides by sums that may be zero: what is not finite counts for nothing.
                 Output::Importance(_) => row.importance = Some(values),
-                Output::InputRelevance if !is_finite => return not_finite("the input".to_owned()),
-                Output::InputRelevance => row.input = Some(values),
+                Output::InputRelevance(_) if !is_finite => {
+                    return not_finite("the input".to_owned());
+                }
+                Output::InputRelevance(input) => row.inputs.push((*input, values)),
                 _ => {}
             }
         }
@@ -160,6 +174,14 @@ pub struct Row<'b> {
     pub taps: Vec<&'b [f32]>,
     /// The importances of a layer's neurons, when they are computed.
     pub importance: Option<&'b [f32]>,
-    /// The relevance of the input's elements, when it is computed.
-    pub input: Option<&'b [f32]>,
+    /// The relevance of the elements of each input of floats, with its place, when it is computed.
+    pub inputs: Vec<(usize, &'b [f32])>,
+}
+
+impl<'b> Row<'b> {
+    /// The relevance of the input at a place.
+    pub fn input(&self, place: usize) -> Option<&'b [f32]> {
+        let found = self.inputs.iter().find(|(input, _)| *input == place);
+        found.map(|(_, relevance)| *relevance)
+    }
 }

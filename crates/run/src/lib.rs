@@ -37,6 +37,7 @@
 mod error;
 mod explainer;
 mod extraction;
+mod learn;
 mod masked;
 mod method;
 mod network;
@@ -46,18 +47,24 @@ mod predict;
 mod progress;
 mod shards;
 mod signature;
+mod task;
 mod tracer;
 
 pub use error::RunError;
 pub use explainer::{ExplainOptions, Explainer, Row};
 pub use extraction::Extraction;
+pub use learn::resolve;
 pub use masked::{MaskedNetwork, read_rows};
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
 pub use network::{ModelOptions, Network};
 pub use parallel::in_parallel;
 pub use paths::{Extras, PathExtractor, PathRows};
-pub use predict::{ClassResult, Predictions, labels, predict};
+pub use predict::{ClassResult, NumberErrors, Predictions, labels, predict};
 pub use progress::{Event, Progress};
 pub use shards::{Found, SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
 pub use signature::Signature;
+pub use task::{
+    BinChoice, Direction, Numbers, Observed, OutputChoice, Reference, RegressionOptions, Task, bin,
+    quantile_edges,
+};
 pub use tracer::{Feed, ShownTap, TracedRows, Tracer, Watch};

@@ -76,9 +76,7 @@ impl MaskedNetwork {
         progress: &mut dyn Progress,
     ) -> Result<Vec<u32>, RunError> {
         let feed = |positions: Range<usize>, inputs: &mut [&mut [f32]]| {
-            let [samples, masks @ ..] = inputs else {
-                return Ok(());
-            };
+            let (samples, masks) = inputs.split_at_mut(data.inputs().min(inputs.len()));
             read_rows(data, &rows[positions.clone()], samples)?;
             let mut set = vec![0; self.layout.width()];
             for (place, position) in positions.enumerate() {
@@ -114,13 +112,17 @@ impl MaskedNetwork {
     }
 }
 
-/// Reads rows of a dataset, neighbours together.
-pub fn read_rows(data: &Loader, rows: &[usize], out: &mut [f32]) -> Result<(), RunError> {
-    let mut out = out;
+/// Reads rows of a dataset for all inputs of a model, neighbours together.
+pub fn read_rows(data: &Loader, rows: &[usize], inputs: &mut [&mut [f32]]) -> Result<(), RunError> {
+    let mut done = 0;
     for run in rows.chunk_by(|a, b| a + 1 == *b) {
-        let (samples, rest) = out.split_at_mut(run.len() * data.sample_len());
-        data.read(run[0]..run[0] + run.len(), samples)?;
-        out = rest;
+        let mut parts: Vec<&mut [f32]> = Vec::with_capacity(inputs.len());
+        for input in inputs.iter_mut() {
+            let each = input.len() / rows.len().max(1);
+            parts.push(&mut input[done * each..(done + run.len()) * each]);
+        }
+        data.read_inputs(run[0]..run[0] + run.len(), &mut parts)?;
+        done += run.len();
     }
     Ok(())
 }

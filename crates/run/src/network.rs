@@ -3,19 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use npcov_data::{
+    DataError, Loader, Preprocessing, Reading, Samples, Targets, WantedInput, match_classes,
+    with_classes,
+};
 use npcov_engine::native::{Kernels, Native, Options};
 use npcov_engine::{Engine, EngineError, zeros};
 use npcov_graph::{
-    Classifier, Declaration, Dim, Graph, GraphError, OnnxModel, Purpose, ShapeDisplay,
-    Specialisation, fold_batch_norm,
+    Classifier, DType, Declaration, Dim, Ending, Graph, GraphError, OnnxModel, Purpose,
+    ShapeDisplay, Specialisation, ValueId, fold_batch_norm,
 };
 use npcov_program::{
     Attribution, BatchNorm, ExplainOutputs, LayerOptions, NetworkView, PathLayer, ProgramError,
-    Tap, explain, known_tokens, path_layers, trace, weighted_sums,
+    Tap, explain, explained_number, known_tokens, path_layers, trace, weighted_sums,
 };
 
 use crate::error::RunError;
 use crate::signature::Signature;
+use crate::task::{Numbers, Task};
 use crate::tracer::Tracer;
 
 /// What a model's file leaves open.
@@ -36,14 +41,22 @@ pub struct ModelOptions {
     pub batch: Option<usize>,
     /// How convolutions are computed, where no engine is given.
     pub kernels: Kernels,
+    /// What the outputs mean.
+    pub task: Task,
+    /// Inputs that are always the same number, by name.
+    pub fixed: Vec<(String, f32)>,
+    /// The input that is preprocessed and attacked; by default the only one of floats, or of images.
+    pub input: Option<String>,
 }
 
 /// A classifier: its graph for one input, its logits and its path layers.
 #[derive(Clone, Debug)]
 pub struct Network {
     graph: Graph,
+    /// The output that was chosen.
+    output: ValueId,
+    output_name: String,
     classifier: Classifier,
-    output: String,
     signature: Signature,
     declared_batch: Option<usize>,
     options: ModelOptions,
@@ -86,11 +99,7 @@ impl Network {
     ) -> Result<Network, RunError> {
         let digest = model.digest()?;
         let inputs = model.inputs();
-        let [input] = &inputs[..] else {
-            let names = inputs.iter().map(|i| format!("`{}`", i.name)).collect();
-            return Err(RunError::SeveralInputs(names));
-        };
-        let declared_batch = match input.dims.as_deref() {
+        let declared_batch = match inputs.first().and_then(|input| input.dims.as_deref()) {
             Some([Dim::Fixed(n), _, ..]) => Some(*n),
             _ => None,
         };
@@ -102,13 +111,13 @@ impl Network {
                 most: LARGEST_BATCH,
             });
         }
-        let output = output(&model, options.output.as_deref())?;
-        let specialised = |batch: usize| -> Result<(Graph, Classifier), RunError> {
+        let output_name = output(&model, options.output.as_deref())?;
+        let specialised = |batch: usize| -> Result<(Graph, ValueId), RunError> {
             let specialisation = Specialisation {
                 batch,
                 rebatch: declared_batch.is_some_and(|declared| declared != batch),
-                shapes: shapes(input, options.input_shape.as_deref(), batch)?,
-                outputs: vec![output.clone()],
+                shapes: shapes(&inputs, options.input_shape.as_deref(), batch)?,
+                outputs: vec![output_name.clone()],
                 ..Specialisation::default()
             };
             let mut graph = model.specialise(&specialisation)?;
@@ -116,10 +125,9 @@ impl Network {
                 graph = fold_batch_norm(&graph)
                     .map_err(|error| GraphError::Invalid(error.to_string()))?;
             }
-            let found = graph.outputs().first().copied();
-            let found = found.ok_or_else(|| no_such_output(&model, &output))?;
-            let classifier = Classifier::find(&graph, found);
-            Ok((graph, classifier))
+            let output = graph.outputs().first().copied();
+            let output = output.ok_or_else(|| no_such_output(&model, &output_name))?;
+            Ok((graph, output))
         };
         // Zero inputs at a time are none that could be run.
         let own = declared_batch.unwrap_or(1).max(1);
@@ -128,7 +136,7 @@ impl Network {
             let whole = specialised(own).ok()?;
             agree(&*engine, (&whole, own), (&found, batch)).then_some(found)
         };
-        let (batch, (graph, classifier)) = match options.batch {
+        let (batch, (graph, output)) = match options.batch {
             Some(0) => {
                 return Err(RunError::Parameter {
                     name: "batch size",
@@ -155,38 +163,137 @@ impl Network {
                 None => (own, specialised(own)?),
             },
         };
-        if let Some(purpose) = Purpose::of(&graph, &classifier, batch) {
-            return Err(RunError::NoClassifier { output, purpose });
-        }
-        let layers = match path_layers(&graph, &classifier, batch, &options.layers) {
-            // A linear classifier: it can be asked for logits all the same.
-            Err(ProgramError::NoLayers) => Vec::new(),
-            layers => layers?,
-        };
+        let wanted = wanted(&graph, options)?;
+        let place = place(&wanted, options)?;
+        let classifier = Classifier::find(&graph, output);
         let signature = Signature {
-            sample_shape: sample_shape(&graph).to_vec(),
+            inputs: wanted,
+            place,
             ending: classifier.ending,
-            classes: classifier.classes(&graph, batch),
-            logits: graph.value(classifier.logits).ty.numel() / batch,
-            layers,
+            numbers: None,
+            classes: 0,
+            logits: 0,
+            layers: Vec::new(),
             sums: weighted_sums(&graph, batch),
             batch,
             tokens: graph
                 .inputs()
-                .first()
+                .get(place)
                 .and_then(|&i| known_tokens(&graph, i)),
         };
-        Ok(Network {
+        let network = Network {
             graph,
-            classifier,
             output,
+            output_name,
+            classifier,
             signature,
             declared_batch,
             options: options.clone(),
             files: model.files()?,
             digest,
             engine,
-        })
+        };
+        network.tasked(options.task.clone())
+    }
+
+    /// The same network for another task.
+    pub fn with_task(&self, task: Task) -> Result<Network, RunError> {
+        self.clone().tasked(task)
+    }
+
+    /// Finds the logits and path layers for a task.
+    fn tasked(mut self, task: Task) -> Result<Network, RunError> {
+        let (graph, batch) = (&self.graph, self.signature.batch);
+        let (classifier, numbers) = head(graph, self.output, batch, &task);
+        let logits = graph.value(classifier.logits).ty.numel() / batch.max(1);
+        if let Some(numbers) = numbers.as_ref().filter(|n| n.reference.len() != logits) {
+            return Err(RunError::Parameter {
+                name: "the number of outputs",
+                value: numbers.reference.len().to_string(),
+                wanted: "as many as the model has",
+            });
+        }
+        if numbers.is_none()
+            && !matches!(task, Task::Regression(_))
+            && let Some(purpose) = Purpose::of(graph, &classifier, batch)
+        {
+            return Err(RunError::NoClassifier {
+                output: self.output_name,
+                purpose,
+            });
+        }
+        // What stands behind the last linear map of a number is no part of what is explained.
+        let explained = match classifier.ending {
+            Ending::Numbers => explained_number(graph, self.output),
+            _ => classifier.logits,
+        };
+        let explained = Classifier {
+            logits: explained,
+            ..classifier
+        };
+        let layers = match path_layers(graph, &explained, batch, &self.options.layers) {
+            // A linear classifier: it can be asked for logits all the same.
+            Err(ProgramError::NoLayers) => Vec::new(),
+            layers => layers?,
+        };
+        let classes = match &numbers {
+            Some(numbers) => numbers.classes(),
+            None => classifier.classes(graph, batch),
+        };
+        self.signature = Signature {
+            ending: classifier.ending,
+            numbers,
+            classes,
+            logits,
+            layers,
+            ..self.signature
+        };
+        self.classifier = classifier;
+        self.options.task = task;
+        Ok(self)
+    }
+
+    /// Whether only data can tell if the outputs are classes or numbers.
+    pub fn is_open(&self) -> bool {
+        match &self.options.task {
+            Task::Auto => self.classifier.ending == Ending::Logits,
+            Task::Regression(_) => true,
+            Task::Classification | Task::Smallest | Task::Numbers(_) => false,
+        }
+    }
+
+    /// Samples as the network wants them. `names` are those of its classes, where they are known.
+    pub fn loader<'a>(
+        &self,
+        samples: Arc<dyn Samples + 'a>,
+        names: Option<&[String]>,
+        preprocessing: &Preprocessing,
+    ) -> Result<Loader<'a>, RunError> {
+        let samples = match (&self.signature.numbers, names) {
+            (Some(numbers), _) => binned(samples, numbers)?,
+            (None, Some(names)) => match_classes(samples, names)?,
+            (None, None) => samples,
+        };
+        if let (false, None, Some(targets)) = (self.is_open(), samples.labels(), samples.targets())
+            && self.signature.numbers.is_none()
+        {
+            return Err(RunError::Data(DataError::Labels {
+                file: samples.name().to_owned(),
+                reason: targets.reason().to_owned(),
+            }));
+        }
+        let (inputs, place) = (self.signature.inputs(), self.signature.place());
+        Ok(Loader::of_inputs(samples, inputs, place, preprocessing)?)
+    }
+
+    /// What data is read for.
+    pub fn reading(&self, labels: Option<&str>) -> Reading {
+        let inputs = self.signature.inputs().iter();
+        let open = inputs.filter(|input| input.fixed.is_none());
+        Reading {
+            inputs: open.map(|input| input.name.clone()).collect(),
+            labels: labels.map(str::to_owned),
+        }
     }
 
     /// How it was opened.
@@ -231,7 +338,7 @@ impl Network {
 
     /// The name of the output that holds the classification.
     pub fn output(&self) -> &str {
-        &self.output
+        &self.output_name
     }
 
     /// What it takes and gives.
@@ -304,19 +411,143 @@ impl Network {
     }
 }
 
-/// Shape of one input of a graph, without the batch axis.
-fn sample_shape(graph: &Graph) -> &[usize] {
-    let shape = graph.inputs().first().map_or(&[][..], |&i| graph.shape(i));
-    match shape {
-        // A vector without a batch axis is one input.
-        [_] | [] => shape,
-        [_, rest @ ..] => rest,
+/// Where the logits are, and how numbers become classes.
+fn head(
+    graph: &Graph,
+    output: ValueId,
+    batch: usize,
+    task: &Task,
+) -> (Classifier, Option<Numbers>) {
+    let found = Classifier::find(graph, output);
+    let as_they_are = |ending| Classifier {
+        logits: output,
+        ending,
+    };
+    match task {
+        Task::Auto => (found, None),
+        Task::Classification if found.classes(graph, batch) == 1 => {
+            let ending = Ending::Sigmoid;
+            (Classifier { ending, ..found }, None)
+        }
+        Task::Classification => (found, None),
+        Task::Smallest => (as_they_are(Ending::Smallest), None),
+        Task::Regression(_) => (as_they_are(Ending::Numbers), None),
+        Task::Numbers(numbers) => (as_they_are(Ending::Numbers), Some(numbers.clone())),
     }
 }
 
-/// The whole shape of the input, when the user gave one.
+/// The inputs of a graph, each with its shape for one sample.
+fn wanted(graph: &Graph, options: &ModelOptions) -> Result<Vec<WantedInput>, RunError> {
+    let mut inputs = Vec::new();
+    for &input in graph.inputs() {
+        let value = graph.value(input);
+        let fixed = options.fixed.iter().find(|(name, _)| *name == value.name);
+        inputs.push(WantedInput {
+            name: value.name.clone(),
+            shape: match graph.shape(input) {
+                // A vector without a batch axis is one input.
+                whole @ ([_] | []) => whole.to_vec(),
+                [_, rest @ ..] => rest.to_vec(),
+            },
+            whole: value.ty.dtype != DType::F32,
+            fixed: fixed.map(|(_, number)| *number),
+        });
+    }
+    let unknown = |name: &&String| !inputs.iter().any(|input| input.name == **name);
+    let named = options
+        .fixed
+        .iter()
+        .map(|(name, _)| name)
+        .chain(&options.input);
+    match { named }.find(unknown) {
+        None => Ok(inputs),
+        Some(name) => Err(RunError::NoSuchInput {
+            name: name.clone(),
+            inputs: inputs
+                .iter()
+                .map(|input| format!("`{}`", input.name))
+                .collect(),
+        }),
+    }
+}
+
+/// The place of the input that is preprocessed: the one that is named; else the only one of floats, the only one of
+/// images, or the first.
+fn place(inputs: &[WantedInput], options: &ModelOptions) -> Result<usize, RunError> {
+    let open = |i: &usize| inputs[*i].fixed.is_none();
+    if let Some(name) = &options.input {
+        let named = inputs.iter().position(|input| input.name == *name);
+        return named.filter(open).ok_or_else(|| RunError::Parameter {
+            name: "the input that is named",
+            value: format!("`{name}`, which is fixed"),
+            wanted: "one that data is for",
+        });
+    }
+    let all: Vec<usize> = (0..inputs.len()).filter(open).collect();
+    let floats: Vec<usize> = all.iter().copied().filter(|&i| !inputs[i].whole).collect();
+    let images = floats
+        .iter()
+        .copied()
+        .filter(|&i| inputs[i].shape.len() == 3);
+    let images: Vec<usize> = images.collect();
+    match (&floats[..], &images[..], &all[..]) {
+        ([single], _, _) | (_, [single], _) => Ok(*single),
+        ([first, ..], _, _) | ([], _, [first, ..]) => Ok(*first),
+        ([], _, []) => Err(RunError::NoOpenInput),
+    }
+}
+
+/// Samples whose classes are the bins of numbers.
+fn binned<'a>(
+    samples: Arc<dyn Samples + 'a>,
+    numbers: &Numbers,
+) -> Result<Arc<dyn Samples + 'a>, RunError> {
+    let names = numbers.class_names();
+    let Some(labels) = targets_of(&*samples, numbers.reference.len(), numbers.output)? else {
+        return Ok(match_classes(samples, &names)?);
+    };
+    let outputs = numbers.reference.len();
+    let classes = labels.chunks_exact(outputs.max(1));
+    let classes = classes.map(|target| numbers.class(target) as i64).collect();
+    let targets = Targets::new(outputs, labels.clone())
+        .map_err(|error| error.in_file(samples.name().to_owned()))?;
+    Ok(with_classes(samples, names, classes, targets)?)
+}
+
+/// The numbers that a model of so many outputs should give, samples one after the other; `None` without labels. Where one
+/// output is looked at, labels may be those of it alone.
+pub(crate) fn targets_of(
+    samples: &dyn Samples,
+    outputs: usize,
+    output: Option<usize>,
+) -> Result<Option<Vec<f64>>, RunError> {
+    let (width, numbers): (usize, Vec<f64>) = match (samples.targets(), samples.labels()) {
+        (Some(targets), _) => {
+            let rows = (0..targets.rows()).filter_map(|row| targets.row(row));
+            (targets.width(), rows.flatten().copied().collect())
+        }
+        (None, Some(labels)) => (1, labels.iter().map(|&label| label as f64).collect()),
+        (None, None) => return Ok(None),
+    };
+    if width == outputs {
+        return Ok(Some(numbers));
+    }
+    match output {
+        // The other outputs are not looked at.
+        Some(_) if width == 1 => {
+            let spread = |number: f64| std::iter::repeat_n(number, outputs);
+            Ok(Some(numbers.into_iter().flat_map(spread).collect()))
+        }
+        _ => Err(RunError::Data(DataError::Labels {
+            file: samples.name().to_owned(),
+            reason: format!("{width} numbers for each sample, and the model has {outputs} outputs"),
+        })),
+    }
+}
+
+/// The whole shapes of inputs, when the user gave one: of all that it fits.
 fn shapes(
-    input: &Declaration,
+    inputs: &[Declaration],
     given: Option<&[usize]>,
     batch: usize,
 ) -> Result<std::collections::BTreeMap<String, Vec<usize>>, RunError> {
@@ -325,20 +556,26 @@ fn shapes(
     };
     let misfit = || RunError::InputShape {
         given: ShapeDisplay(given).to_string(),
-        declared: input.shape(),
+        declared: inputs.first().map_or(String::new(), Declaration::shape),
     };
     let (_, behind_batch) = given.split_first().ok_or_else(misfit)?;
-    let sample = match &input.dims {
-        None => given,
-        Some(dims) if dims.len() == given.len() + 1 => given,
-        Some(dims) if dims.len() == given.len() => behind_batch,
-        Some(_) => return Err(misfit()),
-    };
-    if sample.contains(&0) {
-        return Err(misfit());
+    let mut found = std::collections::BTreeMap::new();
+    for input in inputs {
+        let sample = match &input.dims {
+            None => given,
+            Some(dims) if dims.len() == given.len() + 1 => given,
+            Some(dims) if dims.len() == given.len() => behind_batch,
+            Some(_) => continue,
+        };
+        if sample.contains(&0) {
+            return Err(misfit());
+        }
+        found.insert(input.name.clone(), [&[batch], sample].concat());
     }
-    let shape = [&[batch], sample].concat();
-    Ok([(input.name.clone(), shape)].into())
+    match found.is_empty() {
+        true => Err(misfit()),
+        false => Ok(found),
+    }
 }
 
 /// The name of the output that is asked for, or of the main one.
@@ -359,8 +596,8 @@ fn no_such_output(model: &OnnxModel, name: &str) -> RunError {
     }
 }
 
-/// A graph with its logits, and the number of inputs it is for.
-type Candidate<'a> = (&'a (Graph, Classifier), usize);
+/// A graph with its output, and the number of inputs it is for.
+type Candidate<'a> = (&'a (Graph, ValueId), usize);
 
 /// Whether two graphs for different numbers of inputs give the same logits, tried with different
 /// inputs in all places of both.
@@ -370,29 +607,29 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
     while !inputs.is_multiple_of(b.1.max(1)) {
         inputs += a.1.max(1);
     }
-    let run = |((graph, classifier), rows): Candidate<'_>| {
+    let run = |((graph, output), rows): Candidate<'_>| {
         let mut program = graph.clone();
-        program.set_outputs(vec![classifier.logits]);
+        program.set_outputs(vec![Classifier::find(graph, *output).logits]);
         let program = program.pruned();
-        let len: usize = program
-            .inputs()
-            .iter()
-            .map(|&i| program.value(i).ty.numel())
-            .sum();
         // A fixed pattern without period in the places that models distinguish.
-        let first = graph.inputs().first();
-        let known = first.and_then(|&input| known_tokens(graph, input));
-        let number = |i: usize| {
-            let number = (i * 7919 + i / 97 * 31) % 1009;
-            match known {
-                Some(tokens) => (number % tokens.max(1)) as f32,
-                None => number as f32 / 1009.0 - 0.3,
-            }
-        };
+        let number = |i: usize| (i * 7919 + i / 97 * 31) % 1009;
         let sets = inputs / rows.max(1);
-        let mut input = zeros(sets, len)?;
-        (input.iter_mut().enumerate()).for_each(|(i, x)| *x = number(i));
-        let logits = engine.run_once(&program, sets, &[&input])?;
+        let mut numbers = Vec::new();
+        for &input in program.inputs() {
+            let known = known_tokens(&program, input);
+            let ty = &program.value(input).ty;
+            let mut input = zeros(sets, ty.numel())?;
+            let of_type = |i: usize| match (known, ty.dtype) {
+                (Some(tokens), _) => (number(i) % tokens.max(1)) as f32,
+                (None, DType::F32) => number(i) as f32 / 1009.0 - 0.3,
+                // Masks and lengths.
+                (None, DType::I64 | DType::Bool) => f32::from(u8::from(i * 7919 % 3 != 0)),
+            };
+            (input.iter_mut().enumerate()).for_each(|(i, x)| *x = of_type(i));
+            numbers.push(input);
+        }
+        let numbers: Vec<&[f32]> = numbers.iter().map(|input| &input[..]).collect();
+        let logits = engine.run_once(&program, sets, &numbers)?;
         Ok::<_, EngineError>(logits.concat())
     };
     match (run(a), run(b)) {
@@ -410,7 +647,7 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use npcov_graph::op::Unary;
-    use npcov_graph::{DType, Op, TensorType};
+    use npcov_graph::{Op, TensorType};
 
     use super::*;
 

@@ -248,9 +248,8 @@ impl PathExtractor {
         mut sink: impl FnMut(&PathRows) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut paths = PathRows::default();
-        let feed = |places: Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
-            [samples, ..] => read_rows(data, &rows[places], samples),
-            [] => Ok(()),
+        let feed = |places: Range<usize>, inputs: &mut [&mut [f32]]| {
+            read_rows(data, &rows[places], inputs)
         };
         self.tracer()
             .run_fed(&feed, 0..rows.len(), threads, |batch| {
@@ -313,6 +312,10 @@ impl PathExtractor {
     /// What relevances are multiplied with to be those of the chosen seed. They are proportional to
     /// the seed, so that no other program is needed.
     fn factor(&self, row: &Row<'_>) -> f64 {
+        // Of numbers, how far they deviate is all there is.
+        if self.signature().numbers().is_some() {
+            return 1.0;
+        }
         let logit = |class| {
             self.signature()
                 .logit(row.logits, class)

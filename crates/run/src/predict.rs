@@ -6,7 +6,9 @@ use npcov_data::Loader;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::signature::Signature;
+use crate::network::targets_of;
+use crate::signature::{Signature, widened};
+use crate::task::Numbers;
 use crate::tracer::{TracedRows, Tracer};
 
 /// A confusion matrix is kept up to this many classes; beyond, it would be most of the result and
@@ -29,6 +31,30 @@ pub struct Predictions {
     /// `confusion[label][class]`: how many inputs with the label are classified as the class;
     /// `None` without labels, and for models with more than 100 classes.
     pub confusion: Option<Vec<Vec<usize>>>,
+    /// How far numbers are from labels, for a model of numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<NumberErrors>,
+}
+
+/// How far the numbers that a model gives are from those that it should give. Of several outputs, all together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumberErrors {
+    /// What numbers are held against, by output.
+    pub reference: Vec<f64>,
+    /// The mean of what is given, by output.
+    pub mean: Vec<f64>,
+    /// The mean distance from the labels; `None` without labels.
+    pub mean_absolute_error: Option<f64>,
+    /// The square root of the mean squared distance; `None` without labels.
+    pub root_mean_square_error: Option<f64>,
+    /// The share of the labels' variance that is explained; `None` without labels, or where they are all the same.
+    pub r2: Option<f64>,
+    /// How far a number may be from its label; `None` where that is not known.
+    pub tolerance: Option<f64>,
+    /// How many inputs are farther from their label; `None` without labels.
+    pub wrong: Option<usize>,
+    /// How many inputs have numbers that the data, from which bins were learnt, never gave.
+    pub outside: usize,
 }
 
 /// What was predicted of one class.
@@ -63,6 +89,10 @@ pub fn predict<E: From<RunError>>(
     let signature = tracer.signature();
     let labels = labels(signature, data, range.clone())?;
     let mut predictions = Predictions::new(signature, data, range.len());
+    let mut errors = signature
+        .numbers()
+        .map(|numbers| Errors::new(numbers, data))
+        .transpose()?;
     let mut classes = Vec::new();
     tracer.run(data, range.clone(), threads, |batch| {
         classes.clear();
@@ -81,10 +111,14 @@ pub fn predict<E: From<RunError>>(
                 .and_then(|l| l.get(row - range.start))
                 .copied();
             predictions.count(class, label);
+            if let Some(errors) = &mut errors {
+                errors.add(row, logits);
+            }
             classes.push(class);
         }
         on_batch(batch, &classes)
     })?;
+    predictions.numbers = errors.map(Errors::finish);
     predictions.accuracy = match (predictions.correct, predictions.inputs) {
         (None, _) | (_, 0) => None,
         (Some(correct), inputs) => Some(correct as f64 / inputs as f64),
@@ -113,6 +147,7 @@ impl Predictions {
             confusion: labelled
                 .filter(|_| count <= CONFUSION_CLASSES)
                 .map(|_| vec![vec![0; count]; count]),
+            numbers: None,
         }
     }
 
@@ -144,6 +179,97 @@ impl Predictions {
         add(&mut self.per_class[label].correct, hit);
         if let Some(confusion) = &mut self.confusion {
             confusion[label][class] += 1;
+        }
+    }
+}
+
+/// What is summed up of numbers and labels.
+struct Errors<'a> {
+    numbers: &'a Numbers,
+    /// What should be given, samples one after the other.
+    targets: Option<Vec<f64>>,
+    count: usize,
+    sums: Vec<f64>,
+    absolute: f64,
+    squared: f64,
+    /// Sums of labels and of their squares.
+    label: f64,
+    label_squared: f64,
+    wrong: usize,
+    outside: usize,
+}
+
+impl<'a> Errors<'a> {
+    fn new(numbers: &'a Numbers, data: &Loader) -> Result<Errors<'a>, RunError> {
+        let outputs = numbers.reference.len();
+        Ok(Errors {
+            numbers,
+            // Labels of a loader are bins; the samples' own numbers are behind it.
+            targets: match data.targets() {
+                Some(_) => targets_of(&**data.samples(), outputs, numbers.output)?,
+                None => None,
+            },
+            count: 0,
+            sums: vec![0.0; outputs],
+            absolute: 0.0,
+            squared: 0.0,
+            label: 0.0,
+            label_squared: 0.0,
+            wrong: 0,
+            outside: 0,
+        })
+    }
+
+    fn add(&mut self, row: usize, found: &[f32]) {
+        let found = widened(found);
+        let outputs = self.sums.len();
+        self.count += 1;
+        self.sums
+            .iter_mut()
+            .zip(&found)
+            .for_each(|(sum, x)| *sum += x);
+        self.outside += usize::from(self.numbers.is_outside(&found));
+        let targets = self.targets.as_deref();
+        let Some(target) = targets.and_then(|all| all.get(row * outputs..(row + 1) * outputs))
+        else {
+            return;
+        };
+        let looked_at = match self.numbers.output {
+            Some(output) => output..output + 1,
+            None => 0..outputs,
+        };
+        for output in looked_at {
+            let (x, y) = (found[output], target[output]);
+            self.absolute += (x - y).abs();
+            self.squared += (x - y) * (x - y);
+            self.label += y;
+            self.label_squared += y * y;
+        }
+        self.wrong += usize::from(self.numbers.is_wrong(&found, target) == Some(true));
+    }
+
+    fn finish(self) -> NumberErrors {
+        let outputs = match self.numbers.output {
+            Some(_) => 1,
+            None => self.sums.len(),
+        };
+        let labelled = self.targets.is_some() && self.count > 0;
+        let count = (self.count * outputs).max(1) as f64;
+        let variance = self.label_squared - self.label * self.label / count;
+        let with_labels = |number: f64| labelled.then_some(number);
+        NumberErrors {
+            reference: self.numbers.reference.clone(),
+            mean: self
+                .sums
+                .iter()
+                .map(|sum| sum / self.count.max(1) as f64)
+                .collect(),
+            mean_absolute_error: with_labels(self.absolute / count),
+            root_mean_square_error: with_labels((self.squared / count).sqrt()),
+            r2: with_labels(1.0 - self.squared / variance).filter(|r2| r2.is_finite()),
+            tolerance: self.numbers.tolerance,
+            wrong: (labelled && self.numbers.tolerance.is_some()).then_some(self.wrong),
+            outside: self.outside,
         }
     }
 }

@@ -3,14 +3,19 @@
 //! Programs carry a signature, not the network they were made from. So whoever made all programs
 //! they need can let go of the network, and with it of a second copy of its weights.
 
+use npcov_data::WantedInput;
 use npcov_graph::Ending;
 use npcov_program::PathLayer;
 
+use crate::task::Numbers;
+
 /// The shape of a network's inputs, its classes and its path layers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Signature {
-    pub(crate) sample_shape: Vec<usize>,
+    pub(crate) inputs: Vec<WantedInput>,
+    pub(crate) place: usize,
     pub(crate) ending: Ending,
+    pub(crate) numbers: Option<Numbers>,
     pub(crate) classes: usize,
     pub(crate) logits: usize,
     pub(crate) layers: Vec<PathLayer>,
@@ -20,14 +25,34 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Shape of one input, without the batch axis.
+    /// The inputs, each with its shape for one sample.
+    pub fn inputs(&self) -> &[WantedInput] {
+        &self.inputs
+    }
+
+    /// The place of the input that is preprocessed, attacked and drawn.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Shape of that input for one sample, without the batch axis.
     pub fn sample_shape(&self) -> &[usize] {
-        &self.sample_shape
+        self.input_shape(self.place)
+    }
+
+    /// Shape of an input for one sample, without the batch axis.
+    pub fn input_shape(&self, input: usize) -> &[usize] {
+        self.inputs.get(input).map_or(&[], |input| &input.shape)
     }
 
     /// What comes after the logits.
     pub fn ending(&self) -> Ending {
         self.ending
+    }
+
+    /// How numbers become classes, where the outputs are numbers.
+    pub fn numbers(&self) -> Option<&Numbers> {
+        self.numbers.as_ref()
     }
 
     /// Number of classes.
@@ -62,14 +87,19 @@ impl Signature {
         self.batch
     }
 
-    /// The class that logits stand for; the first of several that are largest.
+    /// The class that logits stand for; the first of several that are largest. Of numbers, the class of what they are.
     pub fn predict(&self, logits: &[f32]) -> usize {
         if self.ending == Ending::Sigmoid {
             return usize::from(logits.first().is_some_and(|&z| z > 0.0));
         }
+        if let Some(numbers) = &self.numbers {
+            return numbers.class(&widened(logits));
+        }
+        let smallest = self.ending == Ending::Smallest;
+        let is_better = |z: f32, best: f32| if smallest { z < best } else { z > best };
         let mut best = 0;
         for (class, &z) in logits.iter().enumerate() {
-            if z > logits[best] {
+            if is_better(z, logits[best]) {
                 best = class;
             }
         }
@@ -77,12 +107,22 @@ impl Signature {
     }
 
     /// The logit of a class. Where a single one tells two classes apart, it speaks for the second
-    /// and its negative for the first.
+    /// and its negative for the first. Where the smallest score is chosen, it is the score's negative; of numbers, how far
+    /// they deviate, 0 where they hardly do.
     pub fn logit(&self, logits: &[f32], class: usize) -> Option<f32> {
+        if let Some(numbers) = &self.numbers {
+            return Some(numbers.seed(&widened(logits)).unwrap_or(0.0) as f32);
+        }
         match (self.ending, class) {
+            (Ending::Smallest, class) => logits.get(class).map(|z| -z),
             (Ending::Sigmoid, 0) => logits.first().map(|z| -z),
             (Ending::Sigmoid, 1) => logits.first().copied(),
             _ => logits.get(class).copied(),
         }
     }
+}
+
+/// Numbers as doubles.
+pub(crate) fn widened(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|&x| f64::from(x)).collect()
 }

@@ -136,9 +136,8 @@ impl Tracer {
         let outputs = self.outputs.iter().zip(&self.output_lens);
         outputs
             .map(|(output, &len)| match output {
-                Output::InputRelevance | Output::InputGradient => {
-                    self.signature.sample_shape().to_vec()
-                }
+                Output::InputRelevance(input) => self.signature.input_shape(*input).to_vec(),
+                Output::InputGradient => self.signature.sample_shape().to_vec(),
                 _ => vec![len],
             })
             .collect()
@@ -176,10 +175,8 @@ impl Tracer {
         watch: &Watch<'_>,
         sink: impl FnMut(&TracedRows) -> Result<(), E>,
     ) -> Result<(), E> {
-        let feed = |rows: Range<usize>, inputs: &mut [&mut [f32]]| match inputs {
-            [samples, ..] => Ok(data.read(rows, samples)?),
-            [] => Ok(()),
-        };
+        let feed =
+            |rows: Range<usize>, inputs: &mut [&mut [f32]]| Ok(data.read_inputs(rows, inputs)?);
         self.run_all(&feed, range, threads, watch, sink)
     }
 

@@ -58,11 +58,7 @@ pub(crate) fn write(
     output: &Path,
 ) -> Result<(), SelectError> {
     let stored = as_stored(data)?;
-    let shape = data.input().shape().to_vec();
-    let shape = match resized(data) {
-        Some((height, width)) => vec![height, width, shape.last().copied().unwrap_or(1)],
-        None => shape,
-    };
+    let shape = stored_shape(data).to_vec();
     let bytes = stored.input().element() == Element::U8;
     let temporary = pool.store.unfinished(output);
     let mut writer = NpzWriter::create(&temporary, Compression::Deflated)?;
@@ -116,20 +112,24 @@ pub(crate) fn write(
 /// The dataset with its numbers as they are stored, in their own order: whoever reads them again
 /// preprocesses them as the pool itself is.
 fn as_stored<'a>(data: &Loader<'a>) -> Result<Loader<'a>, SelectError> {
-    let mut shape = data.input().shape().to_vec();
-    let resize = resized(data);
-    if let (Some((height, width)), [h, w, ..]) = (resize, &mut shape[..]) {
-        (*h, *w) = (height, width);
-    }
-    let nothing = Preprocessing {
-        resize,
-        ..Preprocessing::default()
+    let own = data.preprocessing();
+    let nothing = match data.are_images() {
+        true => Preprocessing {
+            resize: own.resize,
+            crop: own.crop,
+            interpolation: own.interpolation,
+            ..Preprocessing::default()
+        },
+        false => Preprocessing::default(),
     };
-    Ok(Loader::new(data.samples().clone(), &shape, &nothing)?)
+    Ok(data.with_preprocessing(stored_shape(data), &nothing)?)
 }
 
-/// The size that inputs are stored in, where it is not their own: decoded images may each have
-/// another, and rows of an array cannot.
-fn resized(data: &Loader<'_>) -> Option<(usize, usize)> {
-    data.preprocessing().resize.filter(|_| data.are_images())
+/// The shape that inputs are written in. Decoded images may each have another size, and rows of an array cannot: those
+/// are written resized.
+fn stored_shape<'l>(data: &'l Loader<'_>) -> &'l [usize] {
+    match data.are_images() {
+        true => data.stored_shape(),
+        false => data.input().shape(),
+    }
 }

@@ -11,9 +11,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use npcov::data::Layout;
+use npcov::data::{Interpolation, Layout};
 use npcov::engine::native::Kernels;
 use npcov::program::{LayerKind, Preset, Selector};
+use npcov::run::Task;
 
 pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};
 pub(crate) use coverage::{
@@ -32,7 +33,8 @@ pub(crate) use lab::{
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
-    AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads, View,
+    AttributionName, BatchNormName, BatchSize, BiasName, Bins, CropSize, DirectionName, FixedInput,
+    ReferenceName, ResizeSize, RuleSetting, Shape, Threads, View,
 };
 
 /// Coverage for neural networks
@@ -178,9 +180,10 @@ pub(crate) struct InspectArgs {
 #[command(after_long_help = "\
 Examples:
   npcov predict model.onnx --data test.npz --divide 255
-  npcov predict model.onnx --data photos/ --resize 224x224 \\
+  npcov predict model.onnx --data photos/ --resize 256 --crop 224 \\
       --divide 255 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
-  npcov predict model.onnx --data cifar-10-batches-bin:test --divide 255 --output results.npz")]
+  npcov predict model.onnx --data cifar-10-batches-bin:test --divide 255 --output results.npz
+  npcov predict prices.onnx --data houses.csv --label-column price --task regression")]
 pub(crate) struct PredictArgs {
     /// Classify only the first N inputs
     #[arg(long, value_name = "N")]
@@ -468,6 +471,21 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) output_name: Option<String>,
 
+    /// Always give an input this number, where the model has several: `--input training=0`
+    ///
+    /// May be repeated. The other inputs are those of the data, found by name.
+    #[arg(long, value_name = "NAME=NUMBER", allow_hyphen_values = true)]
+    pub(crate) input: Vec<FixedInput>,
+
+    /// The input that is preprocessed, attacked and drawn, where the model has several
+    ///
+    /// By default the only one of floats, the only one of images, or else the first.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) input_name: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+
     /// Use only these path layers
     ///
     /// Indices (`0`; `-1` is the last one), names, and patterns in which `*` stands for any
@@ -520,6 +538,42 @@ pub(crate) struct ModelArgs {
     pub(crate) kernels: Kernels,
 }
 
+/// What the outputs of a model mean.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Task")]
+pub(crate) struct TaskArgs {
+    /// What the outputs mean: classification, classification:argmin, regression, regression:OUTPUT or
+    /// regression:joint
+    ///
+    /// By default the model and the labels tell: outputs behind a softmax or sigmoid are classes, a
+    /// single output is a logit of two classes where labels are 0 and 1 and else a number, and several
+    /// outputs are numbers where labels are no classes. `argmin` takes the smallest score. Several
+    /// numbers are looked at together (`joint`), or one of them, counted from 0.
+    #[arg(long, value_name = "TASK")]
+    pub(crate) task: Option<Task>,
+
+    /// Numbers as classes: how many bins, equally frequent, or where they end (`--bins=-0.1,0.1`)
+    ///
+    /// By default 10. Bins are learnt from what the model gives for the data, and one of them is split
+    /// at the reference.
+    #[arg(long, value_name = "N|a,b,...", allow_hyphen_values = true)]
+    pub(crate) bins: Option<Bins>,
+
+    /// What numbers are held against: `mean` (the default) or `median` of what the model gives,
+    /// `labels` (their mean), or a number
+    #[arg(long, value_name = "REF", allow_hyphen_values = true)]
+    pub(crate) reference: Option<ReferenceName>,
+
+    /// What is explained of a number: its `deviation` from the reference, the `output` itself, or what
+    /// drives it `up`
+    #[arg(long, value_name = "WAY")]
+    pub(crate) direction: Option<DirectionName>,
+
+    /// How far a number may be from its label; by default 3 standard deviations of the residuals
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) tolerance: Option<f64>,
+}
+
 /// How work is done, and its result printed.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct RunArgs {
@@ -536,11 +590,14 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// The data: npz, npy, IDX, CIFAR binary, or a folder of images
+    /// The data: npz, npy, IDX, CIFAR binary, CSV, Parquet, or a folder of images
     ///
     /// An npz file holds the arrays `x` and, if there are labels, `y`; others are named with
-    /// `--data file.npz:x_test,y_test`. `class_names` and `name` name classes and samples. A folder has one folder of PNG or JPEG images per class. A
-    /// folder of CIFAR files takes `folder:train` or `folder:test`.
+    /// `--data file.npz:x_test,y_test`. For a model with several inputs it holds arrays of their names;
+    /// others are named with `--data file.npz:ids=a,mask=b,y=c`. `class_names` and `name` name classes
+    /// and samples. A table has a line of names; its columns are the model's input, or its inputs by
+    /// name. A folder has one folder of PNG or JPEG images per class. A folder of CIFAR files takes
+    /// `folder:train` or `folder:test`.
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<OsString>,
 
@@ -562,6 +619,12 @@ pub(crate) struct ClassNamesArgs {
     /// names that its training data had.
     #[arg(long, value_name = "FILE")]
     pub(crate) class_names: Option<PathBuf>,
+
+    /// The column of a table, or the array of an npz file, that holds the labels
+    ///
+    /// By default a column `y`, `label` or `target`, or the array `y`, where there is one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label_column: Option<String>,
 }
 
 /// What happens to data before it enters the model.
@@ -593,11 +656,21 @@ pub(crate) struct PreprocessingArgs {
     )]
     pub(crate) std: Option<Vec<f32>>,
 
-    /// Bring 8-bit images to this height and width
+    /// Bring 8-bit images to this height and width, or their shorter side to this length
     ///
-    /// Bilinear, the aspect ratio is not kept: `--resize 224x224`.
-    #[arg(long, value_name = "HxW")]
-    pub(crate) resize: Option<Size>,
+    /// `--resize 224x224` does not keep the aspect ratio, `--resize 256` does: with `--crop 224` that is
+    /// what most models for photographs were trained with (torchvision's `Resize` and `CenterCrop`).
+    /// The numbers are those of Pillow, bit for bit.
+    #[arg(long, value_name = "N|HxW")]
+    pub(crate) resize: Option<ResizeSize>,
+
+    /// Cut the middle out of 8-bit images, after they are resized: `--crop 224`, `--crop 224x192`
+    #[arg(long, value_name = "N|HxW")]
+    pub(crate) crop: Option<CropSize>,
+
+    /// How images are resized: nearest, bilinear (the default) or bicubic
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interpolation: Option<Interpolation>,
 
     /// How the data lies, where its shape does not tell: hw, chw, hwc or flat
     ///

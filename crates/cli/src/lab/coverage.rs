@@ -13,9 +13,9 @@ use npcov_lab::{Rq3Settings, Rq4Settings, Rq5Settings};
 use super::{Results, plain};
 use crate::args::{GraphArgs, Rq3Args, Rq4Args, Rq5Args};
 use crate::config::Config;
+use crate::graph;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
-use crate::{graph, samples};
 
 /// What measures, and what is measured.
 struct Setup {
@@ -37,7 +37,7 @@ impl Setup {
         )?;
         let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());
         let spec = config.data(&args.data)?;
-        let data = graph.loader(samples::open(&spec)?)?;
+        let data = graph.loader(graph.open_data(&spec)?)?;
         let files = [
             std::slice::from_ref(&args.graph),
             graph.model().network().files(),

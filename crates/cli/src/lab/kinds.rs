@@ -73,7 +73,7 @@ fn open(
     let of_kinds = samples::open(&named)?;
     let kinds = of_kinds.labels().map(<[i64]>::to_vec);
     let kinds = kinds.ok_or_else(|| anyhow!("`{}` has no kinds", named.display()))?;
-    Ok((graph.loader(samples::open(spec)?)?, kinds))
+    Ok((graph.loader(graph.open_data(spec)?)?, kinds))
 }
 
 /// The digest of kinds, which results depend on besides the data.

@@ -36,7 +36,8 @@ impl Setup {
             ..config.network(&args.model)
         };
         let model = config.prepare(Model::open_with(&model, &options)?, &args.data)?;
-        let data = samples::open(&spec)?;
+        let data = model.open_data(&spec)?;
+        let model = samples::resolve(model, &data, printer)?;
         samples::warn(&model.warnings(&data)?, printer);
         let method = config.method(&args.method)?;
         samples::say_preset(&method, model.network(), printer);
@@ -59,7 +60,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     let lab = &args.lab;
     let setup = Setup::open(&args.study, config, printer)?;
     let test_spec = args.test.as_ref().unwrap_or(&setup.spec);
-    let test = setup.model.loader(samples::open(test_spec)?)?;
+    let test = setup.model.loader(setup.model.open_data(test_spec)?)?;
     let usual = Rq1Settings::default();
     let quick = |size: usize| lab.quick.then_some(size);
     let chosen = lab.paper.map(|paper| paper.published().alpha);

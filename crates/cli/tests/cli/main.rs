@@ -30,3 +30,4 @@ mod report;
 mod resume;
 mod select;
 mod support;
+mod tasks;

@@ -4,7 +4,7 @@ mod raw;
 
 use std::fs;
 
-use npcov_data::formats::{FORMATS, Format, open_with};
+use npcov_data::formats::{FORMATS, Format, Reading, open_with};
 use npcov_data::{Arrays, DataError, Loader, Preprocessing, Samples, open};
 
 use raw::Raw;
@@ -28,7 +28,7 @@ fn raw_numbers_are_samples_like_others() {
     let numbers: Vec<f32> = (0..12).map(|v| v as f32 / 4.0).collect();
     let spec = put("digits.3x2.f32", &numbers);
     assert!(matches!(open(&spec), Err(DataError::UnknownFormat { .. })));
-    let samples = open_with(&formats, &spec).unwrap();
+    let samples = open_with(&formats, &spec, &Reading::default()).unwrap();
     assert_eq!(samples.inputs()[0].shape(), [3, 2]);
     let memory = Arrays::new("x", &[2, 3, 2], &numbers[..]).unwrap();
     assert_eq!(samples.digest().unwrap(), memory.digest().unwrap());
@@ -37,7 +37,11 @@ fn raw_numbers_are_samples_like_others() {
     loader.read(1..2, &mut out).unwrap();
     assert_eq!(out, numbers[6..]);
 
-    let error = |spec: &str| open_with(&formats, spec).unwrap_err().to_string();
+    let error = |spec: &str| {
+        open_with(&formats, spec, &Reading::default())
+            .unwrap_err()
+            .to_string()
+    };
     assert!(error(&put("a.5.f32", &numbers)).contains("ends inside a sample"));
     for name in ["a.f32", "a.2x.f32", "a.-1.f32"] {
         assert!(

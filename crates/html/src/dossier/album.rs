@@ -196,13 +196,14 @@ impl<'a> Album<'a> {
                 continue;
             };
             let feed = |places: Range<usize>, inputs: &mut [&mut [f32]]| {
-                let [samples, ..] = inputs else {
-                    return Ok(());
-                };
-                let rows = samples.chunks_exact_mut(loader.sample_len().max(1));
-                for (place, out) in places.zip(rows) {
+                let count = places.len().max(1);
+                for (at, place) in places.enumerate() {
                     let row = hot[place].0.row;
-                    loader.read(row..row + 1, out)?;
+                    let of_row = inputs.iter_mut().map(|input| {
+                        let len = input.len() / count;
+                        &mut input[at * len..(at + 1) * len]
+                    });
+                    loader.read_inputs(row..row + 1, &mut of_row.collect::<Vec<_>>())?;
                 }
                 Ok::<(), RunError>(())
             };
@@ -214,7 +215,7 @@ impl<'a> Album<'a> {
                 for (at, place) in batch.rows.clone().enumerate() {
                     let (key, wanted) = hot[place];
                     let row = extractor.explainer().row(batch, place)?;
-                    show(key, wanted, row.input)?;
+                    show(key, wanted, row.input(loader.place()))?;
                     explained(&dataset.digest, key.row, &rows, at);
                 }
                 progress.tell(Event::Finished(batch.rows.len()))?;

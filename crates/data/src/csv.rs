@@ -1,0 +1,201 @@
+//! CSV: a line of names, then a line of numbers for each sample. Fields are separated by commas, in `.tsv` files by tabs,
+//! and may be quoted (RFC 4180); that is what spreadsheets, pandas and R write.
+//!
+//! A field that is empty or no number is an error that names the row and the column: what a missing value stands for is
+//! not for npcov to guess.
+
+use std::io::BufReader;
+use std::sync::Arc;
+
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
+use crate::samples::Samples;
+use crate::source::Source;
+use crate::table::{self, Column};
+
+/// A text with a line for each sample.
+pub(crate) struct Csv;
+
+impl Format for Csv {
+    fn name(&self) -> &str {
+        "CSV (`.csv`, `.tsv`)"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        !location.is_folder() && separator(location).is_some()
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let columns = read(location.source()?, separator(location).unwrap_or(b','));
+        let columns = columns.map_err(|error| error.in_file(location.file()))?;
+        Ok(Arc::new(table::samples(location, columns)?))
+    }
+}
+
+/// What separates fields, told by the name of the file.
+fn separator(location: &Location<'_>) -> Option<u8> {
+    let extension = location.path().extension()?.to_str()?;
+    match extension.to_ascii_lowercase().as_str() {
+        "csv" => Some(b','),
+        "tsv" => Some(b'\t'),
+        _ => None,
+    }
+}
+
+fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
+    let malformed = |reason: String| ReadError::malformed(reason);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .trim(csv::Trim::All)
+        .from_reader(BufReader::new(source.reader()));
+    let failed = |error: csv::Error| {
+        let line = error.position().map_or(0, csv::Position::line);
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => ReadError::from(error),
+            csv::ErrorKind::UnequalLengths {
+                expected_len, len, ..
+            } => malformed(format!(
+                "line {line} has {len} fields, the header {expected_len}"
+            )),
+            csv::ErrorKind::Utf8 { .. } => malformed(format!("line {line} is not UTF-8")),
+            _ => malformed("is not CSV".to_owned()),
+        }
+    };
+    let header = reader.headers().map_err(failed)?.clone();
+    // A byte-order mark, which spreadsheets write, is part of no name.
+    let name = |name: &str| name.trim_start_matches('\u{feff}').to_owned();
+    let mut columns: Vec<Column> = (header.iter())
+        .map(|text| Column {
+            name: name(text),
+            numbers: Vec::new(),
+        })
+        .collect();
+    if columns.is_empty() {
+        return Err(malformed("is empty: a line of names is wanted".to_owned()));
+    }
+    let header_of_numbers = header.iter().all(|text| text.parse::<f64>().is_ok());
+    if header_of_numbers {
+        return Err(malformed(
+            "begins with a line of numbers; the first line must name the columns".to_owned(),
+        ));
+    }
+    let mut record = csv::StringRecord::new();
+    let mut row = 0;
+    while reader.read_record(&mut record).map_err(failed)? {
+        for (column, text) in columns.iter_mut().zip(&record) {
+            let number = match text {
+                "" => None,
+                text => text.parse::<f64>().ok().filter(|x| x.is_finite()),
+            };
+            let number = number.ok_or_else(|| {
+                let line = record.position().map_or(0, csv::Position::line);
+                let shown: String = text.escape_debug().take(40).collect();
+                let what = match text {
+                    "" => "is missing".to_owned(),
+                    _ => format!("is `{shown}`, not a number"),
+                };
+                malformed(format!("row {row} (line {line}): `{}` {what}", column.name))
+            })?;
+            column.numbers.push(number);
+        }
+        row += 1;
+    }
+    Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::formats::{Reading, open_as};
+
+    fn open(
+        folder: &Path,
+        name: &str,
+        text: &str,
+        labels: Option<&str>,
+    ) -> Result<Arc<dyn Samples>, String> {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        let reading = Reading {
+            labels: labels.map(str::to_owned),
+            ..Reading::default()
+        };
+        let opened = open_as(&path, &reading);
+        let folder = format!("{}/", folder.display());
+        opened.map_err(|error| error.to_string().replace(&folder, ""))
+    }
+
+    #[test]
+    fn columns_are_inputs_and_one_holds_the_labels() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "\u{feff}age, rooms ,price\n1,2.5,10.5\n\"3\",-4e1,11\n";
+        let table = open(folder.path(), "a.csv", text, Some("price")).unwrap();
+        let names: Vec<&str> = table.inputs().iter().map(|i| i.name()).collect();
+        assert_eq!((names, table.len()), (vec!["age", "rooms"], 2));
+        assert_eq!(table.labels(), None);
+        let targets = table.targets().unwrap();
+        assert_eq!(targets.row(1), Some(&[11.0][..]));
+        assert_eq!(targets.reason(), "row 0 is `10.5`, not a whole number");
+        let mut numbers = [0.0; 2];
+        table
+            .read_f32(1, 0..2, &mut Vec::new(), &mut numbers)
+            .unwrap();
+        assert_eq!(numbers, [2.5, -40.0]);
+
+        let classes = open(folder.path(), "b.tsv", "x\ttarget\n1\t0\n2\t1\n", None).unwrap();
+        assert_eq!(classes.labels(), Some(&[0, 1][..]));
+        let unlabelled = open(folder.path(), "c.csv", "x,z\n1,0\n", None).unwrap();
+        assert_eq!(unlabelled.labels(), None);
+        assert_eq!(unlabelled.inputs().len(), 2);
+    }
+
+    #[test]
+    fn what_is_no_number_names_the_row() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, labels, expected) in [
+            (
+                "a,b\n1,2\n3,\n",
+                None,
+                "`t.csv`: row 1 (line 3): `b` is missing",
+            ),
+            (
+                "a,b\n1,NA\n",
+                None,
+                "`t.csv`: row 0 (line 2): `b` is `NA`, not a number",
+            ),
+            (
+                "a,b\n1,inf\n",
+                None,
+                "`t.csv`: row 0 (line 2): `b` is `inf`, not a number",
+            ),
+            (
+                "a,b\n1,2\n1,2,3\n",
+                None,
+                "`t.csv`: line 3 has 3 fields, the header 2",
+            ),
+            ("a,a\n1,2\n", None, "`t.csv`: has two columns `a`"),
+            (
+                "a,b\n1,2\n",
+                Some("c"),
+                "`t.csv`: has no column `c`; it has `a`, `b`",
+            ),
+            (
+                "y\n1\n",
+                None,
+                "`t.csv`: has no columns but that of the labels",
+            ),
+            ("", None, "`t.csv`: is empty: a line of names is wanted"),
+            (
+                "1,2\n3,4\n",
+                None,
+                "`t.csv`: begins with a line of numbers; the first line must name the columns",
+            ),
+        ] {
+            let error = open(folder.path(), "t.csv", text, labels).unwrap_err();
+            assert_eq!(error, expected);
+        }
+    }
+}

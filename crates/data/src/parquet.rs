@@ -1,0 +1,218 @@
+//! Parquet: a table by columns, as pandas, Polars, Spark and DuckDB write it.
+//!
+//! Columns of truth values, integers and floats are read; texts, dates, decimals and nested columns are named in an
+//! error. A missing value is an error that names the row. Pages may be uncompressed, or compressed with Snappy (the
+//! default of pandas and Spark) or gzip.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{LogicalType, Type};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use crate::contained::{Panicked, contained};
+use crate::error::{DataError, ReadError};
+use crate::formats::{Format, Location};
+use crate::samples::Samples;
+use crate::source::{Source, SourceReader};
+use crate::table::{self, Column};
+
+/// First and last bytes of a file.
+const MAGIC: &[u8] = b"PAR1";
+
+/// Most numbers of a table: they are in memory, and a few bytes of a file can stand for any number of equal ones.
+const MOST_NUMBERS: usize = 1 << 28;
+
+/// Rows that are decoded at a time.
+const STEP: usize = 1 << 16;
+
+/// A table by columns.
+pub(crate) struct Parquet;
+
+impl Format for Parquet {
+    fn name(&self) -> &str {
+        "Parquet"
+    }
+
+    fn recognises(&self, location: &Location<'_>) -> bool {
+        location.start().starts_with(MAGIC)
+    }
+
+    fn open(&self, location: &Location<'_>) -> Result<Arc<dyn Samples>, DataError> {
+        location.refuse_part()?;
+        let source = location.source()?;
+        let damaged =
+            |_: Panicked| ReadError::malformed("is a Parquet file that the decoder fails on");
+        let columns = contained(|| read(source)).map_err(damaged).flatten();
+        let columns = columns.map_err(|error| error.in_file(location.file()))?;
+        Ok(Arc::new(table::samples(location, columns)?))
+    }
+}
+
+/// A file as the decoder reads it.
+struct Chunks(Source);
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl Chunks {
+    fn part(&self, start: u64, len: u64) -> Result<Source, ParquetError> {
+        let behind = || ParquetError::EOF("reaches behind the end of the file".to_owned());
+        self.0.part(start, len).ok_or_else(behind)
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = SourceReader;
+
+    fn get_read(&self, start: u64) -> Result<SourceReader, ParquetError> {
+        let len = self.0.len().saturating_sub(start);
+        Ok(self.part(start, len)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        // Checked against the length of the file before it is allocated.
+        let part = self.part(start, length as u64)?;
+        let mut bytes = Vec::with_capacity(length);
+        part.reader().read_to_end(&mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
+    let damaged = |error: ParquetError| match error {
+        ParquetError::NYI(reason) => ReadError::unsupported(format!(
+            "uses something of Parquet that is not read here ({reason}); write it with Snappy or gzip compression"
+        )),
+        error => ReadError::malformed(format!("is a damaged Parquet file ({error})")),
+    };
+    let file = SerializedFileReader::new(Chunks(source.clone())).map_err(damaged)?;
+    let schema = file.metadata().file_metadata().schema_descr_ptr();
+    let mut columns: Vec<Column> = Vec::new();
+    for column in schema.columns() {
+        check(column)?;
+        columns.push(Column {
+            name: column.name().to_owned(),
+            numbers: Vec::new(),
+        });
+    }
+    let mut total = 0_usize;
+    for group in 0..file.num_row_groups() {
+        let group = file.get_row_group(group).map_err(damaged)?;
+        for (i, column) in columns.iter_mut().enumerate() {
+            let before = column.numbers.len();
+            let unsigned = is_unsigned(&schema.column(i));
+            let reader = group.get_column_reader(i).map_err(damaged)?;
+            let optional = schema.column(i).max_def_level() > 0;
+            let all = |numbers: &mut Vec<f64>| match reader {
+                ColumnReader::BoolColumnReader(reader) => {
+                    values(reader, optional, |x| f64::from(u8::from(x)), numbers)
+                }
+                ColumnReader::Int32ColumnReader(reader) if unsigned => {
+                    values(reader, optional, |x| f64::from(x as u32), numbers)
+                }
+                ColumnReader::Int32ColumnReader(reader) => {
+                    values(reader, optional, f64::from, numbers)
+                }
+                ColumnReader::Int64ColumnReader(reader) if unsigned => {
+                    values(reader, optional, |x| x as u64 as f64, numbers)
+                }
+                ColumnReader::Int64ColumnReader(reader) => {
+                    values(reader, optional, |x| x as f64, numbers)
+                }
+                ColumnReader::FloatColumnReader(reader) => {
+                    values(reader, optional, f64::from, numbers)
+                }
+                ColumnReader::DoubleColumnReader(reader) => {
+                    values(reader, optional, |x| x, numbers)
+                }
+                _ => Ok(None),
+            };
+            let missing = all(&mut column.numbers).map_err(damaged)?;
+            if let Some(row) = missing {
+                return Err(ReadError::malformed(format!(
+                    "row {row}: `{}` is missing",
+                    column.name
+                )));
+            }
+            total += column.numbers.len() - before;
+            if total > MOST_NUMBERS {
+                return Err(ReadError::unsupported(format!(
+                    "has more than {} million numbers",
+                    MOST_NUMBERS >> 20
+                )));
+            }
+        }
+    }
+    for column in &columns {
+        if let Some(row) = column.numbers.iter().position(|x| !x.is_finite()) {
+            return Err(ReadError::malformed(format!(
+                "row {row}: `{}` is `{}`, not a number",
+                column.name, column.numbers[row]
+            )));
+        }
+    }
+    Ok(columns)
+}
+
+/// Appends all values of a column; the first row that has none, if there is one.
+fn values<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    optional: bool,
+    number: impl Fn(T::T) -> f64,
+    numbers: &mut Vec<f64>,
+) -> Result<Option<usize>, ParquetError> {
+    loop {
+        let (mut found, mut levels) = (Vec::new(), Vec::new());
+        let levels_out = optional.then_some(&mut levels);
+        let (records, _, _) = reader.read_records(STEP, levels_out, None, &mut found)?;
+        if let Some(missing) = levels.iter().position(|&level| level == 0) {
+            return Ok(Some(numbers.len() + missing));
+        }
+        numbers.extend(found.into_iter().map(&number));
+        if records == 0 || numbers.len() > MOST_NUMBERS {
+            return Ok(None);
+        }
+    }
+}
+
+/// Fails unless a column holds numbers, one for each row.
+fn check(column: &ColumnDescriptor) -> Result<(), ReadError> {
+    let name = column.name();
+    let holds = |what: &str| {
+        Err(ReadError::unsupported(format!(
+            "column `{name}` holds {what}; columns of numbers are read"
+        )))
+    };
+    if column.max_rep_level() > 0 || column.max_def_level() > 1 {
+        return holds("lists or parts");
+    }
+    match column.logical_type_ref() {
+        None | Some(LogicalType::Integer { .. }) => {}
+        Some(LogicalType::String) => return holds("texts"),
+        Some(LogicalType::Date | LogicalType::Time { .. } | LogicalType::Timestamp { .. }) => {
+            return holds("dates or times");
+        }
+        Some(_) => return holds("something else than plain numbers"),
+    }
+    match column.physical_type() {
+        Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE => Ok(()),
+        Type::INT96 => holds("dates or times"),
+        Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY => holds("texts or bytes"),
+    }
+}
+
+fn is_unsigned(column: &ColumnDescriptor) -> bool {
+    match column.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) => !integer.is_signed,
+        _ => false,
+    }
+}

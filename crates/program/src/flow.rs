@@ -51,9 +51,9 @@ fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
     // What is weighted, where one of two factors holds weights of attention.
     let weighted = || {
         let is_weight = |i: &usize| weights[inputs[*i].index()];
-        match &all()[..] {
-            &[a, b] if is_weight(&a) && !is_weight(&b) => Some(vec![b]),
-            &[a, b] if is_weight(&b) && !is_weight(&a) => Some(vec![a]),
+        match all()[..] {
+            [a, b] if is_weight(&a) && !is_weight(&b) => Some(vec![b]),
+            [a, b] if is_weight(&b) && !is_weight(&a) => Some(vec![a]),
             _ => None,
         }
     };

@@ -149,7 +149,7 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         labels: vec![(1, 20), (0, 2)],
         exemplars: (0..6).map(training).collect(),
         outliers: (6..10).map(training).collect(),
-        place: (cluster < 600)
+        place: (cluster < 500)
             .then(|| ((cluster as f64 * 0.7).sin(), (cluster as f64 * 1.3).cos())),
         similar: vec![((cluster + 1) % all, 0.5)],
         hints: vec![training(11)],

@@ -20,11 +20,13 @@ impl Markup {
     }
 
     /// How many elements it has.
+    #[cfg_attr(not(test), expect(dead_code, reason = "budgets are tests"))]
     pub(crate) fn elements(&self) -> usize {
         self.elements
     }
 
     /// How many of them are shapes of drawings.
+    #[cfg_attr(not(test), expect(dead_code, reason = "budgets are tests"))]
     pub(crate) fn shapes(&self) -> usize {
         self.shapes
     }
@@ -73,7 +75,18 @@ impl Markup {
         self.elements += 1;
         // Data holds no map with keys other than strings, the only thing that fails here.
         let json = serde_json::to_string(data).unwrap_or_default();
-        let json = json.replace('<', "\\u003c");
+        let mut units = [0; 2];
+        let json: String = json
+            .chars()
+            .map(|character| match character {
+                '<' => "\\u003c".to_owned(),
+                plain if plain.is_ascii() => plain.to_string(),
+                other => {
+                    let units = other.encode_utf16(&mut units).iter();
+                    units.map(|unit| format!("\\u{unit:04x}")).collect()
+                }
+            })
+            .collect();
         self.html += &format!("<script type=\"application/json\" id=\"{id}\">{json}</script>");
     }
 }
@@ -174,7 +187,7 @@ mod tests {
              onload=&quot;y\\u{202e}z\\u{7}\"><bdi>&lt;/p&gt;&lt;script&gt;alert(&#39;x&#39;)\
              &lt;/script&gt;&quot; onload=&quot;y\\u{202e}z\\u{7}</bdi></p>\
              <script type=\"application/json\" id=\"numbers\">[\"\\u003c/p>\\u003cscript>alert('x')\
-             \\u003c/script>\\\" onload=\\\"y\u{202e}z\\u0007\"]</script>"
+             \\u003c/script>\\\" onload=\\\"y\\u202ez\\u0007\"]</script>"
         );
         assert_eq!((page.elements(), page.shapes()), (3, 0));
     }

@@ -401,7 +401,7 @@ mod tests {
         let strip = Strip::of_cluster(&[0.0, 0.5, 1.0], |i| i == 2).raster();
         let pixels = decode(&strip);
         assert_eq!((strip.width, strip.height), (3, 2));
-        assert_eq!([pixels[0][3], pixels[1][3], pixels[2][3]], [0, 128, 255]);
+        assert_eq!([pixels[0][3], pixels[1][3], pixels[2][3]], [0, 127, 255]);
         assert_eq!([pixels[3][3], pixels[5][3]], [0, 255]);
         let compared = decode(&Strip::comparing(3, |i| i < 2, |i| i > 0).raster());
         let colour = |i: usize| [compared[i][0], compared[i][1], compared[i][2]];

@@ -18,7 +18,9 @@ fn the_tour() {
     let picture = "All of it as a picture: tour/here/gaps.png\n";
     assert!(kept.stdout.contains(picture), "{}", kept.stdout);
     let keep = "`npcov demo --keep FOLDER` keeps all files, and a picture of the gaps.\n";
-    let kept_as_shown = kept.stdout.replace(picture, keep);
+    let pages = "  $ npcov report suite.npcov --against earlier.npcov --pool pool.npz --html report\n  \
+                 The same as pages with pictures: tour/here/report/index.html\n";
+    let kept_as_shown = kept.stdout.replace(&format!("{picture}\n{pages}"), keep);
     assert!(shown.contains(&kept_as_shown), "{}", kept.stdout);
     assert_eq!(
         files(&project, "tour/here"),
@@ -32,6 +34,7 @@ fn the_tour() {
             "graph.npcov",
             "model.onnx",
             "pool.npz",
+            "report",
             "suite.npcov",
             "suite.npz",
             "test.npz",

@@ -314,3 +314,69 @@ fn classes_with_few_inputs_fail() {
     );
     assert_snapshot!(project.snapshot("check fewer.npcov --fail-on-thin --fail-under snpc=0.5"));
 }
+
+#[test]
+fn pages_find_their_graph_and_data() {
+    let project = with_states();
+    // Of what is measured, the suite's data must be named: its suite is called otherwise.
+    let shown = project.run("report new.npcov --against old.npcov --html pages --format markdown");
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    let link = "\n[The report with pictures](<pages/index.html>)\n";
+    assert!(shown.stdout.contains(link), "{}", shown.stdout);
+    assert!(
+        shown
+            .stderr
+            .contains("note: the report is in `pages/index.html`"),
+        "{}",
+        shown.stderr
+    );
+    let read = |file: &str| std::fs::read_to_string(project.path(file)).unwrap();
+    let numbers: Value = serde_json::from_str(&read("pages/report.json")).unwrap();
+    // Training data and suite are one file here, which the graph names.
+    assert_eq!(numbers["notes"], serde_json::json!([]));
+    assert_eq!(numbers["suites"][0]["inputs"], 40);
+    assert!(read("pages/index.html").contains("<h1>"));
+    assert!(project.path("pages/pictures").is_dir());
+    // The rules of the settings are the verdict, and JUnit links to where the pages will be.
+    project.write("npcov.toml", "[check]\nfail-under = { accuracy = 1.0 }\n");
+    let junit = "report two.npcov --single-file one.html --link https://ci/42 --format junit";
+    let junit = project.run(junit);
+    assert_eq!(junit.code, Some(0), "{}", junit.stderr);
+    let property = "<property name=\"report\" value=\"https://ci/42\"/>";
+    assert_eq!(
+        junit.stdout.matches(property).count(),
+        2,
+        "{}",
+        junit.stdout
+    );
+    assert!(read("one.html").contains("Failed: 2 of 2 rules do not hold"));
+}
+
+#[test]
+fn pages_spare_what_is_read_and_what_is_there() {
+    let project = with_states();
+    for (command, reason) in [
+        (
+            "report new.npcov --single-file new.npcov",
+            "`--single-file new.npcov` would overwrite what is read",
+        ),
+        (
+            "report new.npcov --html fixtures",
+            "`fixtures` holds other files than a report",
+        ),
+        (
+            "report new.npcov --html pages --graph old.npcov",
+            "old.npcov",
+        ),
+        (
+            "report new.npcov --html pages --data missing.npz",
+            "missing.npz",
+        ),
+    ] {
+        std::fs::create_dir_all(project.path("fixtures")).unwrap();
+        project.write("fixtures/thesis.tex", "years");
+        let run = project.run(command);
+        assert_eq!(run.code, Some(2), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(reason), "{command}: {}", run.stderr);
+    }
+}

@@ -23,7 +23,7 @@ const LABELS: usize = 3;
 /// Degrees of similarity that are told apart.
 pub(crate) const DEGREES: usize = 20;
 /// Clusters on the map, at most.
-const MOST_ON_MAP: usize = 600;
+const MOST_ON_MAP: usize = 500;
 /// A degree of similarity that fewer members have is nothing to try.
 const WORTH_TRYING: f64 = 0.02;
 

@@ -10,7 +10,7 @@ use crate::dossier::ClassView;
 use crate::markup::Markup;
 
 /// Clusters that are shown by typical members.
-const MOST_LOOKS: usize = 60;
+const MOST_LOOKS: usize = 24;
 /// Cells of a table, at most; of more, only those of whole clusters are shown.
 const MOST_CELLS: usize = 2200;
 
@@ -124,7 +124,7 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
             .map_or(0.0, |c| c.inputs as f64 / c.expected.max(f64::MIN_POSITIVE))
     };
     order.sort_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
-    order.truncate(MOST_CELLS / 8);
+    order.truncate(MOST_CELLS / 12);
     let cells = order
         .iter()
         .flat_map(|&cluster| &dossier.clusters[cluster].covered[suite]);

@@ -64,7 +64,7 @@ pub(super) fn content(site: &Site<'_>, view: &ClusterView, main: &mut Markup) {
     }
     if let (Some(found), Some(anatomy)) = (&view.similarities, &view.anatomy) {
         for suite in 0..found.suites.len() {
-            main.tag("h3").holding(|h3| {
+            main.tag(heading(site)).holding(|h3| {
                 h3.text("How similar paths are to that of the cluster");
                 if found.suites.len() > 1 {
                     h3.text(": ");
@@ -298,9 +298,14 @@ fn similarity_table(site: &Site<'_>, view: &ClusterView, details: &mut Markup) {
     });
 }
 
+/// Headings of its parts: in a single file the cluster is one part of the page.
+fn heading(site: &Site<'_>) -> &'static str {
+    if site.single { "h3" } else { "h2" }
+}
+
 /// The abstract path, layer by layer.
 fn path(site: &Site<'_>, view: &ClusterView, anatomy: &Anatomy, main: &mut Markup) {
-    main.tag("h3").text("Its path, layer by layer");
+    main.tag(heading(site)).text("Its path, layer by layer");
     let heads = [
         ("layer", false),
         ("neurons in the path", true),

@@ -11,7 +11,7 @@ use crate::markup::Markup;
 use crate::pages::sights;
 
 /// Clusters in the table.
-const MOST_ROWS: usize = 200;
+const MOST_ROWS: usize = 150;
 /// Bytes of paths that the page holds for comparing.
 const MOST_PATHS: usize = 1 << 20;
 /// Pixels of the map.

@@ -6,7 +6,7 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement light faults package deny venv \
-        venv-fixtures fixtures data demo-data models agreement-full bench-peers bench-kmeans \
+        venv-fixtures fixtures data demo-data models agreement-full agreement-images bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
 help: ## Shows this list
@@ -65,6 +65,7 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 	.venv-fixtures/bin/python scripts/make_oracles.py
 	.venv-fixtures/bin/python scripts/binomial_oracle.py
+	.venv-fixtures/bin/python scripts/task_fixtures.py
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 	.venv-fixtures/bin/python scripts/community_oracles.py
@@ -76,6 +77,10 @@ models: data ## Trains the networks of the paper into models/ (hours; FULL=1 lon
 agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov --full $(if $(MODELS),--models $(MODELS))
+
+agreement-images: venv-fixtures ## Images as models see them beside torchvision's, on PHOTOS=folder (over 5 GB)
+	cargo build --release --quiet
+	.venv-fixtures/bin/python scripts/agreement_images.py $(PHOTOS)
 
 bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
 	.venv-fixtures/bin/python benches/peers/run.py

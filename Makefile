@@ -6,7 +6,8 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
-        venv-fixtures fixtures data demo-data models agreement-full exports models-table bench-peers bench-kmeans \
+        venv-fixtures fixtures data demo-data models agreement-full agreement-images exports models-table \
+        bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
 help: ## Shows this list
@@ -70,6 +71,7 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 	.venv-fixtures/bin/python scripts/make_oracles.py
 	.venv-fixtures/bin/python scripts/binomial_oracle.py
+	.venv-fixtures/bin/python scripts/task_fixtures.py
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 	.venv-fixtures/bin/python scripts/community_oracles.py
@@ -90,6 +92,10 @@ exports: ## Models of other libraries with random weights into EXPORTS=folder (d
 models-table: venv ## Runs npcov on all exports of EXPORTS=folder and writes docs/models.md
 	cargo build --release --quiet
 	$(VENV)/bin/python scripts/models_table.py $(or $(EXPORTS),exports) --npcov target/release/npcov
+
+agreement-images: venv-fixtures ## Images as models see them beside torchvision's, on PHOTOS=folder (over 5 GB)
+	cargo build --release --quiet
+	.venv-fixtures/bin/python scripts/agreement_images.py $(PHOTOS)
 
 bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
 	.venv-fixtures/bin/python benches/peers/run.py

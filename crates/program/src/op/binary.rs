@@ -5,6 +5,7 @@ use npcov_graph::{OpError, ValueId};
 
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
+use crate::flow::gated_factor;
 use crate::rule::Sharing;
 
 /// The relevance of both operands.
@@ -23,13 +24,12 @@ pub(super) fn relevance(
     if let &[only] = &varying[..] {
         return all_to(g, only);
     }
-    let [a, b] = [0, 1].map(|i| step.shape(i).iter().product::<usize>());
     match f {
         Binary::Add | Binary::Sub => sum(g, step, f, choice),
-        // The smaller factor is a gate.
-        Binary::Mul if a > b => all_to(g, 0),
-        Binary::Mul if a < b => all_to(g, 1),
         Binary::Mul => {
+            if let Some(gated) = gated_factor(step.graph, step.node) {
+                return all_to(g, gated);
+            }
             let half = g.times(step.cotangent, 0.5)?;
             let share = |g: &mut Append<'_>, i| Ok((i, g.unbroadcast(half, step.shape(i))?));
             Ok(vec![share(g, 0)?, share(g, 1)?])

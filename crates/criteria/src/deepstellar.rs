@@ -48,11 +48,15 @@ pub(crate) const BTC: Entry = Entry {
     create: |spec, network| DeepStellar::create(spec, network, Kind::Transitions),
 };
 
-/// States or transitions of all layers that were visited.
+/// States or transitions of the model that were visited, by layer and place in its grid: how many there
+/// are in the model is not known before it is learnt, and states of suites are read without it.
 const VISITED: SetPart = SetPart("visited");
 
-/// By path layer, how many of them there are.
+/// By path layer, how many of them there are in the model.
 const SIZES: FixedPart = FixedPart("sizes");
+
+/// The most places in the grids of all layers: a set of 128 MB.
+const MOST_PLACES: u64 = 1 << 30;
 
 /// The most units of a layer: their covariances take 128 MB.
 const MOST_UNITS: usize = 1 << 12;
@@ -83,6 +87,10 @@ struct DeepStellar {
     count: usize,
     components: usize,
     intervals: usize,
+    /// States that there can be.
+    grid: u64,
+    /// States or transitions that there can be in a layer.
+    places: u64,
 }
 
 /// A recurrent layer.
@@ -152,14 +160,6 @@ impl DeepStellar {
         let components = options.whole("k", 3, 1..=8)?;
         let intervals = options.whole("m", 10, 1..=200)?;
         options.end()?;
-        // Two states are a transition, as one number.
-        let grid = (intervals as u64 + 1).checked_pow(components as u32);
-        if grid.is_none_or(|cells| cells > u64::from(u32::MAX)) {
-            return Err(CriterionError::Fit {
-                criterion: kind.name().to_owned(),
-                reason: format!("{intervals} intervals of {components} components are too many"),
-            });
-        }
         let refused = |reason: String| CriterionError::Fit {
             criterion: kind.name().to_owned(),
             reason,
@@ -184,12 +184,24 @@ impl DeepStellar {
         if layers.is_empty() {
             return Err(refused("the model has no recurrent layer".to_owned()));
         }
+        let grid = (intervals as u64 + 1).checked_pow(components as u32);
+        let places = match kind {
+            Kind::States => grid,
+            Kind::Transitions => grid.and_then(|cells| cells.checked_mul(cells)),
+        };
+        let all = places.and_then(|places| places.checked_mul(layers.len() as u64));
+        let (Some(grid), Some(places), Some(..=MOST_PLACES)) = (grid, places, all) else {
+            let message = format!("{intervals} intervals of {components} components are too many");
+            return Err(refused(message));
+        };
         Ok(Box::new(DeepStellar {
             kind,
             layers,
             count: network.layers.len(),
             components,
             intervals,
+            grid,
+            places,
         }))
     }
 
@@ -202,7 +214,7 @@ impl DeepStellar {
         match self.kind {
             Kind::States => states.into_iter().flatten().collect(),
             Kind::Transitions => {
-                let pair = |pair: &[Option<u64>]| Some(pair[0]? << 32 | pair[1]?);
+                let pair = |pair: &[Option<u64>]| Some(pair[0]? * self.grid + pair[1]?);
                 states.windows(2).filter_map(pair).collect()
             }
         }
@@ -443,7 +455,7 @@ impl Criterion for DeepStellar {
     fn state(&self) -> State {
         let sizes = self.sizes();
         State::new([
-            VISITED.with(BitSet::new(sizes.iter().sum())),
+            VISITED.with(BitSet::new(self.layers.len() * self.places as usize)),
             SIZES.with(sizes.iter().map(|&size| size as f64).collect()),
         ])
     }
@@ -455,43 +467,46 @@ impl Criterion for DeepStellar {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let visited = state.get_mut(VISITED)?;
-        let mut first = 0;
-        for layer in &self.layers {
+        for (i, layer) in self.layers.iter().enumerate() {
             let Some(model) = &layer.model else { continue };
             let rows = batch.tap(layer.tap())?;
             for input in 0..batch.len() {
                 for visit in self.visits(model, layer.units, rows.row(input)) {
-                    if let Ok(place) = model.visited.binary_search(&visit) {
-                        visited.insert(first + place);
+                    if model.visited.binary_search(&visit).is_ok() {
+                        visited.insert(i * self.places as usize + visit as usize);
                     }
                 }
             }
-            first += model.visited.len();
         }
         Ok(())
     }
 
     fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
-        let visited = state.get(VISITED)?;
-        let share =
-            CriterionValue::share(self.kind.name(), visited.count(), visited.bound() as u64);
+        let total: f64 = state.get(SIZES)?.iter().sum();
+        let covered = state.get(VISITED)?.count();
+        let share = CriterionValue::share(self.kind.name(), covered, total as u64);
         Ok(vec![share])
     }
 
     fn by_layer(&self, state: &State) -> Result<Vec<LayerValues>, CriterionError> {
         let (visited, sizes) = (state.get(VISITED)?, state.get(SIZES)?);
-        let mut first = 0;
-        let layer = |&size: &f64| {
-            let places = first..first + size as usize;
-            first = places.end;
+        let mut layers = vec![
             Amount::Share {
-                covered: visited.count_in(places.clone()),
-                total: places.len() as u64,
-            }
-        };
+                covered: 0,
+                total: 0
+            };
+            self.count
+        ];
+        let places = self.places as usize;
+        for (i, layer) in self.layers.iter().enumerate() {
+            layers[layer.index] = Amount::Share {
+                covered: visited.count_in(i * places..(i + 1) * places),
+                total: sizes.get(layer.index).map_or(0, |&size| size as u64),
+            };
+        }
         Ok(vec![LayerValues {
             name: self.kind.name().to_owned(),
-            layers: sizes.iter().map(layer).collect(),
+            layers,
         }])
     }
 }

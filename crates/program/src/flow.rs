@@ -1,15 +1,16 @@
 //! Which values the logits are explained by, and where all explanations pass.
 
-use npcov_graph::op::{Binary, Recurrence};
+use std::cmp::Ordering;
+
+use npcov_graph::op::{Binary, Recurrence, Unary};
 use npcov_graph::{Graph, Node, Op, ValueId};
 
 use crate::attention::attention_weights;
 
 /// Which inputs of each node relevance passes to.
 ///
-/// A product with a smaller tensor is a gate (squeeze-excitation): what is gated explains the
-/// output, the gate does not; nor do weights of attention, nor what is divided by. The branches of a
-/// choice do, its condition does not. A row of a table that is looked up explains by its index.
+/// Of a product, what is [gated](gated_factor) explains the output, the gate does not; nor do weights
+/// of attention, nor what is divided by. The branches of a choice do, its condition does not. A row of a table that is looked up explains by its index.
 pub(crate) struct Carriers {
     /// By position of a node: the positions among its inputs.
     by_node: Vec<Vec<usize>>,
@@ -59,7 +60,10 @@ fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
     };
     match &node.op {
         Op::Binary(f) => match f {
-            Binary::Mul => weighted().unwrap_or_else(|| larger(graph, inputs, all())),
+            Binary::Mul => weighted().unwrap_or_else(|| match gated_factor(graph, node) {
+                Some(gated) if all().len() == 2 => vec![gated],
+                _ => all(),
+            }),
             // What is divided by is a scale, and so are an exponent and a slope.
             Binary::Div | Binary::Pow | Binary::PRelu => match varying(0..1)[..] {
                 [a] => vec![a],
@@ -118,17 +122,6 @@ fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
     }
 }
 
-/// The larger of two factors; both when they are equally large. What was spread over axes counts
-/// as it was before.
-fn larger(graph: &Graph, inputs: &[ValueId], factors: Vec<usize>) -> Vec<usize> {
-    let numel = |&i: &usize| graph.value(unspread(graph, inputs[i])).ty.numel();
-    let most = factors.iter().map(numel).max();
-    factors
-        .into_iter()
-        .filter(|i| Some(numel(i)) == most)
-        .collect()
-}
-
 /// The value before it was spread over axes.
 fn unspread(graph: &Graph, value: ValueId) -> ValueId {
     let mut value = value;
@@ -139,6 +132,45 @@ fn unspread(graph: &Graph, value: ValueId) -> ValueId {
         value = before;
     }
     value
+}
+
+/// Which of two factors the other one is a gate of: the larger one (squeeze-excitation), and of equally
+/// large ones the one that is no logistic function, where the other one is (a recurrent cell that is
+/// written out). What was spread over axes counts as it was before.
+fn gated_factor(graph: &Graph, node: &Node) -> Option<usize> {
+    let &[a, b] = &node.inputs[..] else {
+        return None;
+    };
+    let numel = |id: ValueId| graph.value(unspread(graph, id)).ty.numel();
+    match numel(a).cmp(&numel(b)) {
+        Ordering::Greater => Some(0),
+        Ordering::Less => Some(1),
+        Ordering::Equal => match (is_logistic(graph, a), is_logistic(graph, b)) {
+            (true, false) => Some(1),
+            (false, true) => Some(0),
+            (true, true) | (false, false) => None,
+        },
+    }
+}
+
+/// Whether a value is a logistic function of something, some elements of it, or one minus it.
+fn is_logistic(graph: &Graph, value: ValueId) -> bool {
+    let Some(node) = graph.producer(value) else {
+        return false;
+    };
+    if let Op::Unary(Unary::Sigmoid | Unary::HardSigmoid { .. }) = node.op {
+        return true;
+    }
+    if let Op::Slice(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Cast(_) = node.op {
+        return is_logistic(graph, node.inputs[0]);
+    }
+    let from_one = |one: ValueId| {
+        let numbers = graph.constant(one).and_then(|tensor| tensor.as_f32());
+        numbers.is_some_and(|numbers| numbers.iter().all(|&x| x == 1.0))
+    };
+    node.op == Op::Binary(Binary::Sub)
+        && from_one(node.inputs[0])
+        && is_logistic(graph, node.inputs[1])
 }
 
 /// What lies between the graph's inputs and its logits.
@@ -215,8 +247,8 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov_graph::op::{Reduce, ReduceKind, Unary};
-    use npcov_graph::{DType, TensorType};
+    use npcov_graph::op::{Reduce, ReduceKind};
+    use npcov_graph::{DType, Tensor, TensorType};
 
     /// `x -> a -> (b, c) -> b + c -> d`
     #[test]
@@ -298,5 +330,28 @@ mod tests {
         let flow = Flow::new(&graph, y);
         assert!(flow.is_on_path(x) && flow.is_cut(kept));
         assert!(!flow.is_on_path(mask) && !flow.is_on_path(is));
+    }
+
+    /// `z tanh(x) + (1 - z) x` with a gate `z` of the same size, as a written-out GRU has it.
+    #[test]
+    fn logistic_factors_are_gates() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+        let unary = |graph: &mut Graph, f, x| graph.push("u", Op::Unary(f), &[x]).unwrap();
+        let binary =
+            |graph: &mut Graph, f, a, b| graph.push("b", Op::Binary(f), &[a, b]).unwrap();
+        let z = unary(&mut graph, Unary::Sigmoid, x);
+        let t = unary(&mut graph, Unary::Tanh, x);
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let rest = binary(&mut graph, Binary::Sub, one, z);
+        let new = binary(&mut graph, Binary::Mul, z, t);
+        let old = binary(&mut graph, Binary::Mul, x, rest);
+        let y = binary(&mut graph, Binary::Add, new, old);
+        let flow = Flow::new(&graph, y);
+        assert!(flow.is_on_path(t) && !flow.is_on_path(z) && !flow.is_on_path(rest));
+        // Of two logistic functions, none is the gate.
+        let both = binary(&mut graph, Binary::Mul, z, rest);
+        let node = graph.producer(both).unwrap();
+        assert_eq!(gated_factor(&graph, node), None);
     }
 }

@@ -123,7 +123,7 @@ fn a_product_of_two_activations() {
 fn head() -> (Net, [ValueId; 7]) {
     let mut net = Net::new();
     let x = net.input(&[2, 2], &[1.0, 0.0, 0.0, 1.0]);
-    let mut project = |net: &mut Net, w: [f32; 2]| {
+    let project = |net: &mut Net, w: [f32; 2]| {
         let w = net.constant(&[2, 1], &w);
         net.op(Op::MatMul, &[x, w])
     };

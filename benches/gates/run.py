@@ -22,6 +22,7 @@ Needs NumPy.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import re
@@ -35,6 +36,9 @@ import numpy as np
 
 TYPES = {"U32": "<u4", "I64": "<i8", "F64": "<f8", "U64": "<u8", "F32": "<f4", "U8": "u1"}
 
+# The tensor of checksums in a file, and the bytes that each but the last is of.
+SEAL, BLOCK = "npcov.sha256", 1 << 16
+
 
 class State:
     """A coverage state of one suite, measured by SNPC."""
@@ -45,6 +49,7 @@ class State:
         header = json.loads(content[8 : 8 + length])
         self.record = json.loads(header.pop("__metadata__")["npcov"])
         self.tensors, self.types = {}, {}
+        del header[SEAL]
         for name, entry in header.items():
             start, end = (8 + length + offset for offset in entry["data_offsets"])
             array = np.frombuffer(content[start:end], TYPES[entry["dtype"]])
@@ -67,30 +72,41 @@ class State:
                 picked[name] = lists
             elif name == "0.snpc.buckets":
                 picked[name] = np.packbits(bits, bitorder="little").view("<u8")
-            elif array.ndim and len(array) == self.inputs:
+            elif name.startswith("0.") and array.ndim and len(array) == self.inputs:
                 picked[name] = array[rows]
             else:
                 picked[name] = array
         record = json.loads(json.dumps(self.record))
         data = record["suites"][0]["shards"][0]["sha256"]
         record["suites"][0]["shards"] = [{"sha256": data, "start": 0, "end": len(rows)}]
+        contents = {name: np.ascontiguousarray(array).tobytes() for name, array in picked.items()}
+        blocks = b"".join(digests(contents[name]) for name in sorted(contents))
         header = {"__metadata__": {"npcov": json.dumps(record, sort_keys=True)}}
         offset = 0
-        for name, array in picked.items():
-            size = array.nbytes
+        for name, content in contents.items():
             header[name] = {
                 "dtype": self.types[name],
-                "shape": list(array.shape),
-                "data_offsets": [offset, offset + size],
+                "shape": list(picked[name].shape),
+                "data_offsets": [offset, offset + len(content)],
             }
-            offset += size
+            offset += len(content)
+        rows = len(blocks) // 32 + 1
+        offsets = [offset, offset + 32 * rows]
+        header[SEAL] = {"dtype": "U8", "shape": [rows, 32], "data_offsets": offsets}
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 8)
+        start = struct.pack("<Q", len(text)) + text
         with open(path, "wb") as file:
-            file.write(struct.pack("<Q", len(text)) + text)
-            for array in picked.values():
-                file.write(np.ascontiguousarray(array).tobytes())
+            for content in [start, *contents.values(), blocks]:
+                file.write(content)
+            file.write(hashlib.sha256(start + blocks).digest())
         return path
+
+
+def digests(content):
+    """Of each block of a tensor, one after the other."""
+    blocks = [content[start : start + BLOCK] for start in range(0, len(content), BLOCK)]
+    return b"".join(hashlib.sha256(block).digest() for block in blocks)
 
 
 class Model:

@@ -3,7 +3,7 @@
 
     benches/scores/run.py --npcov target/release/npcov --model models/sadl2-cifar10.onnx \
         --train data/cifar-10:train --test data/cifar-10:test [--limit 20000] \
-        [--novel data/fashion-mnist:test] [--calibration DATA] [--options "--divide 255"] \
+        [--novel data/fashion-mnist/t10k-images-idx3-ubyte.gz] [--calibration DATA] [--options "--divide 255"] \
         [--criteria snpc,deepgini,max-softmax,dsc] [--time EXAMPLE] [--own] [--keep FOLDER]
 
 A decision graph is built from the first `--limit` training inputs, and all test inputs are measured.

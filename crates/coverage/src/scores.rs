@@ -82,6 +82,33 @@ pub(crate) fn neighbours(
     Ok((0..queries).map(|i| nearest.of(i).to_vec()).collect())
 }
 
+/// Hands on the neighbours of each of some inputs, among the landmarks of the class that it is predicted as.
+pub(crate) fn neighbours_of_all(
+    landmarks: &Landmarks,
+    classes: usize,
+    read: ReadProfiles<'_>,
+    rows: &PathRows,
+    threads: usize,
+    mut take: impl FnMut(usize, &[Neighbour]),
+) -> Result<(), ArtefactError> {
+    let inputs = rows.predictions.len();
+    let width = rows.profiles.len() / inputs.max(1);
+    for class in 0..classes {
+        let is_of_class = |&place: &usize| rows.predictions[place] as usize == class;
+        let places: Vec<usize> = (0..inputs).filter(is_of_class).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let profile = |&place: &usize| &rows.profiles[place * width..(place + 1) * width];
+        let profiles: Vec<u8> = places.iter().flat_map(profile).copied().collect();
+        let found = neighbours(landmarks, class, read, (&profiles, width), &[], threads)?;
+        for (place, found) in places.into_iter().zip(found) {
+            take(place, &found);
+        }
+    }
+    Ok(())
+}
+
 /// How unfamiliar an input with these neighbours is.
 pub(crate) fn unfamiliar(neighbours: &[Neighbour]) -> f64 {
     neighbours
@@ -130,26 +157,14 @@ impl Scorer {
         threads: usize,
     ) -> Result<Vec<Scores>, CoverageError> {
         let graph = file.graph();
-        let width = graph.layout().total_neurons();
+        let (landmarks, classes) = (file.landmarks(), graph.classes().len());
         let mut all = vec![Scores::NONE; rows.predictions.len()];
         let read = |landmarks: Range<usize>, out: &mut [u8]| file.read_profiles(landmarks, out);
-        for class in 0..graph.classes().len() {
-            let places: Vec<usize> = (0..all.len())
-                .filter(|&place| rows.predictions[place] as usize == class)
-                .collect();
-            if places.is_empty() {
-                continue;
-            }
-            let profile = |&place: &usize| &rows.profiles[place * width..(place + 1) * width];
-            let profiles: Vec<u8> = places.iter().flat_map(profile).copied().collect();
-            let landmarks = file.landmarks();
-            let found = neighbours(landmarks, class, &read, (&profiles, width), &[], threads)?;
-            for (place, found) in places.into_iter().zip(found) {
-                let path = rows.paths.row(place);
-                all[place].cluster = self.cluster(graph, class, path, &found);
-                all[place].unfamiliar = unfamiliar(&found);
-            }
-        }
+        neighbours_of_all(landmarks, classes, &read, rows, threads, |place, found| {
+            let (class, path) = (rows.predictions[place] as usize, rows.paths.row(place));
+            all[place].cluster = self.cluster(graph, class, path, found);
+            all[place].unfamiliar = unfamiliar(found);
+        })?;
         let contested = self
             .contested
             .scores(file.landmarks(), file, rows, threads)?;

@@ -11,7 +11,7 @@ use crate::table::{Align, Table};
 pub fn explanation(found: &Explanation) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
     if let Some(label) = found.label {
-        facts.row(["label", &label.to_string()]);
+        facts.row(["label", &named(label, found.label_name.as_deref())]);
     }
     facts.row(["prediction", &class(&found.prediction)]);
     if found.explained.class != found.prediction.class {
@@ -147,9 +147,12 @@ fn place(found: &Placement) -> String {
         table.lines()
     );
     if !found.exemplars.is_empty() {
-        let exemplar = |e: &npcov::coverage::Exemplar| match e.label {
-            Some(label) => format!("{} (label {label})", e.input),
-            None => e.input.to_string(),
+        let exemplar = |e: &npcov::coverage::Exemplar| {
+            let input = e.sample.clone().unwrap_or_else(|| e.input.to_string());
+            match e.label {
+                Some(label) => format!("{input} (label {})", named(label, e.label_name.as_deref())),
+                None => input,
+            }
         };
         let exemplars: Vec<String> = found.exemplars.iter().map(exemplar).collect();
         text += &format!(
@@ -262,9 +265,14 @@ fn neuron(neuron: &NeuronRelevance) -> [String; 3] {
 
 fn class(found: &ClassLogit) -> String {
     let logit = four_digits(f64::from(found.logit));
-    match &found.name {
-        Some(name) => format!("{} {name}, logit {logit}", found.class),
-        None => format!("{}, logit {logit}", found.class),
+    format!("{}, logit {logit}", named(found.class, found.name.as_deref()))
+}
+
+/// A class, with its name where it has one.
+fn named(class: impl std::fmt::Display, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{class} {name}"),
+        None => class.to_string(),
     }
 }
 
@@ -303,6 +311,7 @@ mod tests {
             index: 7,
             sample: None,
             label: None,
+            label_name: None,
             prediction: logit(1, 2.5),
             explained: logit(0, -3.0),
             seed: 1.0,

@@ -17,7 +17,10 @@ pub(crate) struct NeuronRanges {
 
 impl NeuronRanges {
     /// Of the training data.
-    pub(crate) fn fit(training: &dyn Training, neurons: usize) -> Result<NeuronRanges, CriterionError> {
+    pub(crate) fn fit(
+        training: &dyn Training,
+        neurons: usize,
+    ) -> Result<NeuronRanges, CriterionError> {
         let inputs = training.predictions().len();
         let mut ranges = NeuronRanges {
             low: vec![f32::INFINITY; neurons],

@@ -219,7 +219,9 @@ impl Model {
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        let mut learn = |training: &SampleRange<'_>, calibration: Option<&SampleRange<'_>>| -> Result<_, Error> {
+        let mut learn = |training: &SampleRange<'_>,
+                         calibration: Option<&SampleRange<'_>>|
+         -> Result<_, Error> {
             let data = Learning {
                 training,
                 calibration,

@@ -217,7 +217,10 @@ fn scores_are_ranked_among_inputs_of_the_users_own() {
     assert_eq!(found(ScoreKind::Unfamiliar), sorted(&unfamiliar));
     let expected = sorted(&|input| contested(input, &all, &landmarks));
     for (found, expected) in found(ScoreKind::Contested).iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-9 * expected, "{found} {expected}");
+        assert!(
+            (found - expected).abs() < 1e-9 * expected,
+            "{found} {expected}"
+        );
     }
     assert_eq!(found(ScoreKind::Contested).len(), expected.len());
     let record = file.record().calibration.as_ref().unwrap();

@@ -265,7 +265,10 @@ fn neuron(neuron: &NeuronRelevance) -> [String; 3] {
 
 fn class(found: &ClassLogit) -> String {
     let logit = four_digits(f64::from(found.logit));
-    format!("{}, logit {logit}", named(found.class, found.name.as_deref()))
+    format!(
+        "{}, logit {logit}",
+        named(found.class, found.name.as_deref())
+    )
 }
 
 /// A class, with its name where it has one.

@@ -6,9 +6,9 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
-        venv-fixtures fixtures data demo-data models agreement-full agreement-images exports models-table \
-        bench-peers bench-kmeans \
-        bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
+        venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
+        models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
+        bench-gates bench-scores fuzz sanitize miri clean
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -80,6 +80,33 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 models: data ## Trains the networks of the paper into models/ (hours; FULL=1 longer; over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt
 	.venv-train/bin/python scripts/train/train.py $(if $(FULL),--full)
+
+models-merged: data ## Trains networks on merged labels (SADL2=models/sadl2-cifar10.onnx merges its outputs; over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt
+	.venv-train/bin/python scripts/train/merged.py parity clothing animals cluttered
+	.venv-train/bin/python scripts/train/merged.py fashion --seeds 3 4 5 6 7 8
+	$(if $(SADL2),.venv-train/bin/python scripts/train/merge_outputs.py $(SADL2) \
+	    -o models/animals.onnx --groups 2,3,4,5,6,7 0,1,8,9)
+
+bench-kinds: venv ## Are kinds that nobody labelled found and named? After `make models-merged`
+	cargo build --release --quiet
+	$(VENV)/bin/python benches/kinds/run.py
+
+bench-gaps: venv ## Does `gaps --pool` fill what is missing? After `make models-merged`
+	cargo build --release --quiet
+	$(VENV)/bin/python benches/gaps/run.py --model models/parity-0.onnx \
+	    --train data/merged/parity-train.npz --test data/merged/parity-test.npz
+
+bench-gates: venv ## How often the default gate fails, and should; after `make models-merged`
+	cargo build --release --quiet
+	$(VENV)/bin/python benches/gates/run.py --models models/fashion-[3-8].onnx --verify \
+	    --train data/merged/fashion-train.npz --test data/merged/fashion-test.npz
+
+bench-scores: venv ## What scores of inputs are worth, and cost, for MODEL=file.onnx (CIFAR-10; LIMIT=20000)
+	cargo build --release --quiet --package npcov-cli
+	cargo build --release --quiet --package npcov --example score_time
+	$(VENV)/bin/python benches/scores/run.py --model $(MODEL) $(if $(LIMIT),--limit $(LIMIT)) \
+	    --train data/cifar-10:train --test data/cifar-10:test --time target/release/examples/score_time
 
 agreement-full: data ## Larger models (MODELS=folder) and other people's, against ONNX Runtime
 	cargo build --release --quiet

@@ -191,7 +191,7 @@ impl ModelRecord {
     }
 }
 
-/// The way from an artefact's folder to a file; the file's own path where there is none.
+/// The way from an artefact's folder to a file; the file's absolute path where there is none.
 fn relative(file: &Path, artefact: &Path) -> String {
     let folder = match artefact.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -215,7 +215,8 @@ fn relative(file: &Path, artefact: &Path) -> String {
                 .collect::<PathBuf>()
         })
     };
-    to_text(&way().unwrap_or_else(|| file.to_owned()))
+    let own = || std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    to_text(&way().unwrap_or_else(own))
 }
 
 /// A path as [`ModelRecord::file`] has it.
@@ -402,6 +403,9 @@ pub struct GraphRecord {
     pub data: String,
     /// The training data.
     pub training: DataRecord,
+    /// The inputs that scores are ranked among, where they are none of the training data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<DataRecord>,
     /// Where its numbers lie when they enter the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<ValueRange>,

@@ -1,6 +1,6 @@
 //! `npcov build`.
 
-use npcov::{Model, ModelOptions};
+use npcov::{Inputs, Model, ModelOptions};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
@@ -16,6 +16,9 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
+    if let Some(calibration) = &args.calibration {
+        outputs.spare_data(calibration)?;
+    }
     outputs.spare_all(config.class_names_file(&args.data.classes))?;
     let model_options = ModelOptions {
         batch_norm: config.batch_norm(&args.method),
@@ -34,8 +37,18 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     if let Some(warning) = model.label_warning(inputs.clone())? {
         printer.warning(&warning);
     }
-    let mut progress = ProgressBar::new(inputs.len(), printer).keeping(&args.output);
-    let graph = model.build_file(inputs, &options, &args.output, &mut progress);
+    let calibration = args.calibration.as_ref().map(samples::open).transpose()?;
+    let calibration = calibration.map(Inputs::new);
+    let work = inputs.len() + calibration.as_ref().map_or(0, Inputs::len);
+    let mut progress = ProgressBar::new(work, printer).keeping(&args.output);
+    let output = &args.output;
+    let graph = match calibration {
+        Some(calibration) => {
+            samples::warn(&model.warnings(calibration.clone())?, printer);
+            model.build_calibrated(inputs, calibration, &options, Some(output), &mut progress)
+        }
+        None => model.build_file(inputs, &options, output, &mut progress),
+    };
     drop(progress);
     let inspection = graph?.inspect();
     samples::warn(&inspection.warnings, printer);

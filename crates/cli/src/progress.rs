@@ -13,8 +13,11 @@ use crate::printer::Printer;
 /// Work that is done before this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where there is no terminal, a line is written no more often than this.
+/// Where there is no terminal, a line is written no more often than this,
 const PACE: Duration = Duration::from_secs(30);
+
+/// or than so many seconds.
+const PACE_VARIABLE: &str = "NPCOV_PROGRESS_SECONDS";
 
 /// A bar on standard error, if that is a terminal, and a line now and then if it is not. Gone when
 /// dropped; where Ctrl-C was the reason, it says what is kept.
@@ -30,6 +33,7 @@ pub(crate) struct ProgressBar<'p> {
     start: Instant,
     shown: bool,
     last_line: Instant,
+    pace: Duration,
     kept: Option<Kept>,
     is_stopped: bool,
 }
@@ -70,6 +74,7 @@ impl<'p> ProgressBar<'p> {
             start: now,
             shown: false,
             last_line: now,
+            pace: pace(),
             kept: None,
             is_stopped: false,
         }
@@ -115,7 +120,7 @@ impl<'p> ProgressBar<'p> {
             self.shown = true;
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        if !self.printer.is_terminal() && self.last_line.elapsed() >= PACE {
+        if !self.printer.is_terminal() && self.last_line.elapsed() >= self.pace {
             self.last_line = Instant::now();
             self.printer.note(&line(
                 (
@@ -141,6 +146,12 @@ impl<'p> ProgressBar<'p> {
             _ => "stopped; nothing is kept\n".to_owned(),
         }
     }
+}
+
+fn pace() -> Duration {
+    let seconds = std::env::var(PACE_VARIABLE).ok();
+    let seconds = seconds.and_then(|seconds| seconds.parse().ok());
+    seconds.map_or(PACE, Duration::from_secs)
 }
 
 /// How many of `count` things are done, where `done` of `work` pieces are.

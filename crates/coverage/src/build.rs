@@ -20,6 +20,7 @@ use npcov_run::{
     extract_shards,
 };
 
+use crate::calibration::{self, Known, calibrate};
 use crate::clustering::{Clustered, cluster};
 use crate::cover::sample_names;
 use crate::error::CoverageError;
@@ -122,18 +123,41 @@ impl Default for BuildOptions {
     }
 }
 
+/// What a decision graph is learnt from.
+#[derive(Clone, Copy)]
+pub struct Learning<'a> {
+    /// Training inputs.
+    pub training: &'a SampleRange<'a>,
+    /// Inputs that the network was not trained with: scores of others are ranked among theirs. `None` takes
+    /// one in ten training inputs, which then are no neighbours of any input.
+    pub calibration: Option<&'a SampleRange<'a>>,
+}
+
+impl<'a> From<&'a SampleRange<'a>> for Learning<'a> {
+    fn from(training: &'a SampleRange<'a>) -> Learning<'a> {
+        Learning {
+            training,
+            calibration: None,
+        }
+    }
+}
+
 /// Learns a decision graph from a range of a training set.
 ///
 /// With a file, the graph is written to it. Finished shards are kept in a folder beside it until the
 /// file is whole: a run that is cut off goes on where it was, and gives the same bytes. So does any
 /// number of threads. Without a file, all is in memory.
-pub fn build(
+pub fn build<'a>(
     network: &Arc<Network>,
-    inputs: &SampleRange<'_>,
+    inputs: impl Into<Learning<'a>>,
     options: &BuildOptions,
     output: Option<&Path>,
     progress: &mut dyn Progress,
 ) -> Result<LearntGraph, CoverageError> {
+    let Learning {
+        training: inputs,
+        calibration: strangers,
+    } = inputs.into();
     options.check(network, inputs)?;
     let SampleRange {
         data,
@@ -182,6 +206,9 @@ pub fn build(
     };
     let extractor = PathExtractor::with_extras(network, &options.method, choices, &alpha, &extras)?;
     let training = DataRecord::new(data, range.start, range.end)?;
+    let strangers_record = strangers
+        .map(|strangers| calibration::record(strangers, &training))
+        .transpose()?;
     let form = ShardForm {
         layout: extractor.layout().clone(),
         logits: network.signature().logits(),
@@ -194,8 +221,9 @@ pub fn build(
 
     let plan = plan(&extraction, &training, choices, &form)?;
     let store = ShardStore::of(output, &plan)?;
+    let program = Extraction::Paths(Box::new(extractor));
     extract_shards(
-        &Extraction::Paths(Box::new(extractor)),
+        &program,
         inputs,
         |i, rows| form.find(&store, i, rows),
         progress,
@@ -214,12 +242,22 @@ pub fn build(
         graph,
         landmarks,
         shares,
-        calibration,
+        calibration: mut scores,
     } = cluster(
         &options.clustering,
         &options.learn_options(classes, threads),
         &shards,
+        strangers.is_none(),
     )?;
+    if let Some(strangers) = strangers {
+        let known = Known {
+            shards: &shards,
+            landmarks: &landmarks,
+            layout: graph.layout(),
+            classes,
+        };
+        scores = calibrate(&program, strangers, &known, progress)?;
+    }
     let anpc = options.anpc(&graph, &shards)?;
     progress.tell(Event::Fitting)?;
     let counts = graph.classes().iter();
@@ -255,6 +293,7 @@ pub fn build(
         extraction,
         data: data.name().to_owned(),
         training,
+        calibration: strangers_record,
         values: data.value_range(range.clone())?,
         classes: graph.classes().iter().enumerate().map(class).collect(),
         clustering: options.clustering.clone(),
@@ -274,7 +313,7 @@ pub fn build(
     let surroundings = Surroundings {
         fits: &fits,
         landmarks: &landmarks,
-        calibration: &calibration,
+        calibration: &scores,
         names: &names,
     };
     let file = GraphFile::write(&store, &record, &graph, &surroundings, &shards)?;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use npcov_artefact::{ArtefactError, Calibration, NO_SCORE, TrainingProfiles};
+use npcov_artefact::{ArtefactError, Calibration, NO_SCORE};
 use npcov_paths::{
     Centres, ClassClusters, Clustering, GraphClustering, Landmarks, LearnOptions, NO_CLUSTER,
     Neighbour, PathGraph, kept_apart, vote,
@@ -24,18 +24,23 @@ pub(crate) struct Clustered {
     pub(crate) calibration: Calibration,
 }
 
-/// Clusters the training inputs of each class and learns the decision graph.
+/// Clusters the training inputs of each class and learns the decision graph. Unless others are there for
+/// calibration, some training inputs are kept apart for it.
 pub(crate) fn cluster(
     clustering: &Clustering,
     options: &LearnOptions,
     shards: &TrainingShards,
+    keeps_apart: bool,
 ) -> Result<Clustered, CoverageError> {
     let training = shards.paths()?;
     let classes = 0..options.classes.len();
     let members: Vec<Vec<u32>> = classes
         .map(|class| training.rows_of(class, options.members))
         .collect();
-    let apart = kept_apart(&training, options.classes.len());
+    let apart = match keeps_apart {
+        true => kept_apart(&training, options.classes.len()),
+        false => Vec::new(),
+    };
     let landmarks = Landmarks::choose(&members, &apart, options.kmeans.seed);
     let profiles = Profiles {
         shards,
@@ -138,14 +143,6 @@ struct Profiles<'a> {
 }
 
 impl Profiles<'_> {
-    fn read(&self, rows: &[u32], out: &mut [u8]) -> Result<(), ArtefactError> {
-        let profiles = out.chunks_exact_mut(self.width.max(1));
-        for (&row, out) in rows.iter().zip(profiles) {
-            self.shards.read_profile(row, out)?;
-        }
-        Ok(())
-    }
-
     /// The landmarks of a class, ascending, each with the label of its community.
     fn labels(
         &self,
@@ -154,7 +151,7 @@ impl Profiles<'_> {
     ) -> Result<Vec<(u32, u32)>, ArtefactError> {
         let rows = &self.landmarks.rows()[self.landmarks.of_class(class)];
         let mut bytes = vec![0; rows.len() * self.width];
-        self.read(rows, &mut bytes)?;
+        self.shards.read_profiles(rows, &mut bytes)?;
         let labels = clustering.run(&bytes, self.width, self.threads);
         Ok(rows.iter().copied().zip(labels).collect())
     }
@@ -166,11 +163,12 @@ impl Profiles<'_> {
         rows: &[u32],
         mut take: impl FnMut(u32, &[Neighbour]),
     ) -> Result<(), ArtefactError> {
+        let all = self.landmarks.rows();
         let of_landmarks =
-            |range: Range<usize>, out: &mut [u8]| self.read(&self.landmarks.rows()[range], out);
+            |range: Range<usize>, out: &mut [u8]| self.shards.read_profiles(&all[range], out);
         for rows in rows.chunks(BLOCK) {
             let mut bytes = vec![0; rows.len() * self.width];
-            self.read(rows, &mut bytes)?;
+            self.shards.read_profiles(rows, &mut bytes)?;
             let queries = (&bytes[..], self.width);
             let (landmarks, threads) = (self.landmarks, self.threads);
             let found = neighbours(landmarks, class, &of_landmarks, queries, rows, threads)?;

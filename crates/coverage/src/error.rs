@@ -59,6 +59,11 @@ pub enum CoverageError {
     /// What should be the share of a class is none.
     #[error("`{0}` is no share of a class")]
     NoShare(String),
+    /// Scores are to be calibrated by inputs that the graph is learnt from.
+    #[error(
+        "`{0}` is what the graph is learnt from: calibration needs inputs that the network was not trained with"
+    )]
+    CalibratedByTraining(String),
     /// There is not one share for each class.
     #[error("there are {given} shares of classes, and the decision graph has {classes} classes")]
     ClassShares {

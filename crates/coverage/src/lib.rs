@@ -34,6 +34,7 @@
 
 mod binomial;
 mod build;
+mod calibration;
 mod class_shares;
 mod clustering;
 mod cover;
@@ -56,7 +57,7 @@ mod thin;
 mod training;
 mod watching;
 
-pub use build::{AUTO_QUANTILE, AnpcUpper, BuildOptions, PAPER_UPPER, PerClass, build};
+pub use build::{AUTO_QUANTILE, AnpcUpper, BuildOptions, Learning, PAPER_UPPER, PerClass, build};
 pub use class_shares::ClassShares;
 pub use cover::{CoverTarget, SuiteSource, cover};
 pub use coverage::Coverage;

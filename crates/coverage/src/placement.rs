@@ -79,6 +79,9 @@ pub struct Exemplar {
     pub sample: Option<String>,
     /// Its label, where there are labels.
     pub label: Option<i64>,
+    /// The name of the class that it is labelled as, where classes have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_name: Option<String>,
     /// The similarity of its path to the abstract path.
     pub similarity: f64,
 }
@@ -137,21 +140,23 @@ impl Measurement<'_> {
         let typical = cluster.map_or(Vec::new(), |cluster| {
             graph.exemplars(cluster, self.choices().similarity, exemplars)
         });
-        let exemplar = |(row, similarity): (u32, f64)| Exemplar {
-            input: record.training.start + row as usize,
-            sample: file.training_name(row as usize).map(str::to_owned),
-            label: labels.map(|labels| labels[row as usize]),
-            similarity,
+        let class_name = |class: usize| record.classes.get(class)?.name.clone();
+        let exemplar = |(row, similarity): (u32, f64)| {
+            let label = labels.map(|labels| labels[row as usize]);
+            Exemplar {
+                input: record.training.start + row as usize,
+                sample: file.training_name(row as usize).map(str::to_owned),
+                label,
+                label_name: label.and_then(|label| class_name(usize::try_from(label).ok()?)),
+                similarity,
+            }
         };
         let other = |(cluster, similarity): (usize, f64)| {
             let class = graph.class_of(cluster);
             OtherPlacement {
                 cluster,
                 class,
-                name: record
-                    .classes
-                    .get(class)
-                    .and_then(|class| class.name.clone()),
+                name: class_name(class),
                 similarity,
             }
         };

@@ -95,19 +95,44 @@ impl LearntGraph {
         let file = self.file();
         let read = |landmarks: Range<usize>, out: &mut [u8]| file.read_profiles(landmarks, out);
         let mut all = vec![Vec::new(); inputs.predictions.len()];
-        for class in 0..file.graph().classes().len() {
-            let (places, profiles) = inputs.of_class(class);
-            let width = file.graph().layout().total_neurons();
-            let queries = (&profiles[..], width);
-            let found = neighbours(file.landmarks(), class, &read, queries, &[], threads)?;
-            for (place, found) in places.into_iter().zip(found) {
+        let (landmarks, classes) = (file.landmarks(), file.graph().classes().len());
+        neighbours_of_all(
+            landmarks,
+            classes,
+            &read,
+            inputs,
+            threads,
+            |place, found| {
                 let nearest = found.iter().take(count);
                 let distance = |n: &Neighbour| (n.row, profile::distance(n.squared));
                 all[place] = nearest.map(distance).collect();
-            }
-        }
+            },
+        )?;
         Ok(all)
     }
+}
+
+/// Hands on the neighbours of each of some inputs, among the landmarks of the class that it is predicted as.
+pub(crate) fn neighbours_of_all(
+    landmarks: &Landmarks,
+    classes: usize,
+    read: ReadProfiles<'_>,
+    rows: &PathRows,
+    threads: usize,
+    mut take: impl FnMut(usize, &[Neighbour]),
+) -> Result<(), ArtefactError> {
+    let width = rows.profiles.len() / rows.predictions.len().max(1);
+    for class in 0..classes {
+        let (places, profiles) = rows.of_class(class);
+        if places.is_empty() {
+            continue;
+        }
+        let found = neighbours(landmarks, class, read, (&profiles, width), &[], threads)?;
+        for (place, found) in places.into_iter().zip(found) {
+            take(place, &found);
+        }
+    }
+    Ok(())
 }
 
 /// How unfamiliar an input with these neighbours is.
@@ -158,22 +183,14 @@ impl Scorer {
         threads: usize,
     ) -> Result<Vec<Scores>, CoverageError> {
         let graph = file.graph();
-        let width = graph.layout().total_neurons();
+        let (landmarks, classes) = (file.landmarks(), graph.classes().len());
         let mut all = vec![Scores::NONE; rows.predictions.len()];
         let read = |landmarks: Range<usize>, out: &mut [u8]| file.read_profiles(landmarks, out);
-        for class in 0..graph.classes().len() {
-            let (places, profiles) = rows.of_class(class);
-            if places.is_empty() {
-                continue;
-            }
-            let landmarks = file.landmarks();
-            let found = neighbours(landmarks, class, &read, (&profiles, width), &[], threads)?;
-            for (place, found) in places.into_iter().zip(found) {
-                let path = rows.paths.row(place);
-                all[place].cluster = self.cluster(graph, class, path, &found);
-                all[place].unfamiliar = unfamiliar(&found);
-            }
-        }
+        neighbours_of_all(landmarks, classes, &read, rows, threads, |place, found| {
+            let (class, path) = (rows.predictions[place] as usize, rows.paths.row(place));
+            all[place].cluster = self.cluster(graph, class, path, found);
+            all[place].unfamiliar = unfamiliar(found);
+        })?;
         let contested = self
             .contested
             .scores(file.landmarks(), file, rows, threads)?;

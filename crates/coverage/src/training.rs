@@ -176,6 +176,19 @@ impl TrainingShards {
         Ok(training)
     }
 
+    /// Reads the relevance profiles of some inputs, one after the other.
+    pub(crate) fn read_profiles(
+        &self,
+        inputs: &[u32],
+        out: &mut [u8],
+    ) -> Result<(), ArtefactError> {
+        let profiles = out.chunks_exact_mut(self.form.layout.total_neurons().max(1));
+        for (&input, out) in inputs.iter().zip(profiles) {
+            self.read_profile(input, out)?;
+        }
+        Ok(())
+    }
+
     /// Some inputs as they were extracted; their paths are the graph's.
     pub(crate) fn batch(
         &self,

@@ -12,7 +12,7 @@ use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::needs::Needs;
-use crate::profile::Profile;
+use crate::ranges::NeuronRanges;
 use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
@@ -39,7 +39,7 @@ struct Kmnc {
     network: NetworkShape,
     sections: usize,
     edges: Edges,
-    profile: Profile,
+    ranges: NeuronRanges,
 }
 
 /// Where values on the edges of sections belong.
@@ -65,7 +65,7 @@ impl Kmnc {
                     ("upper-open", Edges::UpperOpen),
                 ],
             )?,
-            profile: Profile::default(),
+            ranges: NeuronRanges::default(),
         };
         options.end()?;
         if network.neurons().saturating_mul(criterion.sections) > MOST_SECTIONS {
@@ -99,11 +99,11 @@ impl Criterion for Kmnc {
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.network.neurons())?.store())
+        Ok(NeuronRanges::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, "kmnc", self.network.neurons())?;
+        self.ranges = NeuronRanges::restore(&fit, "kmnc", self.network.neurons())?;
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Criterion for Kmnc {
             for input in 0..batch.len() {
                 for (i, &x) in activations.row(input).iter().enumerate() {
                     let neuron = first + i;
-                    let (low, high) = (self.profile.low[neuron], self.profile.high[neuron]);
+                    let (low, high) = (self.ranges.low[neuron], self.ranges.high[neuron]);
                     if let Some(section) = section(x, low, high, self.sections, self.edges) {
                         covered.insert(neuron * self.sections + section);
                     }

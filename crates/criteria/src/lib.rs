@@ -57,7 +57,7 @@ mod nc;
 mod needs;
 mod nlc;
 mod npc;
-mod profile;
+mod ranges;
 mod registry;
 mod set;
 mod shape;

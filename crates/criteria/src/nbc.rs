@@ -15,7 +15,7 @@ use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::needs::Needs;
-use crate::profile::Profile;
+use crate::ranges::NeuronRanges;
 use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
@@ -50,7 +50,7 @@ struct Boundary {
     beyond: Beyond,
     /// 2 where the lower ends count too.
     ends: usize,
-    profile: Profile,
+    ranges: NeuronRanges,
 }
 
 /// When an activation is beyond an end of a range, and how far.
@@ -121,7 +121,7 @@ impl Boundary {
             network: network.clone(),
             beyond,
             ends,
-            profile: Profile::default(),
+            ranges: NeuronRanges::default(),
         }))
     }
 
@@ -137,11 +137,11 @@ impl Criterion for Boundary {
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
-        Ok(Profile::fit(training, self.network.neurons())?.store())
+        Ok(NeuronRanges::fit(training, self.network.neurons())?.store())
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
-        self.profile = Profile::restore(&fit, self.name, self.network.neurons())?;
+        self.ranges = NeuronRanges::restore(&fit, self.name, self.network.neurons())?;
         Ok(())
     }
 
@@ -157,11 +157,11 @@ impl Criterion for Boundary {
         state: &mut State,
     ) -> Result<(), CriterionError> {
         let covered = state.get_mut(CELLS)?;
-        let Profile {
+        let NeuronRanges {
             low,
             high,
             deviation,
-        } = &self.profile;
+        } = &self.ranges;
         let mut first = 0;
         for (layer, shape) in self.network.layers.iter().enumerate() {
             let activations = batch.activations(layer)?;

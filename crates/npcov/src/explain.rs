@@ -24,6 +24,9 @@ pub struct Explanation {
     pub sample: Option<String>,
     /// The input's label; `None` without labels.
     pub label: Option<i64>,
+    /// The name of the class that it is labelled as, where classes have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_name: Option<String>,
     /// The class that is predicted.
     pub prediction: ClassLogit,
     /// The class that is explained.
@@ -250,9 +253,11 @@ pub fn explain_one(
             Ok(())
         })?;
     let row = explainer.row(&result, index)?;
+    let class_name = |class: usize| data.class_names().and_then(|n| n.get(class).cloned());
+    let label = data.labels().and_then(|l| l.get(index).copied());
     let class_logit = |class: usize| ClassLogit {
         class,
-        name: data.class_names().and_then(|n| n.get(class).cloned()),
+        name: class_name(class),
         logit: explainer
             .signature()
             .logit(row.logits, class)
@@ -292,7 +297,8 @@ pub fn explain_one(
         data: name.to_owned(),
         index,
         sample: data.sample_name(index).map(Cow::into_owned),
-        label: data.labels().and_then(|l| l.get(index).copied()),
+        label,
+        label_name: label.and_then(|label| class_name(usize::try_from(label).ok()?)),
         prediction: class_logit(row.prediction),
         explained: class_logit(row.explained),
         seed: row.seed,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
-use npcov_coverage::BuildOptions;
+use npcov_coverage::{BuildOptions, Learning};
 use npcov_data::{Loader, Preprocessing, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
@@ -218,7 +218,7 @@ impl Model {
         options: &BuildOptions,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.build_at(training, options, None, progress)
+        self.build_at(training, None, options, None, progress)
     }
 
     /// The same with a file. Finished shards are kept in a folder beside it until the file is whole: a
@@ -230,19 +230,46 @@ impl Model {
         path: impl AsRef<Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.build_at(training, options, Some(path.as_ref()), progress)
+        self.build_at(training, None, options, Some(path.as_ref()), progress)
+    }
+
+    /// The same with inputs that the model was not trained with: scores of others are ranked among theirs.
+    /// Otherwise `build` sets one in ten training inputs aside for that.
+    pub fn build_calibrated<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: impl Into<Inputs<'a>>,
+        options: &BuildOptions,
+        path: Option<&Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<DecisionGraph, Error> {
+        self.build_at(training, Some(calibration.into()), options, path, progress)
     }
 
     fn build_at<'a>(
         &self,
         training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
         options: &BuildOptions,
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.with_inputs(training, |model, inputs| {
-            let graph = npcov_coverage::build(&model.network, inputs, options, output, progress)?;
+        let mut learn = |model: &Model,
+                         training: &SampleRange<'_>,
+                         calibration: Option<&SampleRange<'_>>|
+         -> Result<_, Error> {
+            let data = Learning {
+                training,
+                calibration,
+            };
+            let graph = npcov_coverage::build(&model.network, data, options, output, progress)?;
             Ok(DecisionGraph::of(graph, self.threads))
+        };
+        self.with_inputs(training, |model, training| match calibration {
+            Some(inputs) => {
+                model.with_inputs(inputs, |_, inputs| learn(model, training, Some(inputs)))
+            }
+            None => learn(model, training, None),
         })
     }
 

@@ -25,23 +25,30 @@ fn images() -> Arc<dyn Samples> {
     open(fixture("fashion-1000.npz").to_str().unwrap()).unwrap()
 }
 
-fn build(clustering: Option<Clustering>, threads: usize) -> DecisionGraph {
+fn model(threads: usize) -> Model {
     let scale = Preprocessing {
         divide: Some(255.0),
         ..Preprocessing::default()
     };
     let model = Model::open(fixture("lenet.onnx")).unwrap();
-    let model = model.with_preprocessing(scale).with_threads(threads);
-    let mut options = BuildOptions {
+    model.with_preprocessing(scale).with_threads(threads)
+}
+
+fn options() -> BuildOptions {
+    BuildOptions {
         criteria: Some(vec!["snpc".parse().unwrap()]),
         ..BuildOptions::default()
-    };
+    }
+}
+
+fn build(clustering: Option<Clustering>, threads: usize) -> DecisionGraph {
+    let mut options = options();
     if let Some(clustering) = clustering {
         options.clustering = clustering;
     }
     let data = images();
     let train = Inputs::from(&data).rows(0..TRAINING);
-    model.build(train, &options, &mut ()).unwrap()
+    model(threads).build(train, &options, &mut ()).unwrap()
 }
 
 /// What is extracted of all inputs, training inputs first.
@@ -111,6 +118,17 @@ fn distance(nearest: &[(u64, u32)]) -> Option<f64> {
     Some(npcov::paths::profile::distance(squared as u32))
 }
 
+/// The distance of the last activations to the nearest of the class, over that to the nearest of another.
+fn contested(input: &Seen, all: &[Seen], landmarks: &[u32]) -> f64 {
+    let to = |same: bool| {
+        let rows = landmarks.iter().map(|&row| &all[row as usize]);
+        rows.filter(|other| (other.class == input.class) == same)
+            .map(|other| euclidean(&input.last, &other.last))
+            .fold(f64::INFINITY, f64::min)
+    };
+    to(true) / to(false)
+}
+
 /// The cluster that most of them are in; of equals that of the nearest.
 fn voted(nearest: &[(u64, u32)], assignment: &[u32]) -> u32 {
     let mut votes: BTreeMap<u32, usize> = BTreeMap::new();
@@ -140,13 +158,7 @@ fn clusters_and_scores_are_told_by_neighbours() {
         let near = nearest(input, &all, landmarks, None);
         assert_eq!(record.cluster, voted(&near, assignment));
         assert_eq!(record.score(ScoreKind::Unfamiliar), distance(&near));
-        let to = |same: bool| {
-            let rows = landmarks.iter().map(|&row| &all[row as usize]);
-            rows.filter(|other| (other.class == input.class) == same)
-                .map(|other| euclidean(&input.last, &other.last))
-                .fold(f64::INFINITY, f64::min)
-        };
-        let contested = to(true) / to(false);
+        let contested = contested(input, &all, landmarks);
         match record.score(ScoreKind::Contested) {
             Some(found) => assert!((found - contested).abs() < 1e-9 * contested, "{found}"),
             None => assert!(!contested.is_finite()),
@@ -175,6 +187,52 @@ fn clusters_and_scores_are_told_by_neighbours() {
         };
         assert!((0..TRAINING).any(|row| is_it(&row)), "{score}");
     }
+}
+
+#[test]
+fn scores_are_ranked_among_inputs_of_the_users_own() {
+    let data = images();
+    let part = |range| Inputs::from(&data).rows(range);
+    let train = || part(0..TRAINING);
+    let strangers = part(TRAINING..1000);
+    let graph = model(2).build_calibrated(train(), strangers, &options(), None, &mut ());
+    let graph = graph.unwrap();
+    let file = graph.learnt().file();
+    // No training input has to be kept apart.
+    let mut landmarks = file.landmarks().rows().to_vec();
+    landmarks.sort_unstable();
+    assert_eq!(landmarks, (0..TRAINING as u32).collect::<Vec<_>>());
+    // Those that are classified as labelled count, all of them.
+    let (all, labels) = (seen(&graph), data.labels().unwrap());
+    let is_right = |row: &usize| labels[*row] == i64::from(all[*row].class);
+    let right: Vec<usize> = (TRAINING..1000).filter(is_right).collect();
+    assert!((300..400).contains(&right.len()));
+    let sorted = |score: &dyn Fn(&Seen) -> f64| {
+        let mut scores: Vec<f64> = right.iter().map(|&row| score(&all[row])).collect();
+        scores.sort_unstable_by(f64::total_cmp);
+        scores
+    };
+    let unfamiliar = |input: &Seen| distance(&nearest(input, &all, &landmarks, None)).unwrap();
+    let found = |kind| file.calibration().scores(kind);
+    assert_eq!(found(ScoreKind::Unfamiliar), sorted(&unfamiliar));
+    let expected = sorted(&|input| contested(input, &all, &landmarks));
+    for (found, expected) in found(ScoreKind::Contested).iter().zip(&expected) {
+        assert!(
+            (found - expected).abs() < 1e-9 * expected,
+            "{found} {expected}"
+        );
+    }
+    assert_eq!(found(ScoreKind::Contested).len(), expected.len());
+    let record = file.record().calibration.as_ref().unwrap();
+    assert_eq!((record.start, record.end), (TRAINING, 1000));
+
+    // What the network was trained with is known to it.
+    let overlap = part(TRAINING - 1..1000);
+    let refused = model(2).build_calibrated(train(), overlap, &options(), None, &mut ());
+    let reason = refused.err().unwrap().to_string();
+    assert!(reason.contains("was not trained with"), "{reason}");
+    let nothing = model(2).build_calibrated(train(), part(9..9), &options(), None, &mut ());
+    assert!(nothing.is_err());
 }
 
 #[test]

@@ -11,10 +11,9 @@ use crate::visible;
 /// Why an input is classified as it is, for people to read.
 pub fn explanation(found: &Explanation) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
-    if let Some(label) = (found.number.as_ref())
-        .map_or(found.label.map(|label| label.to_string()), |number| {
-            number.label.map(four_digits)
-        })
+    let class_label = (found.label).map(|label| named(label, found.label_name.as_deref()));
+    if let Some(label) =
+        (found.number.as_ref()).map_or(class_label, |number| number.label.map(four_digits))
     {
         facts.row(["label", &label]);
     }
@@ -217,9 +216,12 @@ fn place(found: &Placement) -> String {
         table.lines()
     );
     if !found.exemplars.is_empty() {
-        let exemplar = |e: &npcov::coverage::Exemplar| match e.label {
-            Some(label) => format!("{} (label {label})", e.input),
-            None => e.input.to_string(),
+        let exemplar = |e: &npcov::coverage::Exemplar| {
+            let input = e.sample.clone().unwrap_or_else(|| e.input.to_string());
+            match e.label {
+                Some(label) => format!("{input} (label {})", named(label, e.label_name.as_deref())),
+                None => input,
+            }
         };
         let exemplars: Vec<String> = found.exemplars.iter().map(exemplar).collect();
         text += &format!(
@@ -332,9 +334,17 @@ fn neuron(neuron: &NeuronRelevance) -> [String; 3] {
 
 fn class(found: &ClassLogit) -> String {
     let logit = four_digits(f64::from(found.logit));
-    match &found.name {
-        Some(name) => format!("{} {name}, logit {logit}", found.class),
-        None => format!("{}, logit {logit}", found.class),
+    format!(
+        "{}, logit {logit}",
+        named(found.class, found.name.as_deref())
+    )
+}
+
+/// A class, with its name where it has one.
+fn named(class: impl std::fmt::Display, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{class} {name}"),
+        None => class.to_string(),
     }
 }
 
@@ -373,6 +383,7 @@ mod tests {
             index: 7,
             sample: None,
             label: None,
+            label_name: None,
             prediction: logit(1, 2.5),
             explained: logit(0, -3.0),
             seed: 1.0,

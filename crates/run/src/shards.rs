@@ -138,7 +138,8 @@ pub fn extract_shards<'a, S: Sink<'a>>(
 }
 
 impl PathRows {
-    fn empty(start: usize) -> PathRows {
+    /// No inputs, from a position of the dataset on.
+    pub fn empty(start: usize) -> PathRows {
         PathRows {
             rows: start..start,
             ..PathRows::default()
@@ -146,7 +147,7 @@ impl PathRows {
     }
 
     /// Adds inputs that follow, without their taps.
-    fn append(&mut self, next: &PathRows) {
+    pub fn append(&mut self, next: &PathRows) {
         if self.rows.is_empty() {
             self.paths = BitRows::new(next.paths.width());
         }

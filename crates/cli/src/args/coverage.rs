@@ -39,6 +39,14 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 
+    /// Inputs that the model was not trained with, to rank the scores of others among theirs; by default
+    /// one in ten training inputs is set aside
+    ///
+    /// Data in any of the formats of `--data`, prepared the same way. A network knows what it was trained
+    /// with, so ranks among other inputs are the better ones, if you can spare some.
+    #[arg(long, value_name = "DATA")]
+    pub(crate) calibration: Option<OsString>,
+
     #[command(flatten)]
     pub(crate) run: RunArgs,
 

@@ -48,6 +48,41 @@ fn a_graph_in_words_and_in_numbers() {
 }
 
 #[test]
+fn scores_are_calibrated_by_data_of_the_users_own() {
+    let project = Project::new();
+    let build = format!("{BUILD} --limit 500 --clusters 1 --criteria snpc --calibration");
+    let refused = project.run(&format!("{build} fashion-1000.npz"));
+    assert_eq!(refused.code, Some(2));
+    let reason = "calibration needs inputs that the network was not trained with";
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    let over = project.run(&format!("{build} g.npcov"));
+    let reason = "`--output g.npcov` would overwrite what is read";
+    assert!(over.stderr.contains(reason), "{}", over.stderr);
+
+    let rows = |name: &str| project.rows("fashion-1000.npz", name)[500..].concat();
+    let labels: Vec<i64> = rows("y").iter().map(|&label| label as i64).collect();
+    project.npz("fresh.npz", &[28, 28], &rows("x"), &labels);
+    succeed(&project, &format!("{build} fresh.npz"));
+    // Held against themselves, inputs that are right have all ranks, one each.
+    succeed(
+        &project,
+        "cover g.npcov --data fresh.npz --inputs inputs.npz",
+    );
+    let column = |name: &str| project.rows("inputs.npz", name).concat();
+    let pairs = column("prediction").into_iter().zip(column("label"));
+    let ranks = pairs.zip(column("unfamiliar.p"));
+    let mut ranks: Vec<f32> = ranks
+        .filter_map(|((class, label), p)| (class == label).then_some(p))
+        .collect();
+    ranks.sort_unstable_by(f32::total_cmp);
+    assert!(ranks.len() > 400, "{}", ranks.len());
+    for (place, &p) in ranks.iter().enumerate() {
+        let expected = (place + 2) as f32 / (ranks.len() + 1) as f32;
+        assert!((p - expected).abs() < 0.02, "{place}: {p}, not {expected}");
+    }
+}
+
+#[test]
 fn any_number_of_threads_and_any_run_gives_the_same_bytes() {
     let project = Project::new();
     // More than one part, and more than one branch.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::build::succeed;
 use crate::support::Project;
 
 /// The folder of the guides.
@@ -11,38 +12,43 @@ pub(crate) fn docs() -> PathBuf {
 
 #[test]
 fn outputs_in_the_first_guide_are_real() {
-    compare("guide-inspect-predict.md");
+    compare("guide-inspect-predict.md", &fixtures());
 }
 
 #[test]
 fn outputs_in_the_guide_to_explanations_are_real() {
-    compare("guide-explain.md");
+    compare("guide-explain.md", &fixtures());
 }
 
 #[test]
 fn outputs_in_the_guide_to_coverage_are_real() {
-    compare("guide-coverage.md");
+    let project = fixtures();
+    succeed(&project, "demo --keep tour");
+    compare("guide-coverage.md", &project);
 }
 
 #[test]
 fn outputs_in_the_guide_to_selecting_are_real() {
-    compare("guide-select.md");
+    compare("guide-select.md", &fixtures());
 }
 
 #[test]
 fn outputs_in_the_guide_to_attacks_are_real() {
-    compare("guide-attack.md");
+    compare("guide-attack.md", &fixtures());
 }
 
 #[test]
 fn outputs_in_the_guide_to_experiments_are_real() {
-    compare("guide-lab.md");
+    compare("guide-lab.md", &fixtures());
+}
+
+fn fixtures() -> Project {
+    Project::with_fixtures_in("fixtures")
 }
 
 /// Runs the commands of a guide. With `NPCOV_UPDATE_DOCS` set, writes their outputs into it instead.
-fn compare(name: &str) {
+fn compare(name: &str, project: &Project) {
     let guide = docs().join(name);
-    let project = Project::with_fixtures_in("fixtures");
     let text = std::fs::read_to_string(&guide).unwrap();
     let mut actual = String::new();
     let mut lines = text.lines();

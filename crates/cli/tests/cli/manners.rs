@@ -45,6 +45,36 @@ fn quiet_means_results_and_errors_only() {
 }
 
 #[test]
+fn without_a_terminal_lines_say_how_far_work_is() {
+    let project = Project::new();
+    // What was done of how many inputs, line by line.
+    let far = |arguments: &str, seconds: &str| -> Vec<(usize, usize)> {
+        let mut command = project.command(arguments);
+        command.env("NPCOV_PROGRESS_SECONDS", seconds);
+        let output = command.output().unwrap();
+        let talk = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{talk}");
+        let numbers = |line: &str| {
+            let line = line.strip_prefix("note: ")?;
+            let (numbers, rest) = line.split_once(" inputs")?;
+            let (done, of) = numbers.split_once(" of ")?;
+            assert!(rest.is_empty() || rest.ends_with(" left"), "{line}");
+            Some((done.parse().unwrap(), of.parse().unwrap()))
+        };
+        talk.lines().filter_map(numbers).collect()
+    };
+    // Every input is passed many times by `tune`: inputs are counted, those of the sample.
+    let tune = "tune mlp-matlab.onnx --data fashion-1000.npz --divide 255 --sample 50";
+    for (command, inputs) in [(BUILD, 100), (tune, 50)] {
+        let lines = far(command, "0");
+        assert!(lines.len() > 1 && lines.is_sorted(), "{lines:?}");
+        assert!(lines.iter().all(|line| line.1 == inputs), "{lines:?}");
+        assert_eq!(lines.last(), Some(&(inputs, inputs)));
+        assert_eq!(far(command, "3000"), []);
+    }
+}
+
+#[test]
 fn what_was_meant_is_guessed() {
     let project = Project::new();
     succeed(&project, BUILD);

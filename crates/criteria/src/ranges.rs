@@ -6,7 +6,7 @@ use crate::training::{Training, read_blocks};
 
 /// For each neuron of all layers, what training inputs gave it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Profile {
+pub(crate) struct NeuronRanges {
     /// The smallest activation.
     pub(crate) low: Vec<f32>,
     /// The largest activation.
@@ -15,11 +15,14 @@ pub(crate) struct Profile {
     pub(crate) deviation: Vec<f32>,
 }
 
-impl Profile {
+impl NeuronRanges {
     /// Of the training data.
-    pub(crate) fn fit(training: &dyn Training, neurons: usize) -> Result<Profile, CriterionError> {
+    pub(crate) fn fit(
+        training: &dyn Training,
+        neurons: usize,
+    ) -> Result<NeuronRanges, CriterionError> {
         let inputs = training.predictions().len();
-        let mut profile = Profile {
+        let mut ranges = NeuronRanges {
             low: vec![f32::INFINITY; neurons],
             high: vec![f32::NEG_INFINITY; neurons],
             deviation: vec![0.0; neurons],
@@ -33,20 +36,20 @@ impl Profile {
                     first = row.to_vec();
                 }
                 for (i, &x) in row.iter().enumerate() {
-                    profile.low[i] = profile.low[i].min(x);
-                    profile.high[i] = profile.high[i].max(x);
+                    ranges.low[i] = ranges.low[i].min(x);
+                    ranges.high[i] = ranges.high[i].max(x);
                     let moved = f64::from(x) - f64::from(first[i]);
                     sums[i].0 += moved;
                     sums[i].1 += moved * moved;
                 }
             }
         })?;
-        for (deviation, (sum, squares)) in profile.deviation.iter_mut().zip(sums) {
+        for (deviation, (sum, squares)) in ranges.deviation.iter_mut().zip(sums) {
             let mean = sum / inputs.max(1) as f64;
             let variance = (squares / inputs.max(1) as f64 - mean * mean).max(0.0);
             *deviation = variance.sqrt() as f32;
         }
-        Ok(profile)
+        Ok(ranges)
     }
 
     /// As arrays.
@@ -68,9 +71,9 @@ impl Profile {
         fit: &Fit,
         criterion: &str,
         neurons: usize,
-    ) -> Result<Profile, CriterionError> {
+    ) -> Result<NeuronRanges, CriterionError> {
         let array = |name| fit.f32(criterion, name, neurons).map(<[f32]>::to_vec);
-        Ok(Profile {
+        Ok(NeuronRanges {
             low: array("low")?,
             high: array("high")?,
             deviation: array("deviation")?,

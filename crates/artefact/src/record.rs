@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverage};
 use npcov_data::{Loader, Preprocessing, ValueRange};
-use npcov_engine::native::Kernels;
+use npcov_engine::Engine;
+use npcov_engine::native::{Kernels, Native};
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, Selector};
 use npcov_run::{Method, MethodInfo, ModelOptions, Network};
@@ -88,6 +89,7 @@ impl ModelRecord {
             batch_norm,
             batch: None,
             kernels,
+            engine: None,
         }
     }
 }
@@ -203,6 +205,17 @@ pub struct ExtractionRecord {
     /// How products were added up.
     #[serde(default = "fused")]
     pub arithmetic: String,
+    /// What ran the programs; npcov's own engine, where an artefact does not say.
+    #[serde(default = "native", skip_serializing_if = "is_native")]
+    pub engine: String,
+}
+
+fn native() -> String {
+    Native::default().name().to_owned()
+}
+
+fn is_native(engine: &str) -> bool {
+    engine == Native::default().name()
 }
 
 fn fused() -> String {
@@ -234,7 +247,13 @@ impl ExtractionRecord {
             cpu: engine.cpu,
             kernels: engine.kernels,
             arithmetic: engine.arithmetic,
+            engine: engine.engine,
         }
+    }
+
+    /// Whether npcov's own engine made it.
+    pub fn is_native(&self) -> bool {
+        is_native(&self.engine)
     }
 }
 

@@ -14,6 +14,21 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
     let model = config.model(&args.model)?;
     let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
+    let (kind, options) = program(args, config)?;
+    let model = Model::open_with(&model, &options)?;
+    outputs.spare_all(model.network().files())?;
+    let written = model.compile(&kind, &args.output)?;
+    printer.data(&match args.format {
+        Format::Text => npcov_report::compilation(&written),
+        Format::Json => npcov_report::json(&written),
+    })
+}
+
+/// The program that is asked for, and how its model is opened.
+pub(crate) fn program(
+    args: &CompileArgs,
+    config: &Config,
+) -> anyhow::Result<(ProgramKind, ModelOptions)> {
     if args.loss.is_some() && args.program != ProgramName::Gradient {
         bail!("`--loss` is for `--program gradient`");
     }
@@ -42,11 +57,5 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)
     };
-    let model = Model::open_with(&model, &options)?;
-    outputs.spare_all(model.network().files())?;
-    let written = model.compile(&kind, &args.output)?;
-    printer.data(&match args.format {
-        Format::Text => npcov_report::compilation(&written),
-        Format::Json => npcov_report::json(&written),
-    })
+    Ok((kind, options))
 }

@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
+use npcov::engine::Engine;
 use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{ExplainOptions, Method, ModelOptions, RuleChoice};
 use serde::Deserialize;
@@ -20,8 +22,8 @@ use crate::args::{
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
-    AttributionName, BatchNormName, BiasName, LayerName, LayoutName, Numbers, PresetName, RuleList,
-    Shape, Shares, Size, Threads,
+    AttributionName, BatchNormName, BiasName, EngineName, LayerName, LayoutName, Numbers,
+    PresetName, RuleList, Shape, Shares, Size, Threads,
 };
 
 /// The file that is looked for in the current folder.
@@ -42,6 +44,7 @@ pub(crate) struct Config {
     data: Option<String>,
     class_names: Option<PathBuf>,
     threads: Option<Threads>,
+    engine: Option<EngineName>,
     class_shares: Option<Shares>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
@@ -148,6 +151,7 @@ impl Config {
                 units: args.units.or(self.units).unwrap_or(false),
             },
             kernels: args.kernels,
+            engine: (args.engine.as_ref().or(self.engine.as_ref())).and_then(EngineName::other),
             ..ModelOptions::default()
         }
     }
@@ -251,6 +255,7 @@ impl Config {
             std: numbers(&args.std, &file.std),
             resize: args.resize.or(file.resize).map(|Size(h, w)| (h, w)),
             layout,
+            by_caller: None,
         }
     }
 
@@ -285,6 +290,11 @@ impl Config {
             (None, Some(shares)) => shares.read(&self.folder),
             (None, None) => Ok(ClassShares::Training),
         }
+    }
+
+    /// The engine that a decision graph is measured with, where one is asked for.
+    pub(crate) fn engine(&self, flag: Option<&EngineName>) -> Option<Arc<dyn Engine>> {
+        flag.or(self.engine.as_ref()).map(EngineName::engine)
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.

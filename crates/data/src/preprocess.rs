@@ -21,6 +21,9 @@ pub struct Preprocessing {
     pub resize: Option<(usize, usize)>,
     /// How the data lies, where the shapes do not tell.
     pub layout: Option<Layout>,
+    /// What a program does with data before it hands it over, where it does something: a name. Nothing here repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_caller: Option<String>,
 }
 
 /// The arithmetic part, checked and laid out for samples of one shape.

@@ -207,7 +207,7 @@ impl Model {
     ) -> Result<DecisionGraph, Error> {
         self.with_inputs(training, |inputs| {
             let graph = npcov_coverage::build(&self.network, inputs, options, output, progress)?;
-            Ok(DecisionGraph::of(graph, self.threads))
+            Ok(DecisionGraph::of(graph, self.threads).with_preprocessed_inputs())
         })
     }
 

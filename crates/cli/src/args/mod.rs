@@ -32,7 +32,8 @@ pub(crate) use lab::{
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
-    AttributionName, BatchNormName, BatchSize, BiasName, RuleSetting, Shape, Size, Threads,
+    AttributionName, BatchNormName, BatchSize, BiasName, EngineName, RuleSetting, Shape, Size,
+    Threads,
 };
 
 /// Coverage for neural networks
@@ -483,6 +484,14 @@ pub(crate) struct ModelArgs {
         hide_possible_values = true
     )]
     pub(crate) units: Option<bool>,
+
+    /// What runs the model: `native` (the default) or `onnxruntime[:PROVIDER][@LIBRARY]`
+    ///
+    /// ONNX Runtime is no part of npcov. Its library is looked for where `@LIBRARY` or `ORT_DYLIB_PATH` says, then
+    /// in the Python package `onnxruntime`. Providers: `cpu` (the default), `cuda`, `tensorrt`, `rocm`,
+    /// `migraphx`, `directml`, `coreml`, `openvino`. Results differ in the last digits.
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineName>,
 
     /// How convolutions are computed: `direct` or `winograd`
     ///

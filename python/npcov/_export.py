@@ -62,11 +62,16 @@ def from_torch(module: Any, example: Any) -> bytes:
     return buffer.getvalue()
 
 
-def from_keras(model: Any) -> bytes:
-    """A Keras model as ONNX."""
+def from_keras(model: Any, example: Any) -> bytes:
+    """A Keras model as ONNX. Keras exports only what was called once, so it is, on an example or on zeros."""
+    import numpy as np
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         try:
+            if example is None:
+                example = np.zeros((1, *model.input_shape[1:]), np.float32)
+            model(example[:1])
             model.export(path, format="onnx", verbose=False)
         except Exception as error:
             raise ModelError(

@@ -300,7 +300,7 @@ def _source(model: Any, example: Any) -> str | bytes:
     if _export.is_torch(model):
         return _export.from_torch(model, example)
     if _export.is_keras(model):
-        return _export.from_keras(model)
+        return _export.from_keras(model, example)
     raise TypeError(
         f"`{type(model).__name__}` is no model: a file, bytes, an onnx.ModelProto, a torch.nn.Module or a "
         "keras.Model is"

@@ -35,11 +35,11 @@ impl OnnxRuntime {
         provider: Provider,
         library: Option<&Path>,
     ) -> Result<OnnxRuntime, OnnxRuntimeError> {
-        let environment = Library::find(library)?.load()?;
+        let library = Library::find(library)?;
         let engine = OnnxRuntime {
             provider,
-            environment,
-            version: version(),
+            environment: library.load()?,
+            version: version(&library),
         };
         // A provider that the library or the machine lacks is known now, not when the first program is run.
         engine.builder()?;
@@ -64,18 +64,17 @@ impl OnnxRuntime {
     }
 }
 
-/// The library's version, as its build says it.
-fn version() -> String {
-    let info = ort::info();
-    let word = |key: &str| {
-        let mut words = info.split([',', ' ']).map(str::trim);
-        words.find_map(|word| word.strip_prefix(key).map(str::to_owned))
-    };
-    let branch = word("git-branch=").unwrap_or_default();
-    match branch.strip_prefix("rel-") {
-        Some(version) => version.to_owned(),
-        None => word("git-commit-id=").unwrap_or_else(|| "unknown".to_owned()),
+/// The library's version: as its file is called, or the revision that it was built from.
+fn version(library: &Library) -> String {
+    let file = library.path().file_name().unwrap_or_default();
+    let file = file.to_string_lossy();
+    let number = file.split_once(".so.").map(|(_, number)| number);
+    if let Some(number) = number.filter(|number| number.contains('.')) {
+        return number.to_owned();
     }
+    let mut words = ort::info().split([',', ' ']);
+    let revision = words.find_map(|word| word.strip_prefix("git-commit-id="));
+    revision.unwrap_or("of unknown version").to_owned()
 }
 
 impl fmt::Debug for OnnxRuntime {

@@ -55,7 +55,7 @@ test-python-full: ## The same with PyTorch, Keras, pandas, ONNX Runtime, and typ
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt
 	.venv-python-full/bin/pip install --quiet --force-reinstall --no-deps ./python
 	NPCOV_PYTHON_FULL=1 .venv-python-full/bin/python -m pytest -q python/tests
-	cd python && ../.venv-python-full/bin/mypy && ../.venv-python-full/bin/pyright
+	cd python && ../.venv-python-full/bin/mypy && ../.venv-python-full/bin/pyright --pythonpath ../.venv-python-full/bin/python
 
 docs-notebooks: ## Runs docs/notebooks, with results in target/notebooks (over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt

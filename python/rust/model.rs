@@ -209,7 +209,11 @@ impl Model {
             model::attack(&model, &data, &flags, output.as_deref(), listener)
         })?;
         // As the file has them.
-        let distances = found.distances.iter().map(|&distance| distance as f32).collect();
+        let distances = found
+            .distances
+            .iter()
+            .map(|&distance| distance as f32)
+            .collect();
         let arrays = [
             ("x", Array::rows(&shape, found.samples)),
             ("y", Array::whole(found.labels)),

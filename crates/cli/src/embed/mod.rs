@@ -287,3 +287,41 @@ fn kind(error: &anyhow::Error) -> FailureKind {
         None => FailureKind::Option,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_the_command_line() {
+        let build = options("build").unwrap();
+        let named = |name: &str| build.iter().find(|option| option.name == name).cloned();
+        let alpha = named("alpha").unwrap();
+        assert!(alpha.takes_value && !alpha.repeats);
+        assert!(named("rule").unwrap().repeats);
+        assert!(named("format").is_none() && named("quiet").is_none());
+        assert_eq!(options("nothing"), None);
+        let model = model_options();
+        for name in ["divide", "layers", "engine", "batch-norm", "threads"] {
+            assert!(model.iter().any(|option| option.name == name), "{name}");
+        }
+        assert!(!model.iter().any(|option| option.name == "data"));
+    }
+
+    #[test]
+    fn a_wrong_option_is_named_without_how_commands_are_used() {
+        let wrong = ["--alpha=much".to_owned()];
+        let error = parse("build", &["-", "--output=-"], &wrong).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.starts_with("invalid value 'much' for '--alpha <A>'"),
+            "{message}"
+        );
+        assert!(
+            !message.contains("Usage") && !message.contains("--help"),
+            "{message}"
+        );
+        let failure = Failure::of(&anyhow::Error::from(error));
+        assert_eq!(failure.kind, FailureKind::Option);
+    }
+}

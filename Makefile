@@ -8,12 +8,13 @@ ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.pa
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-scores fuzz sanitize miri clean
+        bench-gates bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        test-python-full docs-notebooks bench-python
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
+test: format lint docs unit agreement test-onnxruntime test-python ## What to run before a change: Rust, and other people's programs as oracles
 
 ci: test test-browser faults ## Everything CI checks
 
@@ -44,6 +45,38 @@ agreement: venv ## The fixture models against ONNX Runtime
 test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs npm)
 	cargo build --release --quiet
 	scripts/test_browser.sh target/release/npcov $(VENV)/bin/python
+
+wheel: ## The Python package as a wheel in target/wheels: module and command
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-wheel python/requirements-wheel.txt
+	.venv-wheel/bin/maturin build --release --manifest-path python/Cargo.toml
+
+# A fresh environment each time: what is tested is what a user installs.
+test-python: ## The Python package in a fresh environment, with its doctests
+	rm -rf .venv-python
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-python python/requirements-test.txt
+	.venv-python/bin/pip install --quiet ./python
+	.venv-python/bin/python -m pytest -q python/tests
+
+test-python-full: ## The same with PyTorch, Keras, pandas, ONNX Runtime, and type checkers (over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt
+	.venv-python-full/bin/pip install --quiet --force-reinstall --no-deps ./python
+	NPCOV_PYTHON_FULL=1 .venv-python-full/bin/python -m pytest -q python/tests
+	cd python && ../.venv-python-full/bin/mypy && ../.venv-python-full/bin/pyright --pythonpath ../.venv-python-full/bin/python
+
+docs-notebooks: ## Runs docs/notebooks, with results in target/notebooks (over 5 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt
+	.venv-python-full/bin/pip install --quiet --force-reinstall --no-deps ./python
+	cd docs/notebooks && for notebook in *.ipynb; do \
+	    ../../.venv-python-full/bin/jupyter nbconvert --to notebook --execute --output-dir ../../target/notebooks $$notebook || exit 1; \
+	done
+
+bench-python: ## What Python costs beside the command line, for MODEL=file.onnx (CIFAR-10)
+	cargo build --release --quiet
+	.venv-python/bin/python benches/python/run.py --model $(MODEL)
+
+test-onnxruntime: venv ## The engine `onnxruntime` against npcov's own, on all programs of all fixtures
+	ORT_DYLIB_PATH=$$($(VENV)/bin/python -c 'import importlib.util as u, os; print(os.path.join(u.find_spec("onnxruntime").submodule_search_locations[0], "capi"))') \
+	    cargo test --quiet --package npcov-onnxruntime -- --include-ignored --nocapture
 
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet
@@ -172,4 +205,4 @@ miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an 
 	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed
-	rm -rf target exports .venv-test .venv-fixtures .venv-exports .venv-kmeans .venv-dsa .venv-train .venv-attacks benches/peers/target fuzz/target
+	rm -rf target exports .venv-test .venv-fixtures .venv-exports .venv-kmeans .venv-dsa .venv-train .venv-attacks .venv-wheel .venv-python .venv-python-full benches/peers/target fuzz/target

@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use npcov_criteria::{GraphShape, LayerShape, NetworkShape, Spec, TrainingCoverage};
 use npcov_data::{Loader, Preprocessing, ValueRange};
-use npcov_engine::native::Kernels;
+use npcov_engine::Engine;
+use npcov_engine::native::{Kernels, Native};
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, RecurrentView, Selector};
 use npcov_run::{Method, MethodInfo, ModelOptions, Network, Numbers, Task};
@@ -187,6 +188,7 @@ impl ModelRecord {
             task: TaskRecord::task(self.task.as_ref()),
             fixed: self.fixed.clone(),
             input: self.input.clone(),
+            engine: None,
         }
     }
 }
@@ -319,6 +321,17 @@ pub struct ExtractionRecord {
     /// How products were added up.
     #[serde(default = "fused")]
     pub arithmetic: String,
+    /// What ran the programs; npcov's own engine, where an artefact does not say.
+    #[serde(default = "native", skip_serializing_if = "is_native")]
+    pub engine: String,
+}
+
+fn native() -> String {
+    Native::default().name().to_owned()
+}
+
+fn is_native(engine: &str) -> bool {
+    engine == Native::default().name()
 }
 
 fn fused() -> String {
@@ -351,7 +364,13 @@ impl ExtractionRecord {
             cpu: engine.cpu,
             kernels: engine.kernels,
             arithmetic: engine.arithmetic,
+            engine: engine.engine,
         }
+    }
+
+    /// Whether npcov's own engine made it.
+    pub fn is_native(&self) -> bool {
+        is_native(&self.engine)
     }
 }
 

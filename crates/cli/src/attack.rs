@@ -58,7 +58,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
 }
 
 /// The inputs that are attacked.
-fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
+pub(crate) fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
     let Some(count) = args.per_class else {
         let inputs = args.limit.map_or(data.len(), |n| n.min(data.len()));
         return Ok((0..inputs).collect());
@@ -79,7 +79,7 @@ fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
     Ok(rows)
 }
 
-fn settings(
+pub(crate) fn settings(
     args: &AttackArgs,
     method: AttackMethod,
     network: &Network,
@@ -122,7 +122,7 @@ fn position(layer: &Selector, network: &Network) -> anyhow::Result<usize> {
 }
 
 /// The method with its parameters. One that it does not have is a mistake.
-fn method(name: AttackName, given: &AttackChoices) -> anyhow::Result<AttackMethod> {
+pub(crate) fn method(name: AttackName, given: &AttackChoices) -> anyhow::Result<AttackMethod> {
     use AttackName::{Cw, CwLinf, Fgsm, Pgd as Descent, PgdL2};
     let fits: [(&str, bool, &[AttackName]); 9] = [
         (

@@ -15,6 +15,24 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
     let model = config.model(&args.model)?;
     let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
+    let (kind, options) = program(args, config)?;
+    let model = Model::open_with(&model, &options)?;
+    outputs.spare_all(model.network().files())?;
+    if let ProgramKind::Explain(options) = &kind {
+        samples::say_preset(&options.method, model.network(), printer);
+    }
+    let written = model.compile(&kind, &args.output)?;
+    printer.data(&match args.format {
+        Format::Text => npcov_report::compilation(&written),
+        Format::Json => npcov_report::json(&written),
+    })
+}
+
+/// The program that is asked for, and how its model is opened.
+pub(crate) fn program(
+    args: &CompileArgs,
+    config: &Config,
+) -> anyhow::Result<(ProgramKind, ModelOptions)> {
     if args.loss.is_some() && args.program != ProgramName::Gradient {
         bail!("`--loss` is for `--program gradient`");
     }
@@ -43,14 +61,5 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         batch: args.batch.map(|batch| batch.0),
         ..config.network(&args.model)
     };
-    let model = Model::open_with(&model, &options)?;
-    outputs.spare_all(model.network().files())?;
-    if let ProgramKind::Explain(options) = &kind {
-        samples::say_preset(&options.method, model.network(), printer);
-    }
-    let written = model.compile(&kind, &args.output)?;
-    printer.data(&match args.format {
-        Format::Text => npcov_report::compilation(&written),
-        Format::Json => npcov_report::json(&written),
-    })
+    Ok((kind, options))
 }

@@ -5,11 +5,13 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
 use npcov::data::{Layout, Preprocessing, read_class_names};
+use npcov::engine::Engine;
 use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{
     BinChoice, ExplainOptions, Method, ModelOptions, RegressionOptions, RuleChoice, Task,
@@ -23,9 +25,9 @@ use crate::args::{
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
 use crate::value::{
-    AttributionName, BatchNormName, BiasName, Bins, CropSize, DirectionName, FixedInput,
-    InterpolationName, KindName, LayerName, LayoutName, Numbers, PresetName, ReferenceName,
-    ResizeSize, RuleList, Shape, Shares, TaskName, Threads, View,
+    AttributionName, BatchNormName, BiasName, Bins, CropSize, DirectionName, EngineName,
+    FixedInput, InterpolationName, KindName, LayerName, LayoutName, Numbers, PresetName,
+    ReferenceName, ResizeSize, RuleList, Shape, Shares, TaskName, Threads, View,
 };
 
 /// The file that is looked for in the current folder.
@@ -59,6 +61,7 @@ pub(crate) struct Config {
     class_names: Option<PathBuf>,
     vocabulary: Option<PathBuf>,
     threads: Option<Threads>,
+    engine: Option<EngineName>,
     class_shares: Option<Shares>,
     #[serde(default)]
     preprocessing: PreprocessingTable,
@@ -180,6 +183,7 @@ impl Config {
             task: self.task(&args.task),
             fixed: self.fixed(&args.input),
             input: args.input_name.clone().or(self.input_name.clone()),
+            engine: (args.engine.as_ref().or(self.engine.as_ref())).and_then(EngineName::other),
             ..ModelOptions::default()
         }
     }
@@ -349,6 +353,7 @@ impl Config {
                 .or(file.interpolation.map(|name| name.0))
                 .unwrap_or_default(),
             layout,
+            by_caller: None,
         }
     }
 
@@ -393,6 +398,11 @@ impl Config {
             (None, Some(shares)) => shares.read(&self.folder),
             (None, None) => Ok(ClassShares::Training),
         }
+    }
+
+    /// The engine that a decision graph is measured with, where one is asked for.
+    pub(crate) fn engine(&self, flag: Option<&EngineName>) -> Option<Arc<dyn Engine>> {
+        flag.or(self.engine.as_ref()).map(EngineName::engine)
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.

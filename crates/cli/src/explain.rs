@@ -102,7 +102,7 @@ fn by_graph(
             graph.display()
         );
     }
-    let mut graph = DecisionGraph::open(graph)?;
+    let mut graph = DecisionGraph::open_on(graph, None, config.engine(args.model.engine.as_ref()))?;
     outputs.spare_all(graph.model().network().files())?;
     if let Some(names) = config.class_names(&args.data.classes)? {
         graph = graph.with_class_names(names)?;

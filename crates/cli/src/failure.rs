@@ -157,6 +157,10 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             "a graph names its model by the way from its own folder; `cover --model FILE` names \
              another place. A retrained model has other neurons and needs a graph of its own"
         }
+        Cause::Coverage(CoverageError::AnotherEngine { .. }) => {
+            "`--engine onnxruntime` measures with the same one, `--engine native` with npcov's own, with a \
+             warning that they differ"
+        }
         Cause::Coverage(CoverageError::AnotherModel { .. }) => {
             "a retrained model has other neurons: build a graph for it with `npcov build`"
         }

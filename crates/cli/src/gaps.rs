@@ -33,7 +33,7 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
     let coverage = Coverage::open(&args.state).and_then(|c| c.with_class_shares(shares));
     let coverage = coverage.map_err(npcov::Error::from)?;
     let given = (&args.classes, &args.preprocessing);
-    let graph = graph::open(&args.graph, args.model.model.as_deref(), given, config)?
+    let graph = graph::open(&args.graph, &args.model, given, config)?
         .with_threads(config.threads(args.run.threads));
     outputs.spare_all(graph.model().network().files())?;
     let options = GapOptions {

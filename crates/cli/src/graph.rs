@@ -5,18 +5,21 @@ use std::path::Path;
 use npcov::data::Preprocessing;
 use npcov::{CoverOptions, DecisionGraph};
 
-use crate::args::{ClassNamesArgs, MeasureChoices, MeasuringArgs, PreprocessingArgs};
+use crate::args::{
+    ClassNamesArgs, GraphModelArgs, MeasureChoices, MeasuringArgs, PreprocessingArgs,
+};
 use crate::config::Config;
 use crate::value::Criteria;
 
 /// Opens a decision graph with its model.
 pub(crate) fn open(
     graph: &Path,
-    model: Option<&Path>,
+    args: &GraphModelArgs,
     (classes, preprocessing): (&ClassNamesArgs, &PreprocessingArgs),
     config: &Config,
 ) -> Result<DecisionGraph, npcov::Error> {
-    let mut graph = DecisionGraph::open_with(graph, model)?;
+    let engine = config.engine(args.engine.as_ref());
+    let mut graph = DecisionGraph::open_on(graph, args.model.as_deref(), engine)?;
     if let Some(names) = config.class_names(classes)? {
         graph = graph.with_class_names(names)?;
     }
@@ -39,7 +42,7 @@ pub(crate) fn open_measuring(
 ) -> Result<DecisionGraph, npcov::Error> {
     let graph = open(
         graph,
-        args.model.model.as_deref(),
+        &args.model,
         (&args.classes, &args.preprocessing),
         config,
     )?;

@@ -188,6 +188,11 @@ impl Found<'_> {
         );
         file.example("threads", "4", "all cores by default");
         file.example(
+            "engine",
+            "\"native\"",
+            "or `onnxruntime`, where that is installed",
+        );
+        file.example(
             "class-shares",
             "\"balanced\"",
             "how frequent classes should be in suites; by default as in training",

@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::{ImageSize, Interpolation, Layout};
+use npcov::engine::Engine;
+use npcov::engine::native::Native;
+use npcov::onnxruntime::{OnnxRuntime, Provider};
 use npcov::paths::{Clustering, Clusters, GraphClustering};
 use npcov::program::{
     BatchNorm, Bias, LayerKind, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule,
@@ -274,6 +278,57 @@ impl Shares {
         })?;
         let read: Result<ClassShares, CoverageError> = text.parse();
         read.map_err(|wrong| anyhow!("`{shown}`: {wrong}"))
+    }
+}
+
+/// An engine: `native`, `onnxruntime`, `onnxruntime:cuda`, `onnxruntime:cpu@/opt/libonnxruntime.so`. One that cannot be
+/// had is no value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct EngineName(Arc<dyn Engine>);
+
+impl EngineName {
+    /// The engine.
+    pub(crate) fn engine(&self) -> Arc<dyn Engine> {
+        self.0.clone()
+    }
+
+    /// The engine, if it is not npcov's own.
+    pub(crate) fn other(&self) -> Option<Arc<dyn Engine>> {
+        (self.0.name() != Native::default().name()).then(|| self.engine())
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<EngineName, String> {
+        let (name, library) = match text.split_once('@') {
+            Some((name, library)) => (name, Some(Path::new(library))),
+            None => (text, None),
+        };
+        let provider = match name.split_once(':') {
+            None if name == "native" && library.is_none() => {
+                return Ok(EngineName(Arc::new(Native::default())));
+            }
+            None if name == "onnxruntime" => Provider::default(),
+            Some(("onnxruntime", provider)) => provider.parse()?,
+            _ => {
+                return Err(format!(
+                    "`{text}` is no engine; there are `native` and `onnxruntime`"
+                ));
+            }
+        };
+        let engine = OnnxRuntime::new(provider, library).map_err(|error| error.to_string())?;
+        Ok(EngineName(Arc::new(engine)))
+    }
+}
+
+impl TryFrom<String> for EngineName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<EngineName, String> {
+        text.parse()
     }
 }
 

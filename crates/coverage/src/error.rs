@@ -41,6 +41,14 @@ pub enum CoverageError {
         /// The digest of this one.
         found: String,
     },
+    /// A decision graph was learnt with another engine than npcov's own, and none was asked for.
+    #[error("`{graph}` was learnt with the engine `{engine}`")]
+    AnotherEngine {
+        /// The decision graph.
+        graph: String,
+        /// The engine.
+        engine: String,
+    },
     /// A state does not say to which clusters inputs belong.
     #[error(
         "the state does not say to which clusters its inputs belong: no criterion that it was measured by needs paths"

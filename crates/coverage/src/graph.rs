@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
 use npcov_data::{Digest, Loader, Preprocessing, Samples};
+use npcov_engine::Engine;
+use npcov_engine::native::Kernels;
 use npcov_graph::{GraphError, OnnxModel};
-use npcov_run::{Method, Network, PathExtractor};
+use npcov_run::{Method, ModelOptions, Network, PathExtractor};
 
 use crate::error::CoverageError;
 
@@ -24,18 +26,33 @@ impl LearntGraph {
         graph: impl AsRef<Path>,
         model: Option<&Path>,
     ) -> Result<LearntGraph, CoverageError> {
+        LearntGraph::open_on(graph, model, None)
+    }
+
+    /// The same on an engine that was asked for, which may be another one than the graph was learnt with.
+    pub fn open_on(
+        graph: impl AsRef<Path>,
+        model: Option<&Path>,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<LearntGraph, CoverageError> {
         let graph = graph.as_ref();
         let file = GraphFile::open(graph)?;
         let (path, model) = match model {
             Some(path) => (path.to_owned(), OnnxModel::read(path)?),
             None => named_model(&file, graph)?,
         };
-        LearntGraph::of(file, model, &path.display().to_string())
+        LearntGraph::of(file, model, &path.display().to_string(), engine)
     }
 
     /// A decision graph with its model, which is called `name` in messages. Another model than the
-    /// graph was learnt from is refused.
-    pub fn of(file: GraphFile, model: OnnxModel, name: &str) -> Result<LearntGraph, CoverageError> {
+    /// graph was learnt from is refused, and so is a graph of another engine than npcov's own unless some
+    /// engine is asked for.
+    pub fn of(
+        file: GraphFile,
+        model: OnnxModel,
+        name: &str,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<LearntGraph, CoverageError> {
         let record = &file.record().extraction;
         let sha256 = Digest::from(model.digest()?).to_string();
         if sha256 != record.model.sha256 {
@@ -52,9 +69,25 @@ impl LearntGraph {
         };
         let (method, batch_norm) = Method::from_info(&record.method)
             .map_err(|reason| refused(vec![format!("method: {reason}")]))?;
-        let kernels = (record.kernels.parse())
-            .map_err(|reason| refused(vec![format!("kernels: {reason}")]))?;
-        let network = Network::new(model, &record.model.options(batch_norm, kernels))?;
+        let asked_for = engine.is_some();
+        if !asked_for && !record.is_native() {
+            return Err(CoverageError::AnotherEngine {
+                graph: file.name().to_owned(),
+                engine: record.engine.clone(),
+            });
+        }
+        // The graph's own kernels, where its own engine is meant.
+        let own = engine.filter(|engine| engine.name() != record.engine || !record.is_native());
+        let kernels = match record.is_native() {
+            true => (record.kernels.parse())
+                .map_err(|reason| refused(vec![format!("kernels: {reason}")]))?,
+            false => Kernels::default(),
+        };
+        let options = ModelOptions {
+            engine: own,
+            ..record.model.options(batch_norm, kernels)
+        };
+        let network = Network::new(model, &options)?;
         // The same model may have other layers for another version of npcov.
         let here = ExtractionRecord {
             // Where vectors are of another width, sums are the same bits. Whether products are fused is
@@ -68,6 +101,15 @@ impl LearntGraph {
                 record.preprocessing.clone(),
                 record.alpha.clone(),
             )
+        };
+        let here = match asked_for {
+            false => here,
+            true => ExtractionRecord {
+                engine: record.engine.clone(),
+                kernels: record.kernels.clone(),
+                micro_batch: record.micro_batch,
+                ..here
+            },
         };
         let found = differences(&here, record);
         if !found.is_empty() {
@@ -102,6 +144,20 @@ impl LearntGraph {
     /// How relevances are computed.
     pub fn method(&self) -> &Method {
         &self.method
+    }
+
+    /// How the engine differs from the one that the graph was learnt with, where it is another one.
+    pub fn engine_difference(&self) -> Option<String> {
+        let (own, record) = (
+            self.network.engine().record(),
+            &self.file.record().extraction,
+        );
+        (own.engine != record.engine).then(|| {
+            format!(
+                "engine: {} ({}), not {} ({})",
+                own.engine, own.arithmetic, record.engine, record.arithmetic
+            )
+        })
     }
 
     /// What happens to samples on their way into the model.

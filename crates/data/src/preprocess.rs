@@ -27,6 +27,9 @@ pub struct Preprocessing {
     /// How images are resized.
     #[serde(default, skip_serializing_if = "Interpolation::is_default")]
     pub interpolation: Interpolation,
+    /// What a program does with data before it hands it over, where it does something: a name. Nothing here repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_caller: Option<String>,
 }
 
 impl Preprocessing {

@@ -10,6 +10,7 @@ use npcov_coverage::{
     Measurement, PathExplanation, SuiteSource,
 };
 use npcov_data::{Loader, Samples};
+use npcov_engine::Engine;
 use npcov_graph::OnnxModel;
 use npcov_run::{ExplainOptions, Explainer, PathExtractor, PathRows, Progress};
 use npcov_select::{Minimization, MinimizeOptions, SelectOptions, Selection};
@@ -23,9 +24,14 @@ use crate::model::Model;
 const EXEMPLARS: usize = 5;
 
 /// The decision logic of a model, learnt from its training data: what suites are measured against.
+///
+/// Clones share the graph.
+#[derive(Clone)]
 pub struct DecisionGraph {
-    graph: LearntGraph,
+    graph: Arc<LearntGraph>,
     model: Model,
+    /// Whether inputs come as the program that hands them over preprocesses them.
+    preprocessed: bool,
 }
 
 /// A suite: a name and inputs.
@@ -55,7 +61,17 @@ impl DecisionGraph {
     /// The same with a model that is elsewhere. Another model than the graph was learnt from is
     /// refused.
     pub fn open_with(path: impl AsRef<Path>, model: Option<&Path>) -> Result<DecisionGraph, Error> {
-        Ok(DecisionGraph::ready(LearntGraph::open(path, model)?))
+        DecisionGraph::open_on(path, model, None)
+    }
+
+    /// The same on an engine that was asked for, which may be another one than the graph was learnt with.
+    pub fn open_on(
+        path: impl AsRef<Path>,
+        model: Option<&Path>,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<DecisionGraph, Error> {
+        let graph = LearntGraph::open_on(path, model, engine)?;
+        Ok(DecisionGraph::ready(graph))
     }
 
     /// A decision graph and its model from the bytes of their files.
@@ -63,9 +79,18 @@ impl DecisionGraph {
         graph: impl Into<Vec<u8>>,
         model: impl Into<Vec<u8>>,
     ) -> Result<DecisionGraph, Error> {
+        DecisionGraph::from_bytes_on(graph, model, None)
+    }
+
+    /// The same on an engine that was asked for.
+    pub fn from_bytes_on(
+        graph: impl Into<Vec<u8>>,
+        model: impl Into<Vec<u8>>,
+        engine: Option<Arc<dyn Engine>>,
+    ) -> Result<DecisionGraph, Error> {
         let file = GraphFile::from_bytes(graph.into())?;
         let model = OnnxModel::from_bytes(model.into())?;
-        let graph = LearntGraph::of(file, model, "the model in memory")?;
+        let graph = LearntGraph::of(file, model, "the model in memory", engine)?;
         Ok(DecisionGraph::ready(graph))
     }
 
@@ -81,7 +106,11 @@ impl DecisionGraph {
         if let Some(names) = graph.class_names() {
             model = model.named(names);
         }
-        DecisionGraph { graph, model }
+        DecisionGraph {
+            graph: Arc::new(graph),
+            model,
+            preprocessed: false,
+        }
     }
 
     /// The same with other names of its classes, as [`Model::with_class_names`] has them; those of its
@@ -106,6 +135,19 @@ impl DecisionGraph {
     pub fn with_threads(mut self, threads: usize) -> DecisionGraph {
         self.model = self.model.with_threads(threads);
         self
+    }
+
+    /// The same for a program that preprocesses inputs as it did with the training data, before it hands
+    /// them over.
+    pub fn with_preprocessed_inputs(mut self) -> DecisionGraph {
+        self.preprocessed = true;
+        self
+    }
+
+    /// What a program did with the training data before it handed it over, unless it does so now.
+    pub(crate) fn lacking_preprocessing(&self) -> Option<&str> {
+        let by_caller = self.graph.preprocessing().by_caller.as_deref();
+        by_caller.filter(|_| !self.preprocessed)
     }
 
     /// Writes it to a file, whole or not at all.
@@ -300,7 +342,7 @@ impl DecisionGraph {
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<Gaps, Error> {
-        let graph = &self.graph;
+        let graph = &*self.graph;
         self.model.with_inputs(pool, |_, pool| {
             let filled = npcov_select::fill_gaps(graph, coverage, options, pool, output, progress);
             Ok(filled?)

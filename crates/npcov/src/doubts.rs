@@ -88,6 +88,18 @@ impl DecisionGraph {
         let inputs = inputs.into();
         let loader = self.loader(inputs.samples().clone())?;
         let mut warnings = Vec::new();
+        if let Some(difference) = self.learnt().engine_difference() {
+            warnings.push(format!(
+                "the graph was learnt with another engine ({difference}): a few neurons of a path may differ"
+            ));
+        }
+        if let Some(by) = self.lacking_preprocessing() {
+            warnings.push(format!(
+                "the graph was learnt from inputs that `{by}` had preprocessed; those of `{}` are taken as \
+                 they are, and should be preprocessed like that",
+                loader.name()
+            ));
+        }
         let training = self.learnt().file().record().values;
         if let (Some(training), Some(own)) = (training, loader.value_range(inputs.range())?) {
             warnings.extend(differently_scaled(loader.name(), &own, &training));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use npcov_engine::EngineError;
-use npcov_graph::{Declaration, Dim, Ending, GraphError};
+use npcov_graph::{Declaration, Dim, Ending, GraphError, OnnxModel};
 use npcov_program::PathLayer;
 use serde::{Deserialize, Serialize};
 
@@ -146,8 +146,29 @@ pub fn inspect(
 ) -> Result<(Inspection, Option<RunError>), Error> {
     let path = path.as_ref();
     let model = crate::model::read_model(path)?;
+    Ok(inspect_model(model, path.display().to_string(), options))
+}
+
+/// The same of the bytes of an ONNX file.
+pub fn inspect_bytes(
+    bytes: impl Into<Vec<u8>>,
+    options: &ModelOptions,
+) -> Result<(Inspection, Option<RunError>), Error> {
+    let model = OnnxModel::from_bytes(bytes.into())?;
+    Ok(inspect_model(
+        model,
+        "a model in memory".to_owned(),
+        options,
+    ))
+}
+
+fn inspect_model(
+    model: OnnxModel,
+    file: String,
+    options: &ModelOptions,
+) -> (Inspection, Option<RunError>) {
     let mut inspection = Inspection {
-        file: path.display().to_string(),
+        file,
         producer: model.producer(),
         opset: model.opset(),
         inputs: model.inputs().iter().map(Port::from).collect(),
@@ -174,7 +195,7 @@ pub fn inspect(
         inspection.unsupported = unsupported(error);
         inspection.problem = Some(error.to_string());
     }
-    Ok((inspection, problem))
+    (inspection, problem)
 }
 
 impl Inspection {

@@ -97,7 +97,7 @@
 //! # Parts
 //!
 //! What is behind these nouns are crates of their own, re-exported as modules, from the model's file to
-//! the verdict: [`graph`], [`program`], [`engine`], [`data`], [`run`], [`paths`], [`criteria`],
+//! the verdict: [`graph`], [`program`], [`engine`], [`onnxruntime`], [`data`], [`run`], [`paths`], [`criteria`],
 //! [`artefact`], [`coverage`], and the products [`masking`], [`attack`], [`select`]. The command line
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
@@ -109,6 +109,7 @@ mod explain;
 mod inputs;
 mod inspect;
 mod model;
+mod trace_arrays;
 mod trace_file;
 
 pub use compile::{Compilation, ProgramKind};
@@ -121,9 +122,10 @@ pub use explain::{
 };
 pub use inputs::Inputs;
 pub use inspect::{
-    Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect,
+    Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect, inspect_bytes,
 };
 pub use model::Model;
+pub use trace_arrays::{TraceArray, TraceArrays};
 pub use trace_file::TraceFile;
 
 pub use npcov_attack::AttackOptions;
@@ -140,6 +142,7 @@ pub use npcov_data as data;
 pub use npcov_engine as engine;
 pub use npcov_graph as graph;
 pub use npcov_masking as masking;
+pub use npcov_onnxruntime as onnxruntime;
 pub use npcov_paths as paths;
 pub use npcov_program as program;
 pub use npcov_run as run;

@@ -263,7 +263,7 @@ impl Model {
                 calibration,
             };
             let graph = npcov_coverage::build(&model.network, data, options, output, progress)?;
-            Ok(DecisionGraph::of(graph, self.threads))
+            Ok(DecisionGraph::of(graph, self.threads).with_preprocessed_inputs())
         };
         self.with_inputs(training, |model, training| match calibration {
             Some(inputs) => {

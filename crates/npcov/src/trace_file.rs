@@ -26,6 +26,17 @@ pub struct TraceFile {
     paths: Vec<ArrayHandle<bool>>,
 }
 
+/// Whether an output is part of a file: taps are not, but for activations.
+pub(crate) fn is_kept(output: &Output) -> bool {
+    !matches!(output, Output::Tap(tap) if *tap != Tap::activation(tap.layer))
+}
+
+/// The truth values of a layer's neurons on a path.
+pub(crate) fn truth_values(layout: &PathLayout, path: &[u64], layer: usize, out: &mut Vec<bool>) {
+    let row = layout.layer(path, layer);
+    out.extend((0..layout.neurons(layer)).map(|neuron| bits::get(row, neuron)));
+}
+
 impl TraceFile {
     /// Prepares to write what a tracer gives. An unwritable folder is reported here.
     pub fn create(path: impl Into<PathBuf>, tracer: &Tracer) -> Result<TraceFile, Error> {
@@ -33,10 +44,9 @@ impl TraceFile {
         let prediction = writer.array("prediction", &[])?;
         let mut outputs = Vec::new();
         for (output, shape) in tracer.outputs().iter().zip(tracer.output_shapes()) {
-            let is_tap = matches!(output, Output::Tap(tap) if *tap != Tap::activation(tap.layer));
-            outputs.push(match is_tap {
-                true => None,
-                false => Some(writer.array(&output.name(), &shape)?),
+            outputs.push(match is_kept(output) {
+                true => Some(writer.array(&output.name(), &shape)?),
+                false => None,
             });
         }
         Ok(TraceFile {
@@ -63,9 +73,8 @@ impl TraceFile {
         let mut set = Vec::new();
         for (layer, array) in self.paths.iter().enumerate() {
             for row in paths.paths.rows() {
-                let row = layout.layer(row, layer);
                 set.clear();
-                set.extend((0..layout.neurons(layer)).map(|neuron| bits::get(row, neuron)));
+                truth_values(layout, row, layer, &mut set);
                 self.writer.append(array, &set)?;
             }
         }

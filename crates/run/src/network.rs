@@ -47,6 +47,8 @@ pub struct ModelOptions {
     pub fixed: Vec<(String, f32)>,
     /// The input that is preprocessed and attacked; by default the only one of floats, or of images.
     pub input: Option<String>,
+    /// What runs its programs; npcov's own engine by default.
+    pub engine: Option<Arc<dyn Engine>>,
 }
 
 /// A classifier: its graph for one input, its logits and its path layers.
@@ -84,11 +86,14 @@ impl Network {
     /// gives the same logits, which is tried out; else it is run at its own batch size. A batch
     /// size that `options` ask for is tried out in the same way where the file fixes another one.
     pub fn new(model: OnnxModel, options: &ModelOptions) -> Result<Network, RunError> {
-        let native = Native::new(Options {
-            kernels: options.kernels,
-            ..Options::default()
-        });
-        Network::with_engine(model, options, Arc::new(native))
+        let native = || {
+            Arc::new(Native::new(Options {
+                kernels: options.kernels,
+                ..Options::default()
+            }))
+        };
+        let engine = options.engine.clone().unwrap_or_else(|| native());
+        Network::with_engine(model, options, engine)
     }
 
     /// As [`Network::new`], for an engine that runs all programs of the network.

@@ -33,8 +33,8 @@ pub(crate) use lab::{
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
-    AttributionName, BatchNormName, BatchSize, BiasName, Bins, CropSize, DirectionName, FixedInput,
-    ReferenceName, ResizeSize, RuleSetting, Shape, Threads, View,
+    AttributionName, BatchNormName, BatchSize, BiasName, Bins, CropSize, DirectionName, EngineName,
+    FixedInput, ReferenceName, ResizeSize, RuleSetting, Shape, Threads, View,
 };
 
 /// Coverage for neural networks
@@ -530,6 +530,14 @@ pub(crate) struct ModelArgs {
     /// A vision transformer that classifies by a class token has it at 0.
     #[arg(long, value_name = "I")]
     pub(crate) token: Option<usize>,
+
+    /// What runs the model: `native` (the default) or `onnxruntime[:PROVIDER][@LIBRARY]`
+    ///
+    /// ONNX Runtime is no part of npcov. Its library is looked for where `@LIBRARY` or `ORT_DYLIB_PATH` says, then
+    /// in the Python package `onnxruntime`. Providers: `cpu` (the default), `cuda`, `tensorrt`, `rocm`,
+    /// `migraphx`, `directml`, `coreml`, `openvino`. Results differ in the last digits.
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineName>,
 
     /// How convolutions are computed: `direct` or `winograd`
     ///

@@ -7,7 +7,7 @@ use clap::Args;
 use npcov::select::Strategy;
 
 use super::{ClassNamesArgs, MeasureChoices, PreprocessingArgs, RunArgs};
-use crate::value::Criteria;
+use crate::value::{Criteria, EngineName};
 
 /// Pick the inputs of a pool that are worth having
 ///
@@ -150,6 +150,13 @@ pub(crate) struct GraphModelArgs {
     /// The model's file, if it is no longer where it was
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
+
+    /// Measure with this engine: `native` or `onnxruntime[:PROVIDER][@LIBRARY]`
+    ///
+    /// By default npcov's own, for graphs that were learnt with it. A graph of one engine can be measured with another
+    /// one, where that is asked for.
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineName>,
 }
 
 /// How inputs are measured, and the result is printed.

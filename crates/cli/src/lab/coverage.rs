@@ -31,7 +31,7 @@ impl Setup {
     fn open(args: &GraphArgs, config: &Config) -> anyhow::Result<Setup> {
         let graph = graph::open(
             &args.graph,
-            args.model.model.as_deref(),
+            &args.model,
             (&args.data.classes, &args.data.preprocessing),
             config,
         )?;

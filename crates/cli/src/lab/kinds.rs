@@ -33,7 +33,7 @@ impl Setup {
         }
         let graph = graph::open(
             &args.graph,
-            args.model.model.as_deref(),
+            &args.model,
             (&args.data.classes, &args.data.preprocessing),
             config,
         )?;

@@ -1,0 +1,294 @@
+//! What can be asked of a decision graph.
+
+use std::path::Path;
+
+use npcov::data::Preprocessing;
+use npcov::select::counting_criteria;
+use npcov::{Coverage, DecisionGraph, GapOptions, Inputs, MinimizeOptions, SelectOptions, Suite};
+use npcov_report::GapImages;
+
+use super::explaining::Job;
+use super::model::Numbers;
+use super::{Answer, Data, Listener, Source, arguments, spare};
+use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs};
+use crate::config::Config;
+use crate::graph::cover_options;
+use crate::value::Threads;
+use crate::{args, samples};
+
+/// Opens a decision graph with its model: the one that it names, or another place of it. `options` are those
+/// of models that can be said of graphs.
+pub fn open(
+    graph: Source<'_>,
+    model: Option<Source<'_>>,
+    options: &[String],
+    class_names: Option<Vec<String>>,
+) -> anyhow::Result<DecisionGraph> {
+    let args = arguments!("cover", Cover, ["-", "--data=-"], options);
+    let engine = Config::default().engine(args.measuring.model.engine.as_ref());
+    let graph = match (graph, model) {
+        (Source::File(graph), None) => DecisionGraph::open_on(graph, None, engine)?,
+        (Source::File(graph), Some(Source::File(model))) => {
+            DecisionGraph::open_on(graph, Some(model), engine)?
+        }
+        (Source::File(graph), Some(Source::Bytes(model))) => {
+            let bytes = std::fs::read(graph).map_err(|error| {
+                anyhow::Error::from(error).context(format!("cannot read `{}`", graph.display()))
+            })?;
+            DecisionGraph::from_bytes_on(bytes, model, engine)?
+        }
+        (Source::Bytes(graph), Some(Source::Bytes(model))) => {
+            DecisionGraph::from_bytes_on(graph, model, engine)?
+        }
+        (Source::Bytes(_), _) => {
+            anyhow::bail!("a decision graph from bytes needs its model as bytes too")
+        }
+    };
+    let graph = prepared(
+        &graph,
+        (&args.measuring.classes, &args.measuring.preprocessing),
+    )?;
+    let threads = Config::default().threads(args.measuring.run.threads);
+    let graph = graph.with_threads(threads);
+    Ok(match class_names {
+        Some(names) => graph.with_class_names(names)?,
+        None => graph,
+    })
+}
+
+/// A graph whose preprocessing is what options say, if they say something, with the names of classes that they
+/// name.
+fn prepared(
+    graph: &DecisionGraph,
+    (classes, preprocessing): (&ClassNamesArgs, &PreprocessingArgs),
+) -> anyhow::Result<DecisionGraph> {
+    let config = Config::default();
+    let given = config.preprocessing(preprocessing);
+    if given != Preprocessing::default() {
+        let required = graph.learnt().require_preprocessing(&given);
+        required.map_err(npcov::Error::from)?;
+    }
+    Ok(match config.class_names(classes)? {
+        Some(names) => graph.clone().with_class_names(names)?,
+        None => graph.clone(),
+    })
+}
+
+/// The same on as many threads as an option says, or as it has.
+fn with_threads(graph: DecisionGraph, threads: Option<Threads>) -> DecisionGraph {
+    match threads {
+        Some(threads) => graph.with_threads(threads.0),
+        None => graph,
+    }
+}
+
+/// Its classes, clusters and abstract paths.
+pub fn inspect(graph: &DecisionGraph) -> Answer {
+    let inspection = graph.inspect();
+    let text = npcov_report::decision_graph(&inspection);
+    Answer::new(&inspection, text)
+}
+
+/// A graph as options of measuring want it.
+fn measuring(graph: &DecisionGraph, args: &MeasuringArgs) -> anyhow::Result<DecisionGraph> {
+    let graph = prepared(graph, (&args.classes, &args.preprocessing))?;
+    Ok(with_threads(graph, args.run.threads))
+}
+
+/// Measures suites, each with its name, in memory or in a file; with `earlier`, added to that.
+pub fn cover(
+    graph: &DecisionGraph,
+    suites: &[(String, Data)],
+    options: &[String],
+    earlier: Option<Coverage>,
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Coverage> {
+    let args = arguments!("cover", Cover, ["-", "--data=-"], options);
+    let graph = measuring(graph, &args.measuring)?;
+    let data: Vec<&Data> = suites.iter().map(|(_, data)| data).collect();
+    spare(output, graph.model().network().files(), &data)?;
+    let choices = &args.measuring.choices;
+    let measured = cover_options(&graph, choices, args.criteria.criteria.as_ref());
+    let mut parts = Vec::new();
+    for (name, data) in suites {
+        let inputs = Inputs::new(data.samples.clone());
+        let inputs = inputs.rows(args.range(data.samples.len()));
+        listener.warn(graph.warnings(inputs.clone())?);
+        parts.push(Suite::new(name.clone(), inputs));
+    }
+    Ok(match (output, earlier) {
+        (Some(path), earlier) => {
+            graph.cover_file(&parts, &measured, earlier, path, listener.progress)?
+        }
+        (None, None) => graph.cover_suites(&parts, &measured, listener.progress)?,
+        (None, Some(mut earlier)) => {
+            let more = graph.cover_suites(&parts, &measured, listener.progress)?;
+            earlier.merge(more).map_err(npcov::Error::from)?;
+            earlier
+        }
+    })
+}
+
+/// Explains one input (`--index`) or all of them, with their places in the graph.
+pub fn explain(
+    graph: &DecisionGraph,
+    data: &Data,
+    options: &[String],
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Numbers> {
+    let args = arguments!("explain", Explain, ["-", "--data=-"], options);
+    let graph = prepared(graph, (&args.data.classes, &args.data.preprocessing))?;
+    let graph = with_threads(graph, args.run.threads);
+    spare(output, graph.model().network().files(), &[data])?;
+    Job::of_graph(&graph, data, &args, listener)?.run(output, listener)
+}
+
+/// Data that gaps can be shown with.
+#[derive(Clone, Default)]
+pub struct GapData {
+    /// Where inputs to add are sought.
+    pub pool: Option<Data>,
+    /// Training data and suites, for a picture; which they are, their content tells.
+    pub shown: Vec<Data>,
+}
+
+/// What suites are missing, which inputs of a pool fill that, and a picture of it: a PNG file.
+pub fn gaps(
+    graph: &DecisionGraph,
+    coverage: &Coverage,
+    data: &GapData,
+    options: &[String],
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<(Answer, Option<Vec<u8>>)> {
+    // Options of pools are refused without one.
+    let known: &[&str] = match data.pool {
+        Some(_) => &["-", "-", "--pool=-"],
+        None => &["-", "-"],
+    };
+    let args = arguments!("gaps", Gaps, *known, options);
+    let graph = prepared(graph, (&args.classes, &args.preprocessing))?;
+    let graph = with_threads(graph, args.run.threads);
+    let pool: Vec<&Data> = data.pool.iter().chain(&data.shown).collect();
+    spare(output, graph.model().network().files(), &pool)?;
+    let settings = GapOptions {
+        suites: args.suite.clone(),
+        exemplars: args.exemplars,
+        count: args.count,
+    };
+    let found = match &data.pool {
+        None => graph.gaps(coverage, &settings)?,
+        Some(pool) => {
+            let inputs = samples::first(&pool.samples, args.limit);
+            listener.warn(graph.warnings(inputs.clone())?);
+            let progress = &mut *listener.progress;
+            match output {
+                Some(path) => graph.fill_gaps_file(coverage, inputs, &settings, path, progress)?,
+                None => graph.fill_gaps(coverage, inputs, &settings, progress)?,
+            }
+        }
+    };
+    let picture = match data.shown.is_empty() || found.gaps.is_empty() {
+        true => None,
+        false => sheet(&graph, &found, data)?,
+    };
+    Ok((Answer::new(&found, npcov_report::gaps(&found)), picture))
+}
+
+/// A picture of gaps, with what can be seen of them.
+fn sheet(
+    graph: &DecisionGraph,
+    found: &npcov::Gaps,
+    data: &GapData,
+) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut loaders = Vec::new();
+    for shown in &data.shown {
+        let loader = graph.loader(shown.samples.clone())?;
+        let digest = loader.fingerprint().map_err(npcov::Error::from)?.digest();
+        loaders.push((digest.to_string(), loader));
+    }
+    let pool = data.pool.as_ref();
+    let pool = pool.map(|pool| graph.loader(pool.samples.clone()));
+    let pool = pool.transpose()?;
+    let training = &graph.learnt().file().record().training.sha256;
+    let images = GapImages {
+        training: loaders
+            .iter()
+            .find(|(digest, _)| digest == training)
+            .map(|(_, data)| data),
+        suites: loaders
+            .iter()
+            .map(|(digest, data)| (digest.clone(), data))
+            .collect(),
+        pool: pool.as_ref(),
+    };
+    Ok(match npcov_report::gap_sheet(found, &images)? {
+        Some(sheet) => Some(sheet.to_png()?),
+        None => None,
+    })
+}
+
+/// Orders the inputs of a pool by what they are worth, and gives the first.
+pub fn select(
+    graph: &DecisionGraph,
+    pool: &Data,
+    options: &[String],
+    given: Option<Coverage>,
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Answer> {
+    let known = ["-", "--data=-", "--output=-"];
+    let args: args::SelectArgs = arguments!("select", Select, known, options);
+    let graph = measuring(graph, &args.measuring)?;
+    spare(output, graph.model().network().files(), &[pool])?;
+    let settings = SelectOptions {
+        strategy: args.by.clone(),
+        count: args.count,
+        seed: args.seed,
+        choices: cover_options(&graph, &args.measuring.choices, None).choices,
+        given,
+    };
+    let inputs = samples::first(&pool.samples, args.limit);
+    listener.warn(graph.warnings(inputs.clone())?);
+    let progress = &mut *listener.progress;
+    let selection = match output {
+        Some(path) => graph.select_file(inputs, &settings, path, progress)?,
+        None => graph.select(inputs, &settings, progress)?,
+    };
+    let text = npcov_report::selection(&selection);
+    Ok(Answer::new(&selection, text))
+}
+
+/// Finds a small part of a suite that covers all that the suite covers.
+pub fn minimize(
+    graph: &DecisionGraph,
+    suite: &Data,
+    options: &[String],
+    given: Option<Coverage>,
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Answer> {
+    let known = ["-", "--data=-", "--output=-"];
+    let args: args::MinimizeArgs = arguments!("minimize", Minimize, known, options);
+    let graph = measuring(graph, &args.measuring)?;
+    spare(output, graph.model().network().files(), &[suite])?;
+    let mut settings = MinimizeOptions {
+        choices: cover_options(&graph, &args.measuring.choices, None).choices,
+        given,
+        ..MinimizeOptions::default()
+    };
+    if let Some(criteria) = &args.criteria {
+        settings.criteria = criteria.specs(&counting_criteria(graph.learnt()));
+    }
+    let inputs = samples::first(&suite.samples, args.limit);
+    listener.warn(graph.warnings(inputs.clone())?);
+    let progress = &mut *listener.progress;
+    let minimization = match output {
+        Some(path) => graph.minimize_file(inputs, &settings, path, progress)?,
+        None => graph.minimize(inputs, &settings, progress)?,
+    };
+    let text = npcov_report::minimization(&minimization);
+    Ok(Answer::new(&minimization, text))
+}

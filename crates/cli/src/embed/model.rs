@@ -1,0 +1,248 @@
+//! What can be asked of a model.
+
+use std::path::Path;
+
+use npcov::attack::{Adversaries, AttackFile, Attacked, attack as find_adversaries};
+use npcov::data::OutputLock;
+use npcov::{DecisionGraph, Model, ModelOptions, TraceArray, TraceArrays, TraceFile, TuneOptions};
+
+use super::explaining::Job;
+use super::{Answer, Data, Listener, Source, arguments, spare};
+use crate::config::Config;
+use crate::samples;
+
+/// Opens a model. `options` are those of [`model_options`](super::model_options), but for the names of
+/// classes, which are given as they are.
+pub fn open(
+    source: Source<'_>,
+    options: &[String],
+    class_names: Option<Vec<String>>,
+) -> anyhow::Result<Model> {
+    let args = arguments!("build", Build, ["--output=-", "-"], options);
+    let config = Config::default();
+    let network = ModelOptions {
+        batch_norm: config.batch_norm(&args.method),
+        ..config.network(&args.model)
+    };
+    let model = match source {
+        Source::File(path) => Model::open_with(path, &network)?,
+        Source::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
+    };
+    let model = config.prepare(model, &args.data)?;
+    let model = model.with_threads(config.threads(args.run.threads));
+    Ok(match class_names {
+        Some(names) => model.with_class_names(names)?,
+        None => model,
+    })
+}
+
+/// What is inside a model's file, also where it cannot be run.
+pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer> {
+    let args = arguments!("inspect", Inspect, ["-"], options);
+    let network = Config::default().network(&args.model);
+    let (inspection, _) = match source {
+        Source::File(path) => npcov::inspect(path, &network)?,
+        Source::Bytes(bytes) => npcov::inspect_bytes(bytes, &network)?,
+    };
+    let text = npcov_report::inspection(&inspection);
+    Ok(Answer::new(&inspection, text))
+}
+
+/// Numbers of many inputs.
+pub struct Numbers {
+    /// The result.
+    pub answer: Answer,
+    /// Arrays by name, as the npz file has them.
+    pub arrays: Vec<(String, TraceArray)>,
+    /// A picture of one input, where there is one: a PNG file.
+    pub picture: Option<Vec<u8>>,
+}
+
+/// A model on as many threads as an option says, or as it has.
+fn with_threads(model: &Model, threads: Option<crate::value::Threads>) -> Model {
+    match threads {
+        Some(threads) => model.clone().with_threads(threads.0),
+        None => model.clone(),
+    }
+}
+
+/// Classifies data. With `activations`, one number for each neuron is kept as well.
+pub fn predict(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    output: Option<&Path>,
+    activations: bool,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Numbers> {
+    let args = arguments!("predict", Predict, ["-", "--data=-"], options);
+    let model = with_threads(model, args.run.threads);
+    spare(output, model.network().files(), &[data])?;
+    let inputs = samples::first(&data.samples, args.limit);
+    listener.warn(model.warnings(inputs.clone())?);
+    let loader = model.loader(data.samples.clone())?;
+    let network = model.network();
+    let tracer = match output.is_some() || activations {
+        true => network.tracer(&[]),
+        false => network.logits_tracer(),
+    }
+    .map_err(npcov::Error::from)?;
+    let mut file = output
+        .map(|path| TraceFile::create(path, &tracer))
+        .transpose()?;
+    let mut arrays = TraceArrays::new(&tracer);
+    let keep = activations || output.is_none();
+    let predictions = npcov::run::predict::<npcov::Error>(
+        &tracer,
+        &loader,
+        inputs.range(),
+        model.threads(),
+        |batch, classes| {
+            let finished = npcov::Event::Finished(classes.len());
+            listener.progress.tell(finished)?;
+            if keep {
+                arrays.append(batch, classes);
+            }
+            match &mut file {
+                Some(file) => file.append(batch, classes),
+                None => Ok(()),
+            }
+        },
+    )?;
+    if let Some(file) = file {
+        file.finish()?;
+    }
+    listener.warn(predictions.warnings());
+    let text = npcov_report::predictions(&predictions);
+    Ok(Numbers {
+        answer: Answer::new(&predictions, text),
+        arrays: if keep { arrays.finish() } else { Vec::new() },
+        picture: None,
+    })
+}
+
+/// Explains one input (`--index`) or all of them.
+pub fn explain(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Numbers> {
+    let args = arguments!("explain", Explain, ["-", "--data=-"], options);
+    let model = with_threads(model, args.run.threads);
+    spare(output, model.network().files(), &[data])?;
+    Job::of_model(&model, data, &args, listener)?.run(output, listener)
+}
+
+/// Finds parameters of paths.
+pub fn tune(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Answer> {
+    let args = arguments!("tune", Tune, ["-", "--data=-"], options);
+    let config = Config::default();
+    let settings = TuneOptions {
+        method: config.method(&args.method)?,
+        choices: (config.paths).choices(&args.path_choices, None, Some(&args.study_choices)),
+        sample: (!args.all).then_some(args.sample),
+        alphas: args.alphas.clone(),
+        clusters: args.clusters.clone(),
+        betas: args.betas.clone(),
+        seed: args.seed,
+        restarts: config.paths.restarts(),
+    };
+    let model = with_threads(model, args.run.threads);
+    listener.warn(model.warnings(&data.samples)?);
+    let tuning = model.tune(&data.samples, &settings, listener.progress)?;
+    Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
+}
+
+/// Learns a decision graph, in memory or in a file.
+pub fn build(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<DecisionGraph> {
+    let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
+    let config = Config::default();
+    let mut settings = config.paths.build(&args)?;
+    settings.method = config.method(&args.method)?;
+    let model = with_threads(model, args.run.threads);
+    spare(output, model.network().files(), &[data])?;
+    let inputs = samples::first(&data.samples, args.limit);
+    listener.warn(model.warnings(inputs.clone())?);
+    listener.warn(model.label_warning(inputs.clone())?);
+    let graph = match output {
+        Some(path) => model.build_file(inputs, &settings, path, listener.progress)?,
+        None => model.build(inputs, &settings, listener.progress)?,
+    };
+    listener.warn(graph.inspect().warnings);
+    Ok(graph)
+}
+
+/// Changes inputs until they are misclassified; without a file, they are given back.
+pub fn attack(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<(Answer, Adversaries)> {
+    let args = arguments!("attack", Attack, ["-", "--data=-", "--output=-"], options);
+    let method = crate::attack::method(args.method, &args.choices)?;
+    let model = with_threads(model, args.run.threads);
+    spare(output, model.network().files(), &[data])?;
+    listener.warn(model.warnings(&data.samples)?);
+    let loader = model.loader(data.samples.clone())?;
+    let settings = crate::attack::settings(&args, method, model.network())?;
+    let rows = crate::attack::rows(&args, &loader)?;
+    let mut file = match output {
+        Some(path) => Some((
+            AttackFile::create(path, &loader).map_err(npcov::Error::from)?,
+            OutputLock::beside(path).map_err(npcov::Error::from)?,
+        )),
+        None => None,
+    };
+    let inputs = Attacked {
+        data: &loader,
+        rows: &rows,
+        threads: model.threads(),
+    };
+    let mut all = Adversaries::default();
+    let sink = |found: &Adversaries| match &mut file {
+        Some((file, _)) => Ok(file.append(found)?),
+        None => {
+            all.append(found);
+            Ok(())
+        }
+    };
+    let report = find_adversaries::<npcov::Error>(
+        model.network(),
+        inputs,
+        &settings,
+        listener.progress,
+        sink,
+    )?;
+    if let Some((file, _lock)) = file {
+        file.finish().map_err(npcov::Error::from)?;
+    }
+    Ok((Answer::new(&report, npcov_report::attack(&report)), all))
+}
+
+/// Writes a program that is made from a model as ONNX. How the model was opened counts, but for its batch.
+pub fn compile(source: Source<'_>, options: &[String], output: &Path) -> anyhow::Result<Answer> {
+    let args = arguments!("compile", Compile, ["-", "--output=-"], options);
+    let (kind, network) = crate::compile::program(&args, &Config::default())?;
+    let model = match source {
+        Source::File(path) => Model::open_with(path, &network)?,
+        Source::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
+    };
+    spare(Some(output), model.network().files(), &[])?;
+    let written = model.compile(&kind, output)?;
+    Ok(Answer::new(&written, npcov_report::compilation(&written)))
+}

@@ -1,0 +1,311 @@
+"""Data of all kinds as samples that npcov reads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _npcov
+from .errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Rows of an array that a callable gets at a time.
+_ROWS = 256
+
+
+class Data:
+    """Samples with their labels, ready to be read.
+
+    Verbs make one of whatever they are given. Whoever uses the same data several times, or wants to name it, makes it
+    once: npcov reads all of it to know it again, and remembers that.
+
+    ``x`` is a numpy array with a row for each sample, a torch tensor, a pandas or polars column or frame, a dict of
+    arrays for models with several inputs, the name of a file or folder as ``--data`` takes it, a list of npy or image
+    files, or any iterable of batches, each ``x`` or ``(x, y)``. Batches are written to a temporary file as they
+    come, so they need not fit into memory; arrays are read where they lie.
+
+    >>> import numpy as np
+    >>> data = Data(np.zeros((3, 2), np.float32), [0, 1, 1], name="three")
+    >>> len(data), data.name
+    (3, 'three')
+    """
+
+    _samples: _npcov.Samples
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        name: str | None = None,
+        class_names: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        preprocess: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if isinstance(x, Data):
+            raise TypeError("this is Data already")
+        files = _files(x)
+        if files is not None and len(files) == 1 and preprocess is None:
+            if y is not None or class_names is not None or names is not None:
+                raise TypeError("a file or folder has labels and names of its own: give `x` alone")
+            self._samples = _npcov.Samples.open(files[0])
+            return
+        words = (
+            None if class_names is None else [str(n) for n in class_names],
+            None if names is None else [str(n) for n in names],
+        )
+        name = name or "arrays in memory"
+        if files is not None:
+            self._samples = _spooled(name, _read(files), y, words, preprocess)
+            return
+        if isinstance(x, Mapping):
+            if preprocess is not None:
+                raise TypeError("`preprocess` takes one input, and these are several")
+            inputs = [(str(key), array(value)) for key, value in x.items()]
+            self._samples = _npcov.Samples.arrays(name, inputs, (labels(y), *words))
+            return
+        whole = _whole(x)
+        if whole is None:
+            self._samples = _spooled(name, x, y, words, preprocess)
+        elif preprocess is not None:
+            self._samples = _spooled(name, _chunks(whole), y, words, preprocess)
+        else:
+            self._samples = _npcov.Samples.arrays(name, [("x", whole)], (labels(y), *words))
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @property
+    def name(self) -> str:
+        """What the whole is called."""
+        return self._samples.name
+
+    @property
+    def sha256(self) -> str:
+        """The digest that artefacts know the data by. Reads all of it, once."""
+        return self._samples.digest()
+
+    def __repr__(self) -> str:
+        return f"<npcov.Data {self.name!r}: {len(self)} samples>"
+
+
+def as_data(x: Any, y: Any = None, *, preprocess: Callable[[Any], Any] | None = None) -> Data:
+    """Data of whatever there is."""
+    if isinstance(x, Data):
+        if y is not None:
+            raise TypeError("the data has its labels: give no `y` beside it")
+        return x
+    if isinstance(x, tuple) and len(x) == 2 and y is None and _whole(x[0]) is not None:
+        x, y = x
+    return Data(x, y, preprocess=preprocess)
+
+
+def array(x: Any) -> NDArray[Any]:
+    """Something like an array as one of numpy, in C order; without a copy where that can be."""
+    import numpy as np
+
+    if hasattr(x, "detach") and hasattr(x, "cpu"):
+        x = x.detach().cpu()
+        if str(x.dtype) == "torch.bfloat16":
+            x = x.float()
+        x = x.resolve_conj().resolve_neg().contiguous()
+    if not isinstance(x, np.ndarray):
+        if _is_frame(x):
+            x = _of_frame(x)
+        elif hasattr(x, "__dlpack__"):
+            x = np.from_dlpack(x)
+        else:
+            x = np.asarray(x)
+    if x.dtype == object:
+        try:
+            x = np.stack([np.asarray(row) for row in x])
+        except ValueError as error:
+            raise DataError(f"the samples cannot be put into one array: {error}") from error
+    if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        raise DataError(f"numbers are needed, not `{x.dtype}`")
+    return np.require(x, dtype=x.dtype.newbyteorder("="), requirements=["C", "A"])
+
+
+def labels(y: Any) -> list[int] | None:
+    """Labels as whole numbers."""
+    if y is None:
+        return None
+    found = array(y)
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        raise DataError(
+            f"labels are one number for each sample, and these have shape {found.shape}",
+            "`y.argmax(axis=1)` makes labels of one-hot rows",
+        )
+    if found.dtype.kind == "f" and not (found == found.round()).all():
+        raise DataError("labels are whole numbers, and these are not")
+    return [int(label) for label in found.tolist()]
+
+
+def _files(x: Any) -> list[str] | None:
+    """Names of files, where `x` is nothing else."""
+    if isinstance(x, (str, os.PathLike)):
+        return [os.fspath(x)]
+    if isinstance(x, (list, tuple)) and x and all(isinstance(p, (str, os.PathLike)) for p in x):
+        return [os.fspath(path) for path in x]
+    return None
+
+
+def _read(files: list[str]) -> Iterator[Any]:
+    """The arrays of files: npy and npz ones with all their rows, images with one."""
+    import numpy as np
+
+    for path in files:
+        if path.endswith(".npy"):
+            yield np.load(path, mmap_mode="r", allow_pickle=False)
+        elif path.endswith(".npz"):
+            with np.load(path, allow_pickle=False) as held:
+                yield (held["x"], held["y"]) if "y" in held.files else held["x"]
+        else:
+            try:
+                from PIL import Image
+            except ImportError as error:
+                raise DataError(
+                    f"`{path}`: reading single images needs Pillow",
+                    "`pip install pillow`; a folder with one folder a class needs none",
+                ) from error
+            with Image.open(path) as image:
+                yield np.asarray(image.convert("L" if image.mode in ("1", "L") else "RGB"))[None]
+
+
+def _whole(x: Any) -> NDArray[Any] | None:
+    """Everything at once, where it is there at once."""
+    import numpy as np
+
+    is_array = isinstance(x, (np.ndarray, list, tuple)) or hasattr(x, "__array__")
+    if is_array or hasattr(x, "__dlpack__") or _is_frame(x):
+        found = array(x)
+        if found.ndim == 0:
+            raise DataError("a single number is no dataset: one row for each sample is")
+        return found
+    if not isinstance(x, Iterable):
+        raise DataError(f"`{type(x).__name__}` is no data: arrays, files and iterables of batches are")
+    return None
+
+
+def _is_frame(x: Any) -> bool:
+    module = type(x).__module__.split(".")[0]
+    return module in ("pandas", "polars") and hasattr(x, "to_numpy")
+
+
+def _of_frame(x: Any) -> NDArray[Any]:
+    import numpy as np
+
+    found = x.to_numpy()
+    if found.dtype == object and found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.dtype == object and found.ndim == 2:
+        try:
+            found = found.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"columns that are no numbers cannot be read: {error}",
+                "choose columns, or encode them as the model's training did",
+            ) from error
+    result: NDArray[Any] = found
+    return result
+
+
+def _chunks(whole: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for start in range(0, len(whole), _ROWS):
+        yield whole[start : start + _ROWS]
+
+
+def _spooled(
+    name: str,
+    batches: Iterable[Any],
+    y: Any,
+    words: tuple[list[str] | None, list[str] | None],
+    preprocess: Callable[[Any], Any] | None,
+) -> _npcov.Samples:
+    """Batches by way of a temporary file."""
+    spool = Spool()
+    try:
+        spool.extend(batches, preprocess)
+        return spool.finish(name, labels(y), words)
+    finally:
+        spool.close()
+
+
+class Spool:
+    """A temporary file that takes rows, batch by batch."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="npcov-", suffix=".rows", delete=False)
+        self._row: tuple[int, ...] | None = None
+        self._dtype: np.dtype[Any] | None = None
+        self._labels: list[int] | None = None
+        self.rows = 0
+
+    def extend(self, batches: Iterable[Any], preprocess: Callable[[Any], Any] | None) -> None:
+        """Takes batches, each ``x`` or ``(x, y)``."""
+        for batch in batches:
+            pair = isinstance(batch, (tuple, list)) and len(batch) == 2 and _is_batch(batch[0])
+            x, y = (batch[0], batch[1]) if pair else (batch, None)
+            self.append(x if preprocess is None else preprocess(x), y)
+
+    def append(self, x: Any, y: Any = None) -> None:
+        """Takes a batch."""
+        rows, found = array(x), labels(y)
+        if rows.ndim == 0:
+            raise DataError("a batch is a single number, not one row for each sample")
+        if self._row is None:
+            self._row, self._dtype = rows.shape[1:], rows.dtype
+            self._labels = None if found is None else []
+        if rows.shape[1:] != self._row or rows.dtype != self._dtype:
+            raise DataError(
+                f"batches differ: after rows of shape {self._row} and type {self._dtype} come rows of "
+                f"shape {rows.shape[1:]} and type {rows.dtype}"
+            )
+        if (found is None) != (self._labels is None):
+            raise DataError("some batches have labels and others have none")
+        if found is not None and self._labels is not None:
+            if len(found) != len(rows):
+                raise DataError(f"a batch has {len(found)} labels for {len(rows)} samples")
+            self._labels += found
+        if rows.size:
+            self._file.write(rows.data.cast("B"))
+        self.rows += len(rows)
+
+    def finish(
+        self,
+        name: str,
+        given: list[int] | None = None,
+        words: tuple[list[str] | None, list[str] | None] = (None, None),
+    ) -> _npcov.Samples:
+        """All rows so far, as samples. More can be taken afterwards."""
+        if self._row is None or self._dtype is None:
+            raise DataError(f"`{name}` has no inputs: there was no batch")
+        self._file.flush()
+        if given is not None and self._labels is not None:
+            raise TypeError("the batches have labels: give no `y` beside them")
+        found = self._labels if given is None else given
+        shape = [self.rows, *self._row]
+        return _npcov.Samples.spooled(
+            name, self._file.name, self._dtype.str, shape, (found, *words)
+        )
+
+    def close(self) -> None:
+        """Removes the file; samples that were made of it keep it open."""
+        self._file.close()
+        try:
+            os.unlink(self._file.name)
+        except OSError:
+            pass
+
+
+def _is_batch(x: Any) -> bool:
+    return hasattr(x, "shape") and len(x.shape) >= 1
+
+

@@ -1,0 +1,261 @@
+"""Decision graphs, and what suites can be held against them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from . import _npcov, _options
+from ._coverage import Coverage
+from ._data import Data, as_data
+from ._model import Model, StrPath, _path, _source
+from ._progress import Progress, warn, watching
+from ._results import Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
+from .errors import ArtefactError
+
+
+class DecisionGraph:
+    """The decision logic of a model, learnt from its training data: what suites are measured against.
+
+    :meth:`Model.build` learns one; this opens a file. The model is the one that the graph names, or ``model``.
+
+    >>> graph = Model(fixture("mlp-matlab.onnx"), divide=255).build(fixture("fashion-1000.npz"), limit=200)
+    >>> coverage = graph.cover(fixture("fashion-1000.npz"), limit=50)
+    >>> coverage.report().suites[0].inputs
+    50
+    """
+
+    _graph: _npcov.DecisionGraph
+    _model: Any
+    _file: str | None
+
+    def __init__(
+        self,
+        graph: StrPath | bytes,
+        model: Any = None,
+        *,
+        class_names: Sequence[str] | None = None,
+        preprocess: Callable[[Any], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        if isinstance(model, Model):
+            model = model._source
+        self._model = None if model is None else _source(model, None)
+        self._class_names = None if class_names is None else [str(name) for name in class_names]
+        self._preprocess = preprocess
+        self._options = options
+        source = graph if isinstance(graph, bytes) else os.fspath(graph)
+        self._file = None if isinstance(source, bytes) else source
+        flags = _options.flags("cover", options)
+        self._graph = _npcov.DecisionGraph(
+            source, self._model, flags, self._class_names, preprocess is not None
+        )
+
+    @classmethod
+    def _of(cls, graph: _npcov.DecisionGraph, model: Model, file: str | None) -> DecisionGraph:
+        made = object.__new__(cls)
+        made._graph, made._file = graph, file
+        made._model, made._class_names = model._source, model._class_names
+        made._preprocess = model._preprocess
+        threads = model._options.get("threads")
+        made._options = {} if threads is None else {"threads": threads}
+        return made
+
+    @property
+    def id(self) -> str:
+        """What tells it from all other graphs."""
+        return self._graph.id
+
+    def save(self, path: StrPath) -> None:
+        """Writes it to a file, whole or not at all: the same that the command line reads and writes."""
+        self._graph.save(os.fspath(path))
+        self._file = os.fspath(path)
+
+    def inspect(self) -> GraphInspection:
+        """Its classes, clusters and abstract paths."""
+        return GraphInspection(self._graph.inspect())
+
+    def _data(self, x: Any, y: Any) -> Data:
+        return as_data(x, y, preprocess=self._preprocess)
+
+    def cover(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        name: str | None = None,
+        earlier: Coverage | None = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Coverage:
+        """Measures which decision logic data exercises. A dict of data, by name, is several suites.
+
+        With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
+        is coverage that this is added to.
+        """
+        parts = _suites(x, y, name)
+        suites = []
+        for suite, data, labels in parts:
+            samples = self._data(data, labels)._samples
+            suites.append((suite or os.path.basename(samples.name), samples))
+        flags = _options.flags("cover", options)
+        total = sum(len(samples) for _, samples in suites)
+        with watching(progress, total, "cover") as told:
+            coverage, warnings = self._graph.cover(
+                suites, flags, None if earlier is None else earlier._coverage, _path(output), told
+            )
+        warn(warnings)
+        return Coverage._of(coverage, self)
+
+    def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
+        """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
+        return Coverage._of(None, self, name, options)
+
+    @overload
+    def explain(
+        self, x: Any, y: Any = ..., *, index: int, output: StrPath | None = ..., progress: Progress = ..., **options: Any
+    ) -> Explanation: ...
+
+    @overload
+    def explain(
+        self, x: Any, y: Any = ..., *, index: None = ..., output: StrPath | None = ..., progress: Progress = ..., **options: Any
+    ) -> Explanations: ...
+
+    def explain(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        index: int | None = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Explanation | Explanations:
+        """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
+        flags = _options.flags("explain", {**options, "index": index})
+        data = self._data(x, y)
+        with watching(progress, len(data), "explain") as told:
+            answer, found, heatmap = self._graph.explain(data._samples, flags, _path(output), told)
+        warn(answer[2])
+        return Explanations(answer, found) if index is None else Explanation(answer, found, heatmap)
+
+    def gaps(
+        self,
+        coverage: Coverage,
+        pool: Any = None,
+        *,
+        show: Any = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Gaps:
+        """What suites are missing and, from a pool, what to add.
+
+        ``show`` is training data or a suite, or a list of such :class:`Data`, for a picture of the gaps.
+        """
+        if "class_shares" in options:
+            coverage = coverage.with_class_shares(options.pop("class_shares"))
+        flags = _options.flags("gaps", options)
+        found = None if pool is None else self._data(pool, None)
+        shown = show if isinstance(show, list) and all(isinstance(d, Data) for d in show) else [show]
+        seen = [self._data(data, None)._samples for data in shown if data is not None]
+        total = None if found is None else len(found)
+        with watching(progress, total, "gaps") as told:
+            answer, sheet = self._graph.gaps(
+                coverage._coverage,
+                flags,
+                None if found is None else found._samples,
+                seen,
+                _path(output),
+                told,
+            )
+        warn(answer[2])
+        return Gaps(answer, sheet)
+
+    def select(
+        self,
+        pool: Any,
+        y: Any = None,
+        *,
+        by: str,
+        given: Coverage | None = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Selection:
+        """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
+        flags = _options.flags("select", {**options, "by": by})
+        data = self._data(pool, y)
+        with watching(progress, len(data), "select") as told:
+            answer = self._graph.select(
+                data._samples, flags, None if given is None else given._coverage, _path(output), told
+            )
+        warn(answer[2])
+        return Selection(answer)
+
+    def minimize(
+        self,
+        suite: Any,
+        y: Any = None,
+        *,
+        given: Coverage | None = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Minimization:
+        """Finds a small part of a suite that covers all that the suite covers."""
+        flags = _options.flags("minimize", options)
+        data = self._data(suite, y)
+        with watching(progress, len(data), "minimize") as told:
+            answer = self._graph.minimize(
+                data._samples, flags, None if given is None else given._coverage, _path(output), told
+            )
+        warn(answer[2])
+        return Minimization(answer)
+
+    def __repr__(self) -> str:
+        return f"<npcov.DecisionGraph {self._file or 'in memory'}: {self.id[:12]}>"
+
+    def _repr_html_(self) -> str:
+        return self.inspect()._repr_html_()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._file is None:
+            raise TypeError("a decision graph in memory cannot be pickled: `graph.save(path)` it first")
+        model = self._model
+        if isinstance(model, str):
+            model = os.path.abspath(model)
+        made = (os.path.abspath(self._file), model, self._class_names, self._preprocess)
+        return _unpickled, (*made, self._options, self.id)
+
+
+def _suites(x: Any, y: Any, name: str | None) -> list[tuple[str | None, Any, Any]]:
+    is_dict = isinstance(x, Mapping)
+    if is_dict and y is None and name is None and all(_is_suite(part) for part in x.values()):
+        return [
+            (str(key), *part) if isinstance(part, tuple) else (str(key), part, None)
+            for key, part in x.items()
+        ]
+    return [(name, x, y)]
+
+
+def _is_suite(part: Any) -> bool:
+    """Whether a value of a dict is a suite, not an input of a model with several."""
+    return isinstance(part, (Data, tuple, str, os.PathLike))
+
+
+def _unpickled(
+    path: str,
+    model: Any,
+    class_names: list[str] | None,
+    preprocess: Callable[[Any], Any] | None,
+    options: dict[str, Any],
+    identity: str,
+) -> DecisionGraph:
+    """A graph that was pickled by its path, if it is still the same."""
+    graph = DecisionGraph(path, model, class_names=class_names, preprocess=preprocess, **options)
+    if graph.id != identity:
+        raise ArtefactError(f"`{path}` is another decision graph than the one that was pickled")
+    return graph

@@ -1,0 +1,239 @@
+//! Models.
+
+use std::path::PathBuf;
+
+use npcov_cli::embed::{Answer, Source, model};
+use pyo3::prelude::*;
+
+use crate::array::Array;
+use crate::error::raised;
+use crate::graph::DecisionGraph;
+use crate::samples::Samples;
+use crate::work::work;
+use crate::{Told, told};
+
+/// A model's file, or the bytes of one.
+#[derive(FromPyObject)]
+pub(crate) enum OnnxSource {
+    Bytes(Vec<u8>),
+    File(PathBuf),
+}
+
+impl OnnxSource {
+    pub(crate) fn get(&self) -> Source<'_> {
+        match self {
+            OnnxSource::Bytes(bytes) => Source::Bytes(bytes),
+            OnnxSource::File(path) => Source::File(path),
+        }
+    }
+}
+
+/// Named arrays.
+type Arrays = Vec<(String, Array)>;
+
+fn arrays(numbers: Vec<(String, npcov::TraceArray)>) -> Arrays {
+    let array = |(name, array)| (name, Array::from(array));
+    numbers.into_iter().map(array).collect()
+}
+
+/// A model that is ready to be asked.
+#[pyclass(frozen, module = "npcov._npcov")]
+pub(crate) struct Model(npcov::Model);
+
+/// What is inside a model's file.
+#[pyfunction]
+pub(crate) fn inspect(py: Python<'_>, source: OnnxSource, flags: Vec<String>) -> PyResult<Told> {
+    let answer = py.detach(|| model::inspect(source.get(), &flags));
+    let answer = answer.map_err(|error| raised(py, &error))?;
+    Ok(told(answer, Vec::new()))
+}
+
+/// Writes a program that is made from a model as ONNX.
+#[pyfunction]
+pub(crate) fn compile(
+    py: Python<'_>,
+    source: OnnxSource,
+    flags: Vec<String>,
+    output: PathBuf,
+) -> PyResult<Told> {
+    let answer = py.detach(|| model::compile(source.get(), &flags, &output));
+    let answer = answer.map_err(|error| raised(py, &error))?;
+    Ok(told(answer, Vec::new()))
+}
+
+#[pymethods]
+impl Model {
+    /// Opens a model. `preprocessed_by` names what its caller does with data before npcov sees it.
+    #[new]
+    #[pyo3(signature = (source, flags, class_names=None, preprocessed_by=None))]
+    fn new(
+        py: Python<'_>,
+        source: OnnxSource,
+        flags: Vec<String>,
+        class_names: Option<Vec<String>>,
+        preprocessed_by: Option<String>,
+    ) -> PyResult<Model> {
+        let open = || -> anyhow::Result<npcov::Model> {
+            let model = model::open(source.get(), &flags, class_names)?;
+            let mut preprocessing = model.preprocessing().clone();
+            preprocessing.by_caller = preprocessed_by;
+            Ok(model.with_preprocessing(preprocessing))
+        };
+        py.detach(open)
+            .map(Model)
+            .map_err(|error| raised(py, &error))
+    }
+
+    /// Its digest, external data included.
+    #[getter]
+    fn sha256(&self) -> String {
+        npcov::data::Digest::from(*self.0.network().digest()).to_string()
+    }
+
+    /// Its file; `None` for a model in memory.
+    #[getter]
+    fn file(&self) -> Option<PathBuf> {
+        self.0.network().file().map(Into::into)
+    }
+
+    /// Number of classes.
+    #[getter]
+    fn classes(&self) -> usize {
+        self.0.network().classes()
+    }
+
+    /// Shape of one input.
+    #[getter]
+    fn input_shape(&self) -> Vec<usize> {
+        self.0.network().sample_shape().to_vec()
+    }
+
+    /// Name and neurons of each path layer.
+    #[getter]
+    fn layers(&self) -> Vec<(String, usize)> {
+        let layers = self.0.network().layers().iter();
+        layers.map(|l| (l.name.clone(), l.neurons)).collect()
+    }
+
+    /// The engine, as it is recorded: its name, how products are added up, kernels.
+    #[getter]
+    fn engine(&self) -> (String, String, String) {
+        let record = self.0.network().engine().record();
+        (record.engine, record.arithmetic, record.kernels)
+    }
+
+    #[pyo3(signature = (data, flags, output=None, activations=false, progress=None))]
+    fn predict(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        output: Option<PathBuf>,
+        activations: bool,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Told, Arrays)> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let (found, warnings) = work(py, progress, move |listener| {
+            model::predict(
+                &model,
+                &data,
+                &flags,
+                output.as_deref(),
+                activations,
+                listener,
+            )
+        })?;
+        Ok((told(found.answer, warnings), arrays(found.arrays)))
+    }
+
+    #[pyo3(signature = (data, flags, output=None, progress=None))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        output: Option<PathBuf>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Told, Arrays, Option<Vec<u8>>)> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let (found, warnings) = work(py, progress, move |listener| {
+            model::explain(&model, &data, &flags, output.as_deref(), listener)
+        })?;
+        Ok(explained(found, warnings))
+    }
+
+    #[pyo3(signature = (data, flags, progress=None))]
+    fn tune(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Told> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let (answer, warnings): (Answer, _) = work(py, progress, move |listener| {
+            model::tune(&model, &data, &flags, listener)
+        })?;
+        Ok(told(answer, warnings))
+    }
+
+    #[pyo3(signature = (data, flags, output=None, progress=None))]
+    fn build(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        output: Option<PathBuf>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(DecisionGraph, Vec<String>)> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let (graph, warnings) = work(py, progress, move |listener| {
+            model::build(&model, &data, &flags, output.as_deref(), listener)
+        })?;
+        Ok((DecisionGraph(graph), warnings))
+    }
+
+    /// The arrays are those of the npz file, but for the shape of `x`, which is that of the data.
+    #[pyo3(signature = (data, flags, output=None, progress=None))]
+    fn attack(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        output: Option<PathBuf>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Told, Arrays)> {
+        let shape = data.0.samples.inputs()[0].shape().to_vec();
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let ((answer, found), warnings) = work(py, progress, move |listener| {
+            model::attack(&model, &data, &flags, output.as_deref(), listener)
+        })?;
+        // As the file has them.
+        let distances = found
+            .distances
+            .iter()
+            .map(|&distance| distance as f32)
+            .collect();
+        let arrays = [
+            ("x", Array::rows(&shape, found.samples)),
+            ("y", Array::whole(found.labels)),
+            ("prediction", Array::whole(found.predictions)),
+            ("success", Array::truths(found.success)),
+            ("index", Array::whole(found.rows)),
+            ("distance", Array::rows(&[], distances)),
+        ];
+        let arrays = arrays.map(|(name, array)| (name.to_owned(), array));
+        Ok((told(answer, warnings), arrays.into()))
+    }
+}
+
+pub(crate) fn explained(
+    found: model::Numbers,
+    warnings: Vec<String>,
+) -> (Told, Arrays, Option<Vec<u8>>) {
+    (
+        told(found.answer, warnings),
+        arrays(found.arrays),
+        found.picture,
+    )
+}

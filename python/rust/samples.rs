@@ -1,0 +1,178 @@
+//! Data of Python as samples.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use npcov::data::rows::{NumberFormat, Rows};
+use npcov::data::{Arrays, DataError, Element, Samples as _, Source};
+use npcov_cli::embed::Data;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::array::Foreign;
+use crate::error::{raised, raised_from};
+
+/// Samples in arrays or files.
+#[pyclass(frozen, module = "npcov._npcov")]
+pub(crate) struct Samples(pub(crate) Data);
+
+/// Labels and names.
+type Words = (Option<Vec<i64>>, Option<Vec<String>>, Option<Vec<String>>);
+
+#[pymethods]
+impl Samples {
+    /// What `--data` names.
+    #[staticmethod]
+    fn open(py: Python<'_>, spec: OsString) -> PyResult<Samples> {
+        let opened = py.detach(|| Data::open(&spec));
+        opened.map(Samples).map_err(|error| raised(py, &error))
+    }
+
+    /// Arrays in memory, each with the name of its input, read where they lie. `words`: labels, names of
+    /// classes, names of samples.
+    #[staticmethod]
+    fn arrays(
+        py: Python<'_>,
+        name: String,
+        inputs: Vec<(String, Bound<'_, PyAny>)>,
+        words: Words,
+    ) -> PyResult<Samples> {
+        let mut arrays: Option<Arrays<'static>> = None;
+        for (input, array) in inputs {
+            let array = Foreign::new(&array)?;
+            let with = |arrays, array| add(arrays, &input, array);
+            arrays = Some(with(arrays, array)?.map_err(|error| raised_from(py, error))?);
+        }
+        let arrays = arrays.ok_or_else(|| PyTypeError::new_err("there are no arrays"))?;
+        finish(py, arrays.named(name), words)
+    }
+
+    /// One input in a file that holds nothing but its numbers, in C order. Once it is open, the file may be
+    /// removed.
+    #[staticmethod]
+    fn spooled(
+        py: Python<'_>,
+        name: String,
+        path: PathBuf,
+        kind: &str,
+        shape: Vec<usize>,
+        words: Words,
+    ) -> PyResult<Samples> {
+        let open = || -> Result<Arrays<'static>, DataError> {
+            let rows = Source::open(&path).map_err(npcov::data::ReadError::Io);
+            let rows = rows.and_then(|source| Rows::new(format(kind, shape), source));
+            let rows = rows.map_err(|error| error.in_file(&name))?;
+            Arrays::of_rows("x", rows)
+        };
+        let arrays = open().map_err(|error| raised_from(py, error))?;
+        finish(py, arrays.named(name), words)
+    }
+
+    /// How many there are.
+    fn __len__(&self) -> usize {
+        self.0.samples.len()
+    }
+
+    /// What the whole is called.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.samples.name()
+    }
+
+    /// The digest that artefacts know the data by.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        let digest = py.detach(|| self.0.samples.digest());
+        Ok(digest.map_err(|error| raised_from(py, error))?.to_string())
+    }
+}
+
+/// Adds an input, by the type of its numbers.
+fn add(
+    arrays: Option<Arrays<'static>>,
+    input: &str,
+    array: Foreign,
+) -> PyResult<Result<Arrays<'static>, DataError>> {
+    let shape = array.shape.clone();
+    macro_rules! numbers {
+        ($type:ty) => {{
+            let numbers = array.numbers::<$type>()?;
+            match arrays {
+                None => Arrays::new(input, &shape, numbers),
+                Some(arrays) => arrays.with_input(input, &shape, numbers),
+            }
+        }};
+    }
+    Ok(match &*array.kind.clone() {
+        "|b1" => numbers!(bool),
+        "|u1" => numbers!(u8),
+        "|i1" => numbers!(i8),
+        "<u2" => numbers!(u16),
+        "<i2" => numbers!(i16),
+        "<u4" => numbers!(u32),
+        "<i4" => numbers!(i32),
+        "<u8" => numbers!(u64),
+        "<i8" => numbers!(i64),
+        "<f4" => numbers!(f32),
+        "<f8" => numbers!(f64),
+        "<f2" => {
+            let source = Source::from_bytes(array.bytes(2));
+            let rows = Rows::new(format("<f2", shape), source);
+            let rows = rows.map_err(|error| error.in_file("an array in memory"));
+            rows.and_then(|rows| match arrays {
+                None => Arrays::of_rows(input, rows),
+                Some(arrays) => arrays.with_rows(input, rows),
+            })
+        }
+        other => {
+            return Err(PyTypeError::new_err(format!(
+                "numbers of type `{other}` cannot be read"
+            )));
+        }
+    })
+}
+
+fn format(kind: &str, shape: Vec<usize>) -> NumberFormat {
+    let element = match kind {
+        "|b1" => Element::Bool,
+        "|u1" => Element::U8,
+        "|i1" => Element::I8,
+        "<u2" => Element::U16,
+        "<i2" => Element::I16,
+        "<u4" => Element::U32,
+        "<i4" => Element::I32,
+        "<u8" => Element::U64,
+        "<i8" => Element::I64,
+        "<f2" => Element::F16,
+        "<f8" => Element::F64,
+        _ => Element::F32,
+    };
+    NumberFormat {
+        element,
+        big_endian: false,
+        fortran_order: false,
+        shape,
+    }
+}
+
+fn finish(
+    py: Python<'_>,
+    arrays: Arrays<'static>,
+    (labels, class_names, sample_names): Words,
+) -> PyResult<Samples> {
+    let with = || -> Result<Arrays<'static>, DataError> {
+        let mut arrays = arrays;
+        if let Some(labels) = labels {
+            arrays = arrays.with_labels(labels)?;
+        }
+        if let Some(names) = class_names {
+            arrays = arrays.with_class_names(names)?;
+        }
+        if let Some(names) = sample_names {
+            arrays = arrays.with_sample_names(names)?;
+        }
+        Ok(arrays)
+    };
+    let arrays = with().map_err(|error| raised_from(py, error))?;
+    Ok(Samples(Data::new(Arc::new(arrays))))
+}

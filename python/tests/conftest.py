@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcov
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+IMAGES = str(FIXTURES / "fashion-1000.npz")
+MODEL = str(FIXTURES / "mlp-matlab.onnx")
+
+pytest_plugins = ["pytester"]
+
+
+class CommandLine:
+    """The command that the package installs, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, *words: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "npcov", *map(str, words)]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+
+    def json(self, *words: object, code: int = 0) -> Any:
+        found = self.run(*words, "--format", "json")
+        assert found.returncode == code, found.stderr
+        return json.loads(found.stdout)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def images() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(IMAGES) as held:
+        return held["x"], held["y"]
+
+
+@pytest.fixture(scope="session")
+def model() -> npcov.Model:
+    return npcov.Model(MODEL, divide=255)
+
+
+@pytest.fixture(scope="session")
+def graph(model: npcov.Model, tmp_path_factory: pytest.TempPathFactory) -> npcov.DecisionGraph:
+    path = tmp_path_factory.mktemp("graph") / "graph.npcov"
+    return model.build(npcov.Data(IMAGES), limit=300, output=path)

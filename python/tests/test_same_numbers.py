@@ -1,0 +1,216 @@
+"""Python and the command line give the same numbers, bit for bit, for every verb, and read each other's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import FIXTURES, IMAGES, MODEL, CommandLine
+
+import npcov
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as held:
+        return {name: held[name] for name in held.files}
+
+
+def same_bits(found: Any, expected: dict[str, np.ndarray]) -> None:
+    assert set(found) == set(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape, name
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def without(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in names}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.onnx")))
+def test_inspect(name: str, cli: CommandLine) -> None:
+    expected = cli.json("inspect", FIXTURES / name)
+    assert npcov.inspect(FIXTURES / name).to_dict() == expected
+    if name != "mlp-external.onnx":  # Its weights are in another file.
+        in_memory = npcov.inspect((FIXTURES / name).read_bytes()).to_dict()
+        assert without(in_memory, "file") == without(expected, "file")
+
+
+def test_predict(cli: CommandLine, model: npcov.Model, images: Any) -> None:
+    words = ("predict", MODEL, "--data", IMAGES, "--divide", 255, "--limit", 100)
+    expected = cli.json(*words, "-o", "out.npz")
+    found = model.predict(IMAGES, activations=True, limit=100)
+    assert found.to_dict() == expected
+    same_bits(found.arrays, arrays(cli.folder / "out.npz"))
+    assert str(found) == cli.run(*words).stdout
+    # The same from arrays, with other threads, and to a file.
+    x, y = images
+    found = model.predict(x[:100], y[:100], threads=1, output=cli.folder / "python.npz")
+    assert without(found.to_dict(), "data") == without(expected, "data")
+    same_bits(arrays(cli.folder / "python.npz"), arrays(cli.folder / "out.npz"))
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, ()),
+        ({"alpha": 0.9, "input_relevance": True}, ("--alpha", 0.9, "--input-relevance")),
+        ({"rule": {"first": "flat"}, "preset": "epsilon-plus"}, ("--rule", "first=flat", "--preset", "epsilon-plus")),
+        ({"attribution": "gradient-input", "class": 3}, ("--attribution", "gradient-input", "--class", 3)),
+    ],
+)
+def test_explain(options: dict[str, Any], flags: tuple[object, ...], cli: CommandLine) -> None:
+    lenet = FIXTURES / "lenet.onnx"
+    words = ("explain", lenet, "--data", IMAGES, "--divide", 255, *flags)
+    expected = cli.json(*words, "--limit", 20, "-o", "out.npz")
+    model = npcov.Model(lenet, divide=255)
+    found = model.explain(IMAGES, limit=20, **options)
+    assert found.to_dict() == expected
+    same_bits(found.arrays, arrays(cli.folder / "out.npz"))
+    one = model.explain(IMAGES, index=7, **options)
+    expected = cli.json(*words, "--index", 7, "--heatmap", "map.png", "-o", "one.npz")
+    assert without(one.to_dict(), "heatmap") == without(expected, "heatmap")
+    same_bits(one.arrays, arrays(cli.folder / "one.npz"))
+    assert one.heatmap == (cli.folder / "map.png").read_bytes()
+
+
+def test_batch_norm_is_an_option_of_verbs_too(cli: CommandLine) -> None:
+    resnet = FIXTURES / "resnet8.onnx"
+    shape = npcov.Model(resnet).input_shape
+    x = np.random.default_rng(0).random((3, *shape), np.float32)
+    np.savez(cli.folder / "x.npz", x=x)
+    words = ("explain", resnet, "--data", "x.npz", "--batch-norm", "fold")
+    expected = cli.json(*words, "-o", "out.npz")
+    found = npcov.Model(resnet).explain(x, batch_norm="fold")
+    assert without(found.to_dict(), "data") == without(expected, "data")
+    same_bits(found.arrays, arrays(cli.folder / "out.npz"))
+
+
+def test_tune(cli: CommandLine, model: npcov.Model) -> None:
+    words = ("--sample", 60, "--clusters", "1,2", "--alphas", "0.8,0.9", "--betas", 0.8)
+    expected = cli.json("tune", MODEL, "--data", IMAGES, "--divide", 255, *words)
+    found = model.tune(IMAGES, sample=60, clusters=[1, 2], alphas=[0.8, 0.9], betas=[0.8])
+    assert found.to_dict() == expected
+    assert found.chosen.alpha in (0.8, 0.9)
+
+
+def test_build_and_cover(cli: CommandLine, images: Any, model: npcov.Model) -> None:
+    flags = ("--clusters", 3, "--alpha", 0.9, "--criteria", "snpc,anpc,nc,kmnc:sections=10")
+    options = {"clusters": 3, "alpha": 0.9, "criteria": ["snpc", "anpc", "nc", "kmnc:sections=10"]}
+    words = ("build", MODEL, "--data", IMAGES, "--divide", 255, "--limit", 200, *flags)
+    expected = cli.json(*words, "-o", "cli.npcov")
+    built = model.build(IMAGES, limit=200, output=cli.folder / "python.npcov", **options)
+    found = built.inspect().to_dict()
+    assert without(found, "file") == without(expected, "file")
+    assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+    # From arrays in memory: the same but for the name of the data.
+    x, y = images
+    in_memory = model.build(npcov.Data(x, y, name=IMAGES), limit=200, **options)
+    assert in_memory.id == built.id
+    in_memory.save(cli.folder / "saved.npcov")
+    assert (cli.folder / "saved.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+
+    words = ("cover", "python.npcov", "--data", IMAGES, "--name", "test", "--shard", "2/4")
+    expected = cli.json(*words, "-o", "cli-state.npcov")
+    graph = npcov.DecisionGraph(cli.folder / "cli.npcov")
+    coverage = graph.cover(IMAGES, name="test", shard="2/4", output=cli.folder / "state.npcov")
+    assert coverage.report().to_dict() == cli.json("report", "cli-state.npcov")
+    assert coverage.report().to_dict()["suites"] == expected["suites"]
+    assert (cli.folder / "state.npcov").read_bytes() == (cli.folder / "cli-state.npcov").read_bytes()
+    assert graph.cover(x, y, name="test", shard="2/4") == npcov.Coverage(cli.folder / "state.npcov")
+    expected = cli.run("report", "state.npcov", "--format", "markdown").stdout
+    assert coverage.report().markdown == expected
+    assert coverage.report().junit == cli.run("report", "state.npcov", "--format", "junit").stdout
+    cli.json(*words, "-o", "again.npcov", "--inputs", "inputs.npz")
+    same_bits(coverage.inputs(), arrays(cli.folder / "inputs.npz"))
+
+    words = ("explain", "cli.npcov", "--data", IMAGES, "--index", 5, "--no-heatmap", "-o", "out.npz")
+    expected = cli.json(*words)
+    explained = graph.explain(IMAGES, index=5)
+    assert explained.to_dict() == expected
+    same_bits(explained.arrays, arrays(cli.folder / "out.npz"))
+
+
+def test_gaps_merge_check_select_minimize(
+    cli: CommandLine, graph: npcov.DecisionGraph, images: Any
+) -> None:
+    graph.save(cli.folder / "g.npcov")
+    x, y = images
+    shirts = (y < 5) & (np.arange(1000) < 500)
+    np.savez(cli.folder / "suite.npz", x=x[shirts], y=y[shirts])
+    suite = str(cli.folder / "suite.npz")
+    cli.json("cover", "g.npcov", "--data", suite, "--name", "half", "-o", "s.npcov")
+    coverage = graph.cover(x[shirts], y[shirts], name="half")
+    assert coverage == npcov.Coverage(cli.folder / "s.npcov")
+
+    words = ("gaps", "g.npcov", "s.npcov", "--pool", IMAGES, "--count", 3)
+    expected = cli.json(*words, "-o", "add.npz", "--picture", "gaps.png", "--data", suite)
+    found = coverage.gaps(IMAGES, count=3, output=cli.folder / "python-add.npz", show=[npcov.Data(IMAGES), npcov.Data(suite)])
+    assert found and len(found.gaps) >= 4
+    shown = str(found.to_dict()).replace("python-add.npz", "add.npz").replace(f"{cli.folder}/", "")
+    assert shown == str(expected).replace(f"{cli.folder}/", "")
+    same_bits(arrays(cli.folder / "python-add.npz"), arrays(cli.folder / "add.npz"))
+    assert found.picture is not None and found.picture == (cli.folder / "gaps.png").read_bytes()
+
+    words = ("check", "s.npcov", "--fail-under", "snpc=0.9*random", "--fail-on-thin")
+    expected = cli.json(*words, code=1)
+    check = coverage.check(fail_under={"snpc": "0.9*random"}, fail_on_thin=True)
+    assert not check and check.to_dict() == expected
+    assert str(check) == cli.run(*words).stdout
+    assert check.junit == cli.run(*words, "--format", "junit").stdout
+    expected = cli.json("check", "s.npcov", "--against", "s.npcov")
+    assert coverage.check(against=coverage).to_dict() == expected
+    shares = cli.json("report", "s.npcov", "--class-shares", "balanced")
+    assert coverage.report(class_shares="balanced").to_dict() == shares
+
+    parts = [graph.cover(suite, name="half", shard=f"{i}/3") for i in (1, 2, 3)]
+    for i, part in enumerate(parts):
+        part.save(cli.folder / f"part-{i}.npcov")
+    merged = cli.json("merge", *(f"part-{i}.npcov" for i in range(3)), "--name", "all", "-o", "m.npcov")
+    together = npcov.merge(*parts, name="all")
+    together.save(cli.folder / "python-m.npcov")
+    assert (cli.folder / "python-m.npcov").read_bytes() == (cli.folder / "m.npcov").read_bytes()
+    assert together.report().to_dict()["suites"] == merged["suites"]
+    assert parts[0] | parts[1] | parts[2] == coverage
+
+    words = ("select", "g.npcov", "--data", IMAGES, "--limit", 200, "--count", 9, "--by", "additional:snpc")
+    expected = cli.json(*words, "--given", "s.npcov", "-o", "sel.npz")
+    chosen = graph.select(IMAGES, by="additional:snpc", limit=200, count=9, given=coverage)
+    assert without(chosen.to_dict(), "file") == without(expected, "file")
+    assert chosen.index.tolist() == arrays(cli.folder / "sel.npz")["index"].tolist()
+
+    words = ("minimize", "g.npcov", "--data", suite, "--criteria", "snpc,kmnc")
+    expected = cli.json(*words, "-o", "small.npz")
+    small = graph.minimize(suite, criteria=["snpc", "kmnc"], output=cli.folder / "python-small.npz")
+    assert without(small.to_dict(), "file") == without(expected, "file")
+    same_bits(arrays(cli.folder / "python-small.npz"), arrays(cli.folder / "small.npz"))
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({"epsilon": 0.05}, ("--epsilon", 0.05)),
+        ({"method": "cw", "steps": 10, "rounds": 2}, ("--method", "cw", "--steps", 10, "--rounds", 2)),
+        ({"lambda": 10, "layer": -1, "steps": 5}, ("--lambda", 10, "--layer", -1, "--steps", 5)),
+    ],
+)
+def test_attack(
+    options: dict[str, Any], flags: tuple[object, ...], cli: CommandLine, model: npcov.Model
+) -> None:
+    words = ("attack", MODEL, "--data", IMAGES, "--divide", 255, "--limit", 20, *flags)
+    expected = cli.json(*words, "-o", "cli.npz")
+    found = model.attack(IMAGES, limit=20, **options)
+    assert found.to_dict() == expected
+    same_bits(found.arrays, arrays(cli.folder / "cli.npz"))
+    model.attack(IMAGES, limit=20, output=cli.folder / "python.npz", **options)
+    assert (cli.folder / "python.npz").read_bytes() == (cli.folder / "cli.npz").read_bytes()
+
+
+@pytest.mark.parametrize("program", ["trace", "explain", "mask", "gradient"])
+def test_compile(program: str, cli: CommandLine) -> None:
+    lenet = FIXTURES / "lenet.onnx"
+    expected = cli.json("compile", lenet, "--program", program, "--batch", 4, "-o", "cli.onnx")
+    found = npcov.Model(lenet).compile(cli.folder / "python.onnx", program=program, batch=4)
+    assert without(found.to_dict(), "file") == without(expected, "file")
+    assert (cli.folder / "python.onnx").read_bytes() == (cli.folder / "cli.onnx").read_bytes()

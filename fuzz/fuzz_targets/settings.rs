@@ -1,7 +1,7 @@
 //! `npcov.toml` of any bytes is read or refused.
 #![no_main]
 // The command line is no library: its modules are compiled here.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[path = "../../crates/cli/src/args/mod.rs"]
 mod args;

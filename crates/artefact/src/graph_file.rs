@@ -14,7 +14,7 @@ use npcov_paths::{
 use crate::calibration::Calibration;
 use crate::error::ArtefactError;
 use crate::names;
-use crate::record::{CriterionRecord, GraphRecord};
+use crate::record::{CriterionRecord, GraphRecord, TOO_MANY_INPUTS, are_possible};
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, metadata, open, record_of};
 
@@ -138,6 +138,9 @@ impl GraphFile {
         }
         if record.shares.len() != graph.clusters() {
             return Err(wrong("not every cluster has a share".to_owned()));
+        }
+        if !are_possible(&record.shares) {
+            return Err(wrong(TOO_MANY_INPUTS.to_owned()));
         }
         let names = names::read(&reader, NAMES, inputs)?;
         if identify(&record, &graph)? != record.id {

@@ -626,6 +626,17 @@ fn network_shape(
     }
 }
 
+/// Why shares of clusters are refused.
+pub(crate) const TOO_MANY_INPUTS: &str = "its clusters have more training inputs than there can be";
+
+/// Whether clusters can have these shares: training inputs are counted with 32 bits.
+pub(crate) fn are_possible(shares: &[u64]) -> bool {
+    let all = shares
+        .iter()
+        .try_fold(0_u64, |all, &share| all.checked_add(share));
+    all.is_some_and(|all| u32::try_from(all).is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,9 @@ use npcov_paths::NO_CLUSTER;
 use crate::calibration::{Calibration, ScoreKind};
 use crate::error::ArtefactError;
 use crate::names;
-use crate::record::{CriterionRecord, DataRecord, StateRecord, SuiteRecord};
+use crate::record::{
+    CriterionRecord, DataRecord, StateRecord, SuiteRecord, TOO_MANY_INPUTS, are_possible,
+};
 use crate::store::ShardStore;
 use crate::{Kind, MOST_CLUSTERS, differences, metadata, open, record_of, state_tensors};
 
@@ -318,6 +320,9 @@ impl CoverageState {
         if record.classes.iter().any(too_many) {
             let reason = "a class has more clusters than it may have";
             return Err(refused(reason.to_owned()));
+        }
+        if !are_possible(&record.shares) {
+            return Err(refused(TOO_MANY_INPUTS.to_owned()));
         }
         let criteria = CriterionSet::new(&record.specs(), record.network_shape())
             .map_err(|error| refused(error.to_string()))?;

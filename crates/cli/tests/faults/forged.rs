@@ -113,6 +113,18 @@ fn yardsticks_are_possible_ones() {
 }
 
 #[test]
+fn clusters_have_no_more_inputs_than_there_can_be() {
+    let project = project();
+    for (file, command) in [("g.npcov", COVER), ("s.npcov", "report x.npcov")] {
+        forge_record(&project, file, |record| {
+            record["shares"][3] = json!(u64::MAX)
+        });
+        let reason = "its clusters have more training inputs than there can be";
+        refused(&project, command, reason);
+    }
+}
+
+#[test]
 fn what_is_no_number_is_refused() {
     let project = project();
     for (tensor, reason) in [

@@ -14,7 +14,7 @@ use npcov::paths::choices::{
     Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
 use npcov::paths::{Choices, Clusters, Preset};
-use npcov::program::{RecurrentView, Selector};
+use npcov::program::{LayerKind, RecurrentView, Selector};
 use npcov::run::{ModelOptions, Network, Task};
 
 use crate::args::InitArgs;
@@ -185,6 +185,27 @@ impl Found<'_> {
             "rnn",
             &format!("\"{}\"", options.layers.rnn),
             "neurons of recurrent layers: sum, steps, segments:N or last",
+        );
+        let kinds: Vec<String> = match &options.layers.kinds[..] {
+            [] => vec![quoted(LayerKind::Activations.name())],
+            kinds => kinds.iter().map(|kind| quoted(kind.name())).collect(),
+        };
+        file.key(
+            !options.layers.kinds.is_empty(),
+            "path-layers",
+            &format!("[{}]", kinds.join(", ")),
+            "what path layers are made of: activations, heads, residual",
+        );
+        file.key(
+            options.layers.token.is_some(),
+            "token",
+            &options.layers.token.unwrap_or(0).to_string(),
+            "look only at this token, in layers that have tokens",
+        );
+        file.example(
+            "vocabulary",
+            "\"vocabulary.txt\"",
+            "the words for the numbers of tokens, one a line",
         );
         file.example("threads", "4", "all cores by default");
         file.example(

@@ -49,6 +49,8 @@ fn follow(graph: &Graph, node: &Node, axes: &[Option<usize>]) -> Option<usize> {
         Op::Reshape(_) => reshaped(graph.shape(first), output, of(first)?),
         Op::Reduce(reduce) if !reduce.keep_dims => removed(of(first)?, &reduce.axes),
         Op::ArgMax(arg) if !arg.keep_dims => removed(of(first)?, &[arg.axis]),
+        // A row of a table holds the features of a token.
+        Op::Gather(_) if graph.constant(first).is_some() => output.len().checked_sub(1),
         Op::Gather(gather) => {
             let axis = of(first)?;
             let added = graph.shape(*node.inputs.get(1)?).len();

@@ -6,7 +6,7 @@ VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement light faults package deny venv \
-        venv-fixtures fixtures data demo-data models agreement-full exports models-table bench-peers bench-kmeans \
+        venv-fixtures fixtures data demo-data models agreement-full exports fixtures-exports models-table bench-peers bench-kmeans \
         bench-dsa bench-coverage bench-attacks fuzz sanitize miri clean
 
 help: ## Shows this list
@@ -80,6 +80,10 @@ agreement-full: data ## Larger models (MODELS=folder) and other people's, agains
 exports: ## Models of other libraries with random weights into EXPORTS=folder (default exports/; over 6 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-exports scripts/requirements-exports.txt
 	.venv-exports/bin/python scripts/exports.py $(or $(EXPORTS),exports)
+
+fixtures-exports: ## Makes fixtures/exports/ anew (over 6 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-exports scripts/requirements-exports.txt
+	.venv-exports/bin/python scripts/exports.py fixtures/exports --fixtures --again
 
 models-table: venv ## Runs npcov on all exports of EXPORTS=folder and writes docs/models.md
 	cargo build --release --quiet

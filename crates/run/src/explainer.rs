@@ -1,6 +1,6 @@
 //! A network that explains its logits.
 
-use npcov_program::{ExplainOutputs, Output, ProgramError, Tap, Target, explain};
+use npcov_program::{ExplainOutputs, Output, Tap, Target, explain};
 
 use crate::error::RunError;
 use crate::method::{Method, MethodInfo};
@@ -48,9 +48,7 @@ impl Explainer {
         settings: &ExplainOptions,
         extras: &Extras,
     ) -> Result<Explainer, RunError> {
-        if network.layers().is_empty() {
-            return Err(ProgramError::NoLayers.into());
-        }
+        network.require_layers()?;
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
         let program = explain(&network.view(), &*attribution, &settings.options())?;

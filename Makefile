@@ -7,7 +7,7 @@ ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.pa
 
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
-        models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
+        fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
         bench-gates bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full docs-notebooks bench-python
 
@@ -148,6 +148,10 @@ agreement-full: data ## Larger models (MODELS=folder) and other people's, agains
 exports: ## Models of other libraries with random weights into EXPORTS=folder (default exports/; over 6 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-exports scripts/requirements-exports.txt
 	.venv-exports/bin/python scripts/exports.py $(or $(EXPORTS),exports)
+
+fixtures-exports: ## Makes fixtures/exports/ anew (over 6 GB)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-exports scripts/requirements-exports.txt
+	.venv-exports/bin/python scripts/exports.py fixtures/exports --fixtures --again
 
 models-table: venv ## Runs npcov on all exports of EXPORTS=folder and writes docs/models.md
 	cargo build --release --quiet

@@ -2,6 +2,7 @@
 """Makes the exports that docs/models.md is about: what other people's libraries write as ONNX.
 
     scripts/exports.py FOLDER [--only PART] [--again]
+    scripts/exports.py fixtures/exports --fixtures
 
 Every model has the topology that its library gives it, seeded random weights, small inputs
 and, where the library lets one choose, small widths; nothing is downloaded. Statistics of batch
@@ -11,7 +12,8 @@ occur: without that, a random network says the same of everything.
 For an export NAME, FOLDER gets NAME.onnx; NAME.npz with the inputs by their names, and labels
 `y`; NAME-outputs.npz with what ONNX Runtime makes of these inputs, by the names of the outputs.
 `exports.json` lists them: how each was made, what its first numeric output is, how near npcov
-has to come. An exporter that fails leaves its message there.
+has to come. An exporter that fails leaves its message there. `--fixtures` makes the few that are
+tests, with eight inputs each.
 
 Needs requirements-exports.txt.
 """
@@ -42,6 +44,11 @@ CLASSES = 4
 INPUTS = 48
 EXACT, HALF, INT8 = "exact", "half", "int8"
 EXPORTS = []
+FIXTURES = (
+    "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-logistic",
+    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-forest", "half",
+)
+FIXTURE_INPUTS = 8
 
 
 @dataclass
@@ -71,6 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="only exports whose name contains this")
+    parser.add_argument("--fixtures", action="store_true", help="only those that are tests")
     parser.add_argument("--again", action="store_true", help="also those that are there")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -80,8 +88,10 @@ def main():
         done = item.name in made and not made[item.name]["failed"]
         if options.only not in item.name or (done and not options.again):
             continue
+        if options.fixtures and item.name not in FIXTURES:
+            continue
         start = time.time()
-        failed = run(item, options.folder)
+        failed = run(item, options.folder, FIXTURE_INPUTS if options.fixtures else INPUTS)
         made[item.name] = {
             "name": item.name,
             "source": item.source,
@@ -95,19 +105,19 @@ def main():
     return 0
 
 
-def run(item, folder):
-    """Makes an export and its files; returns why not, or an empty string."""
+def run(item, folder, count):
+    """Makes an export and its files, with so many inputs; returns why not, or an empty string."""
     path = folder / f"{item.name}.onnx"
     torch.manual_seed(0)
     np.random.seed(0)
     try:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             inputs, labels = item.make(path)
+        inputs = {name: x[:count] for name, x in inputs.items()}
         outputs = run_onnx(path, inputs)
-        if labels is None:
-            labels = predicted(outputs)
-        np.savez(folder / f"{item.name}.npz", **inputs, y=labels)
-        np.savez(folder / f"{item.name}-outputs.npz", **outputs)
+        labels = predicted(outputs) if labels is None else labels[:count]
+        np.savez_compressed(folder / f"{item.name}.npz", **inputs, y=labels)
+        np.savez_compressed(folder / f"{item.name}-outputs.npz", **outputs)
     except Exception as error:
         if os.environ.get("EXPORTS_TRACE"):
             traceback.print_exc()

@@ -12,9 +12,9 @@ FOLDER is what scripts/exports.py wrote. For each export, without any option but
   quanta of the output: its scale, or a 255th of its range where it is not quantised;
 * `explain`, `build` and `cover` end well.
 
-Trees are to be refused, and the reason is to name them. The table goes between the two markers of
-docs/models.md; `--only` prints and writes nothing. Exit 1 when anything failed. Needs
-requirements-test.txt.
+Trees are to be refused, and the reason is to name them. What was found stays in FOLDER/results.json,
+so that `--only` runs some exports again; the table between the two markers of docs/models.md has
+all that were ever run. Exit 1 when anything of it failed. Needs requirements-test.txt.
 """
 
 import argparse
@@ -44,32 +44,34 @@ def main():
     parser.add_argument("--only", default="", help="only exports whose name contains this")
     options = parser.parse_args()
     exports = json.loads((options.folder / "exports.json").read_text())
-    rows = []
+    memory = options.folder / "results.json"
+    known = json.loads(memory.read_text()) if memory.exists() else {}
     for export in exports:
         if options.only in export["name"]:
             row = Row(export, options)
             row.run()
+            known[export["name"]] = {"results": row.results, "reasons": row.reasons}
+            memory.write_text(json.dumps(known, indent=1) + "\n")
             print(row.line(), flush=True)
             for command, reason in row.reasons.items():
                 print(f"    {command}: {reason}", flush=True)
-            rows.append(row)
+    rows = [Row(export, options, known[export["name"]]) for export in exports if export["name"] in known]
     good = sum(row.good() for row in rows)
     print(f"{good} of {len(rows)} pass")
-    if not options.only:
-        write(rows, good)
+    write(rows, good)
     return 0 if good == len(rows) else 1
 
 
 class Row:
     """An export and what npcov made of it."""
 
-    def __init__(self, export, options):
+    def __init__(self, export, options, known=None):
         self.export = export
         self.npcov = options.npcov.resolve()
         self.model = options.folder / f"{export['name']}.onnx"
         self.folder = options.folder
-        self.results = {}
-        self.reasons = {}
+        self.results = known["results"] if known else {}
+        self.reasons = known["reasons"] if known else {}
 
     def run(self):
         if self.export["failed"]:

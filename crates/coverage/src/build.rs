@@ -401,6 +401,7 @@ impl BuildOptions {
             }
         }
         let layers = network.layers().len();
+        network.require_layers()?;
         if let Some(layer) = self.anpc_layers.iter().find(|&&layer| layer >= layers) {
             return wrong("ANPC layer", layer.to_string(), "the index of a path layer");
         }

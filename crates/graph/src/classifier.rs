@@ -112,7 +112,7 @@ fn batch(graph: &Graph) -> usize {
 }
 
 /// The `p` of probabilities `[1 - p, p]`, which scikit-learn makes of a single sigmoid.
-fn second_of_two(graph: &Graph, value: ValueId) -> Option<ValueId> {
+pub(crate) fn second_of_two(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let both = graph.producer(value)?;
     let (&Op::Concat(_), &[other, p]) = (&both.op, &both.inputs[..]) else {
         return None;

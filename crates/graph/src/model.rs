@@ -134,7 +134,9 @@ impl OnnxModel {
             digest: OnceLock::new(),
         };
         let opset = model.opset();
-        if opset < OLDEST_OPSET {
+        // A model of other domains alone (decision trees) need not say which standard set it means.
+        let is_standard = model.graph().node.iter().any(NodeProto::is_standard);
+        if opset < OLDEST_OPSET && is_standard {
             return Err(GraphError::Invalid(format!(
                 "operator set {opset} is older than {OLDEST_OPSET}; convert the model with \
                  `onnx.version_converter`"

@@ -558,22 +558,21 @@ fn is_activation(node: &Node) -> bool {
 }
 
 /// What a quantisation limits to numbers that are not negative: the `x` of
-/// `clip(round(x / scale), 0, max) * scale`, unless it could not be negative anyway, or is the
+/// `clip(round(x / scale), 0, max) * scale`, where `x` may be times something instead, unless it could not be negative anyway, or is the
 /// model's input, which nothing was computed of yet.
 fn quantised_relu(graph: &Graph, nonnegative: &[bool], node: &Node) -> Option<ValueId> {
-    let back = |op: Op, v: ValueId| {
-        graph
-            .producer(v)
-            .filter(|n| n.op == op)
-            .map(|n| n.inputs[0])
-    };
     let limited = (node.op == Op::Binary(Binary::Mul)).then(|| node.inputs[0])?;
     let limits = graph.producer(limited)?;
     if !matches!(limits.op, Op::Unary(Unary::Clip { min: 0.0, .. })) {
         return None;
     }
-    let quotient = back(Op::Unary(Unary::Round), limits.inputs[0])?;
-    let x = back(Op::Binary(Binary::Div), quotient)?;
+    let rounded = graph.producer(limits.inputs[0])?;
+    let scaled = graph.producer(*rounded.inputs.first()?)?;
+    let is_scaled = matches!(scaled.op, Op::Binary(Binary::Div | Binary::Mul));
+    if rounded.op != Op::Unary(Unary::Round) || !is_scaled {
+        return None;
+    }
+    let x = scaled.inputs[0];
     let mut source = x;
     while let Some(node) = graph.producer(source)
         && matches!(

@@ -1,7 +1,7 @@
 //! A network that explains its logits.
 
 use npcov_graph::Ending;
-use npcov_program::{ExplainOutputs, Output, ProgramError, Tap, Target, explain};
+use npcov_program::{ExplainOutputs, Output, Tap, Target, explain};
 
 use crate::error::RunError;
 use crate::method::{Method, MethodInfo};
@@ -49,9 +49,7 @@ impl Explainer {
         settings: &ExplainOptions,
         extras: &Extras,
     ) -> Result<Explainer, RunError> {
-        if network.layers().is_empty() {
-            return Err(ProgramError::NoLayers.into());
-        }
+        network.require_layers()?;
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
         if settings.class.is_some() && network.signature().ending() == Ending::Numbers {

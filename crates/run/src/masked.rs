@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use npcov_data::Loader;
 use npcov_paths::{PathLayout, bits};
-use npcov_program::{ProgramError, mask};
+use npcov_program::mask;
 
 use crate::error::RunError;
 use crate::network::Network;
@@ -42,9 +42,7 @@ pub struct MaskedNetwork {
 impl MaskedNetwork {
     /// Prepares a network. One without path layers is an error.
     pub fn new(network: &Network) -> Result<MaskedNetwork, RunError> {
-        if network.layers().is_empty() {
-            return Err(ProgramError::NoLayers.into());
-        }
+        network.require_layers()?;
         Ok(MaskedNetwork {
             tracer: Tracer::new(mask(&network.view())?, network)?,
             layout: PathLayout::new(

@@ -356,6 +356,14 @@ impl Network {
         self.signature.layers()
     }
 
+    /// An error for a network without path layers: it gives logits, but nothing to explain.
+    pub fn require_layers(&self) -> Result<(), RunError> {
+        match self.layers().is_empty() {
+            true => Err(ProgramError::NoLayers.into()),
+            false => Ok(()),
+        }
+    }
+
     /// What has become of batch normalisation.
     pub fn batch_norm(&self) -> BatchNorm {
         self.options.batch_norm

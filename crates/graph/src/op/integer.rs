@@ -1,10 +1,10 @@
 //! Operators on quantised tensors: ONNX's own, and those of ONNX Runtime's domain.
 //!
-//! Each is the operator that it is named after, on the numbers that the integers stand for, and a
-//! quantisation of the result: the same up to rounding of the last integer. So its layers, weights
-//! and relevances are those of the network that was quantised.
+//! Each is the operator that it is named after, on the numbers that the integers stand for or on
+//! these integers without their zero point, and a quantisation of the result. So its layers, weights
+//! and relevances are those of the network that was quantised, up to a scale.
 
-use super::quantize::{self, Layout, Parameters, dequantise, quantise, same_zero, steps};
+use super::quantize::{self, Layout, Parameters, dequantise, quantise, round_to, same_zero, steps};
 use super::{Binary, Gemm, Import, Op, Unary, import_of as plain_import_of};
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
@@ -92,36 +92,53 @@ fn plain(
         .ok_or_else(|| OpError::invalid("it has no output"))
 }
 
-/// A bias of 32-bit integers, whose step is the product of the steps of input and weight.
-fn bias(b: &mut Builder<'_>, bias: ValueId, factors: [ValueId; 2]) -> Result<ValueId, OpError> {
-    let number = b.cast(bias, DType::F32)?;
-    let flat = factors.map(|scale| {
-        let count: usize = b.shape(scale).iter().product();
-        match count {
-            1 => b.reshape(scale, []),
-            n => b.reshape(scale, [n]),
-        }
-    });
-    let [x, w] = flat;
-    let step = b.binary(Binary::Mul, x?, w?)?;
-    b.binary(Binary::Mul, number, step)
+/// Two scales times each other, the second of which may lie along an axis of `of`.
+fn step(
+    b: &mut Builder<'_>,
+    scales: [ValueId; 2],
+    of: ValueId,
+    axis: i64,
+) -> Result<ValueId, OpError> {
+    let layout = Layout::on_axis(b, of, axis);
+    let [x, w] = scales;
+    let x = layout.along(b, x, "scale")?;
+    let w = layout.along(b, w, "scale")?;
+    b.binary(Binary::Mul, x, w)
+}
+
+/// The quantised result of sums of integers, of which each is worth `step`; scale and zero point are
+/// at `i`. Integers add up exactly, and one factor brings them to the result's grid, as in ONNX
+/// Runtime: so both round the same number.
+fn requantised(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+    sum: ValueId,
+    step: ValueId,
+    i: usize,
+) -> Result<Vec<ValueId>, OpError> {
+    let parameters = Parameters::read(node, i, i + 1)?;
+    let scale = b.reshape(parameters.scale, [])?;
+    let factor = b.binary(Binary::Div, step, scale)?;
+    let quotient = b.binary(Binary::Mul, sum, factor)?;
+    let layout = Layout::on_axis(b, sum, 1);
+    Ok(vec![round_to(b, quotient, &parameters, &layout, 0)?])
 }
 
 fn import_conv(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
-    let x = number(node, b, 0, 1)?;
-    let w = number(node, b, 3, 0)?;
-    let mut inputs = vec![x, w];
-    if let Some(integers) = node.optional(8) {
-        inputs.push(bias(b, integers, [node.input(1)?, node.input(4)?])?);
+    let mut inputs = vec![centred(node, b, 0, 2, 1)?, centred(node, b, 3, 5, 0)?];
+    if let Some(bias) = node.optional(8) {
+        inputs.push(b.cast(bias, DType::F32)?);
     }
-    let y = plain(node, b, "Conv", &inputs)?;
-    result(node, b, y, 6)
+    let sum = plain(node, b, "Conv", &inputs)?;
+    let step = step(b, [node.input(1)?, node.input(4)?], sum, 1)?;
+    requantised(node, b, sum, step, 6)
 }
 
 fn import_matmul(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
-    let factors = [number(node, b, 0, -2)?, number(node, b, 3, -1)?];
-    let y = b.push(Op::MatMul, &factors)?;
-    result(node, b, y, 6)
+    let factors = [centred(node, b, 0, 2, -2)?, centred(node, b, 3, 5, -1)?];
+    let sum = b.push(Op::MatMul, &factors)?;
+    let step = step(b, [node.input(1)?, node.input(4)?], sum, -1)?;
+    requantised(node, b, sum, step, 6)
 }
 
 fn import_binary(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
@@ -174,22 +191,24 @@ fn import_concat(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Valu
 /// `alpha a b + c`; `c` in steps of `alpha` and the scales of `a` and `b`. Without a scale for the
 /// result it is no integers.
 fn import_gemm(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
-    let alpha = node.attributes.float("alpha", 1.0)?;
     let gemm = Gemm {
-        alpha,
-        beta: alpha,
+        alpha: 1.0,
+        beta: 1.0,
         trans_a: node.attributes.flag("transA", false)?,
         trans_b: node.attributes.flag("transB", false)?,
     };
     let columns = if gemm.trans_b { 0 } else { 1 };
-    let mut inputs = vec![number(node, b, 0, 1)?, number(node, b, 3, columns)?];
-    if let Some(integers) = node.optional(6) {
-        inputs.push(bias(b, integers, [node.input(1)?, node.input(4)?])?);
+    let mut inputs = vec![centred(node, b, 0, 2, 1)?, centred(node, b, 3, 5, columns)?];
+    if let Some(bias) = node.optional(6) {
+        inputs.push(b.cast(bias, DType::F32)?);
     }
-    let y = b.push(Op::Gemm(gemm), &inputs)?;
+    let sum = b.push(Op::Gemm(gemm), &inputs)?;
+    let alpha = b.scalar(node.attributes.float("alpha", 1.0)?);
+    let step = step(b, [node.input(1)?, node.input(4)?], sum, 1)?;
+    let step = b.binary(Binary::Mul, step, alpha)?;
     match node.optional(7) {
-        Some(_) => result(node, b, y, 7),
-        None => Ok(vec![y]),
+        Some(_) => requantised(node, b, sum, step, 7),
+        None => Ok(vec![b.binary(Binary::Mul, sum, step)?]),
     }
 }
 
@@ -281,26 +300,27 @@ mod tests {
         let case = grid(input(), 0.5, 10);
         let case = quantised(case, &[2, 2], &[1, 2, 3, 4], 0.25, 2);
         let floats = case.stored(data_type::INT32, ints(&[2], &[8, 16]));
-        assert_eq!(names(floats), ["Cast", "Sub", "Mul", "Gemm"]);
+        assert_eq!(names(floats), ["Cast", "Sub", "Gemm", "Mul"]);
         let channels = Case::new("QLinearGlobalAveragePool", 1)
             .input(DType::I64, &[1, 2, 2, 2])
             .int("channels_last", 1);
         assert_eq!(channels.error(), "unsupported: channels are the last axis");
     }
 
-    /// A bias of 8 in steps of `0.5 * 0.25`.
+    /// Integers are multiplied: `3 - 2` with a bias of 8, each worth `0.5 * 0.25`.
     #[test]
-    fn a_bias_is_in_steps_of_input_and_weight() {
+    fn products_are_those_of_integers() {
         let case = Case::new("QGemm", 1).input(DType::I64, &[1, 1]);
         let case = quantised(grid(case, 0.5, 0), &[1, 1], &[3], 0.25, 2);
         let case = case.stored(data_type::INT32, ints(&[1], &[8]));
         let imported = case.import().unwrap();
-        let gemm = imported.graph.nodes().last().unwrap();
-        let [_, weight, bias] = gemm.inputs[..] else {
-            panic!("{gemm:?}");
+        let nodes = imported.graph.nodes();
+        let [gemm, worth] = &nodes[nodes.len() - 2..] else {
+            panic!("{nodes:?}");
         };
         let constant = |v| imported.graph.constant(v).unwrap().as_ref().clone();
-        assert_eq!(constant(weight), floats(&[1, 1], &[0.25]));
-        assert_eq!(constant(bias), floats(&[1], &[1.0]));
+        assert_eq!(constant(gemm.inputs[1]), floats(&[1, 1], &[1.0]));
+        assert_eq!(constant(gemm.inputs[2]), floats(&[1], &[8.0]));
+        assert_eq!(constant(worth.inputs[1]), Tensor::scalar(0.125));
     }
 }

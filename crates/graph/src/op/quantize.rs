@@ -127,10 +127,22 @@ pub(super) fn quantise(
     layout: &Layout,
     dtype: i32,
 ) -> Result<ValueId, OpError> {
-    let (min, max) = limits(b, parameters.zero, dtype)?;
     let scale = layout.along(b, parameters.scale, "scale")?;
     let x = b.cast(x, DType::F32)?;
     let quotient = b.binary(Binary::Div, x, scale)?;
+    round_to(b, quotient, parameters, layout, dtype)
+}
+
+/// As [`quantise`], for numbers that are in steps of the scale already.
+pub(super) fn round_to(
+    b: &mut Builder<'_>,
+    quotient: ValueId,
+    parameters: &Parameters,
+    layout: &Layout,
+    dtype: i32,
+) -> Result<ValueId, OpError> {
+    let (min, max) = limits(b, parameters.zero, dtype)?;
+    let scale = layout.along(b, parameters.scale, "scale")?;
     let y = b.unary(Unary::Round, quotient)?;
     let zero = parameters.zero.map(|zero| b.constant(zero));
     let offset = match zero.as_ref().map(|zero| zero.as_ref().map(|z| z.to_f32())) {

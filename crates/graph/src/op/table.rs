@@ -5,6 +5,7 @@ use super::reduce::reduce;
 use super::{ArgMax, Binary, Gather, Gemm, Import, Op, ReduceKind, Softmax, Unary};
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
+use crate::classifier::second_of_two;
 use crate::error::OpError;
 use crate::tensor::{DType, Tensor};
 
@@ -57,7 +58,8 @@ fn import_normalizer(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<
         axis: last,
         log: false,
     });
-    if kind == ReduceKind::L1 && b.graph.producer(x).is_some_and(|node| node.op == softmax) {
+    let is_softmax = b.graph.producer(x).is_some_and(|node| node.op == softmax);
+    if kind == ReduceKind::L1 && (is_softmax || second_of_two(b.graph, x).is_some()) {
         return Ok(vec![x]);
     }
     let size = reduce(b, kind, vec![last], true, x)?;
@@ -172,26 +174,42 @@ fn import_label_encoder(
     Ok(vec![b.cast(y, dtype)?])
 }
 
-/// `x w' + intercepts`, a row of `w` for each of `rows` scores.
+/// Of the scores of two classes, the second one's, where the first one's is its negative.
+fn single_score(mut weights: Vec<f32>, mut intercepts: Vec<f32>) -> (Vec<f32>, Vec<f32>) {
+    let mirrored = |numbers: &[f32]| {
+        let (first, second) = numbers.split_at(numbers.len() / 2);
+        first.len() == second.len() && first.iter().zip(second).all(|(a, b)| *a == -b)
+    };
+    if mirrored(&weights) && mirrored(&intercepts) {
+        weights.drain(..weights.len() / 2);
+        intercepts.drain(..intercepts.len() / 2);
+    }
+    (weights, intercepts)
+}
+
+/// `x w' + intercepts`, a row of `w` for each of `rows` scores; with `sigmoid`, a sigmoid follows.
 fn scores(
     node: &NodeContext<'_>,
     b: &mut Builder<'_>,
     rows: Option<usize>,
+    sigmoid: bool,
 ) -> Result<ValueId, OpError> {
     let x = b.cast(node.input(0)?, DType::F32)?;
     let &[_, columns] = &b.shape(x)[..] else {
         return Err(OpError::unsupported("the input is no table"));
     };
-    let weights = node.attributes.floats("coefficients")?.unwrap_or_default();
+    let mut weights = node.attributes.floats("coefficients")?.unwrap_or_default();
+    let mut intercepts = node.attributes.floats("intercepts")?.unwrap_or_default();
+    if sigmoid && weights.len() == columns.saturating_mul(2) {
+        (weights, intercepts) = single_score(weights, intercepts);
+    }
     let rows = rows.unwrap_or_else(|| weights.len() / columns.max(1));
     let weights = Tensor::vector(weights).reshaped([rows, columns]);
     let weights = weights.ok_or_else(|| {
         OpError::invalid(format!("its coefficients are not for {columns} columns"))
     })?;
     let mut inputs = vec![x, b.tensor(weights)];
-    if let Some(intercepts) = node.attributes.floats("intercepts")?
-        && !intercepts.is_empty()
-    {
+    if !intercepts.is_empty() {
         inputs.push(b.tensor(Tensor::vector(intercepts)));
     }
     let gemm = Gemm {
@@ -211,9 +229,9 @@ fn import_linear_classifier(
     node.attributes
         .ignore(&["multi_class", "classlabels_strings"]);
     let labels = node.attributes.ints("classlabels_ints")?;
-    let z = scores(node, b, None)?;
-    let single = b.shape(z)[1] == 1;
     let transform = node.attributes.string("post_transform", "NONE")?;
+    let z = scores(node, b, None, transform == "LOGISTIC")?;
+    let single = b.shape(z)[1] == 1;
     let y = match (transform.as_str(), single) {
         ("NONE", false) => z,
         ("SOFTMAX", false) => {
@@ -272,7 +290,7 @@ fn import_linear_regressor(
     let targets = node.attributes.int("targets", 1)?;
     let targets =
         usize::try_from(targets).map_err(|_| OpError::invalid(format!("{targets} targets")))?;
-    Ok(vec![scores(node, b, Some(targets))?])
+    Ok(vec![scores(node, b, Some(targets), false)?])
 }
 
 /// A dictionary from labels to probabilities for each input: here, the probabilities.
@@ -385,6 +403,27 @@ mod tests {
             case("PROBIT").error(),
             "unsupported: `post_transform` is `PROBIT`"
         );
+    }
+
+    /// scikit-learn writes the score of two classes twice, once with the other sign.
+    #[test]
+    fn the_scores_of_two_classes_are_one() {
+        let ops = |weights: &[f32]| -> Vec<&'static str> {
+            let case = Case::new("LinearClassifier", 1)
+                .input(DType::F32, &[1, 2])
+                .floats("coefficients", weights)
+                .floats("intercepts", &[-0.5, 0.5])
+                .ints("classlabels_ints", &[0, 1])
+                .string("post_transform", "LOGISTIC")
+                .unused();
+            let imported = case.import().unwrap();
+            imported.ops().iter().map(|op| op.name()).collect()
+        };
+        assert_eq!(
+            ops(&[1.0, -2.0, -1.0, 2.0]),
+            ["Gemm", "Sigmoid", "Sub", "Concat"]
+        );
+        assert_eq!(ops(&[1.0, -2.0, -1.0, 3.0]), ["Gemm", "Sigmoid"]);
     }
 
     #[test]

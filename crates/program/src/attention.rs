@@ -146,8 +146,8 @@ mod tests {
             let mul = Op::Binary(Binary::Mul);
             graph.push("mul", mul, &[weights, half]).unwrap()
         };
-        let spellings: [&dyn Fn(&mut Graph, ValueId) -> ValueId; 3] =
-            [&softmax, &written_out, &scaled];
+        type Spelling<'a> = &'a dyn Fn(&mut Graph, ValueId) -> ValueId;
+        let spellings: [Spelling<'_>; 3] = [&softmax, &written_out, &scaled];
         for spelling in spellings {
             let (mut graph, x, scores) = net();
             assert!(!has_attention(&graph));

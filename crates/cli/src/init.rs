@@ -162,7 +162,11 @@ impl Found<'_> {
             "count every unit of a feature map as a neuron, not every channel",
         );
         file.example("threads", "4", "all cores by default");
-        file.example("engine", "\"native\"", "or `onnxruntime`, where that is installed");
+        file.example(
+            "engine",
+            "\"native\"",
+            "or `onnxruntime`, where that is installed",
+        );
         file.example(
             "class-shares",
             "\"balanced\"",

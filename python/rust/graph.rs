@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use npcov_cli::embed::graph;
 use pyo3::prelude::*;
 
-use crate::array::Array;
 use crate::coverage::Coverage;
 use crate::error::{raised, raised_from};
-use crate::model::{OnnxSource, explained};
+use crate::model::{Explained, OnnxSource, explained};
 use crate::samples::Samples;
 use crate::work::work;
 use crate::{Told, told};
@@ -111,7 +110,7 @@ impl DecisionGraph {
         flags: Vec<String>,
         output: Option<PathBuf>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Told, Vec<(String, Array)>, Option<Vec<u8>>)> {
+    ) -> PyResult<Explained> {
         let (graph, data) = (self.0.clone(), data.0.clone());
         let (found, warnings) = work(py, progress, move |listener| {
             graph::explain(&graph, &data, &flags, output.as_deref(), listener)

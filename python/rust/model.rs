@@ -31,6 +31,9 @@ impl OnnxSource {
 /// Named arrays.
 type Arrays = Vec<(String, Array)>;
 
+/// An explanation, its numbers, and a picture.
+pub(crate) type Explained = (Told, Arrays, Option<Vec<u8>>);
+
 fn arrays(numbers: Vec<(String, npcov::TraceArray)>) -> Arrays {
     let array = |(name, array)| (name, Array::from(array));
     numbers.into_iter().map(array).collect()
@@ -154,7 +157,7 @@ impl Model {
         flags: Vec<String>,
         output: Option<PathBuf>,
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Told, Arrays, Option<Vec<u8>>)> {
+    ) -> PyResult<Explained> {
         let (model, data) = (self.0.clone(), data.0.clone());
         let (found, warnings) = work(py, progress, move |listener| {
             model::explain(&model, &data, &flags, output.as_deref(), listener)
@@ -227,10 +230,7 @@ impl Model {
     }
 }
 
-pub(crate) fn explained(
-    found: model::Numbers,
-    warnings: Vec<String>,
-) -> (Told, Arrays, Option<Vec<u8>>) {
+pub(crate) fn explained(found: model::Numbers, warnings: Vec<String>) -> Explained {
     (
         told(found.answer, warnings),
         arrays(found.arrays),

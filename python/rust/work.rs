@@ -23,8 +23,11 @@ const PATIENCE: Duration = Duration::from_millis(800);
 
 enum Message<T> {
     Happened(Event),
-    Done(std::thread::Result<anyhow::Result<T>>, Vec<String>),
+    Done(End<T>),
 }
+
+/// How work ended, and what it warns of.
+type End<T> = (std::thread::Result<anyhow::Result<T>>, Vec<String>);
 
 /// Does work on a thread of its own, so that the one that asked can listen to signals. `progress` is called
 /// with what happened and a number of inputs.
@@ -74,7 +77,7 @@ fn run<T>(
     let mut listener = Listener::new(&mut progress);
     let result = catch_unwind(AssertUnwindSafe(|| job(&mut listener)));
     let warnings = std::mem::take(&mut listener.warnings);
-    let _ = sender.send(Message::Done(result, warnings));
+    let _ = sender.send(Message::Done((result, warnings)));
 }
 
 /// What was heard in a while.
@@ -82,7 +85,7 @@ struct Heard<T> {
     finished: usize,
     events: Vec<(&'static str, usize)>,
     /// The end of the work; `Some(None)` where its thread is gone without a word.
-    done: Option<Option<(std::thread::Result<anyhow::Result<T>>, Vec<String>)>>,
+    done: Option<Option<End<T>>>,
 }
 
 impl<T> Heard<T> {
@@ -115,7 +118,7 @@ fn listen<T: Send>(
         while heard.done.is_none() {
             let left = until.saturating_duration_since(Instant::now());
             match receiver.recv_timeout(left) {
-                Ok(Message::Done(result, warnings)) => heard.done = Some(Some((result, warnings))),
+                Ok(Message::Done(end)) => heard.done = Some(Some(end)),
                 Ok(Message::Happened(event)) => match event {
                     Event::Finished(count) => heard.finished += count,
                     Event::Resumed(count) => heard.events.push(("resumed", count)),

@@ -9,9 +9,17 @@ use crate::trace_file::{is_kept, truth_values};
 pub struct TraceArrays {
     classes: Vec<i64>,
     /// For each output of the tracer; `None` for taps.
-    outputs: Vec<Option<(String, Vec<usize>, Vec<f32>)>>,
+    outputs: Vec<Option<Rows>>,
     /// For each path layer, when there are paths.
     paths: Vec<(usize, Vec<bool>)>,
+}
+
+/// The rows of an output.
+struct Rows {
+    name: String,
+    /// Of one row.
+    shape: Vec<usize>,
+    numbers: Vec<f32>,
 }
 
 /// An array, with a row for each input.
@@ -30,7 +38,11 @@ impl TraceArrays {
     pub fn new(tracer: &Tracer) -> TraceArrays {
         let outputs = tracer.outputs().iter().zip(tracer.output_shapes());
         let array = |(output, shape): (&npcov_program::Output, Vec<usize>)| {
-            is_kept(output).then(|| (output.name(), shape, Vec::new()))
+            is_kept(output).then(|| Rows {
+                name: output.name(),
+                shape,
+                numbers: Vec::new(),
+            })
         };
         TraceArrays {
             classes: Vec::new(),
@@ -59,8 +71,8 @@ impl TraceArrays {
     pub fn append(&mut self, batch: &TracedRows, classes: &[usize]) {
         self.classes.extend(classes.iter().map(|&c| c as i64));
         for (array, values) in self.outputs.iter_mut().zip(&batch.outputs) {
-            if let Some((_, _, array)) = array {
-                array.extend(values);
+            if let Some(rows) = array {
+                rows.numbers.extend(values);
             }
         }
     }
@@ -69,7 +81,8 @@ impl TraceArrays {
     pub fn finish(self) -> Vec<(String, TraceArray)> {
         let classes = ("prediction".to_owned(), TraceArray::Classes(self.classes));
         let outputs = self.outputs.into_iter().flatten();
-        let outputs = outputs.map(|(name, shape, n)| (name, TraceArray::Numbers(shape, n)));
+        let outputs =
+            outputs.map(|rows| (rows.name, TraceArray::Numbers(rows.shape, rows.numbers)));
         let paths = self.paths.into_iter().enumerate();
         let paths = paths.map(|(i, (n, set))| (format!("path.{i}"), TraceArray::Truths(n, set)));
         [classes].into_iter().chain(outputs).chain(paths).collect()

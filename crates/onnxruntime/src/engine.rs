@@ -49,12 +49,12 @@ impl OnnxRuntime {
     fn builder(&self) -> Result<ort::session::builder::SessionBuilder, OnnxRuntimeError> {
         let refused = |error: &dyn fmt::Display| OnnxRuntimeError::Refused(error.to_string());
         let builder = Session::builder(&self.environment).map_err(|e| refused(&e))?;
-        let mut builder = builder
-            .with_optimization_level(GraphOptimizationLevel::Level3)
-            .and_then(|b| b.with_intra_threads(1))
-            .and_then(|b| b.with_inter_threads(1))
-            .and_then(|b| b.with_deterministic_compute(true))
-            .map_err(|e| refused(&e))?;
+        let builder = builder.with_optimization_level(GraphOptimizationLevel::Level3);
+        let builder = builder.map_err(|e| refused(&e))?.with_intra_threads(1);
+        let builder = builder.map_err(|e| refused(&e))?.with_inter_threads(1);
+        let builder = builder.map_err(|e| refused(&e))?;
+        let builder = builder.with_deterministic_compute(true);
+        let mut builder = builder.map_err(|e| refused(&e))?;
         if let Some(provider) = self.provider.dispatch() {
             builder = builder
                 .with_execution_providers([provider])

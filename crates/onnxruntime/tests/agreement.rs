@@ -2,6 +2,8 @@
 //!
 //! Both run the same graphs, so what differs is how each adds up. Needs the library: `make test-onnxruntime` has it.
 
+#![allow(clippy::print_stdout, reason = "the counts are for people to read")]
+
 use std::path::{Path, PathBuf};
 
 use npcov_engine::native::Native;

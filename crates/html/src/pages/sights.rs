@@ -1,6 +1,6 @@
 //! Inputs as they look, one by one and in strips.
 
-use npcov_report::number::{count, four_digits};
+use npcov_report::number::{count, four_digits, short as plain};
 
 use super::{Site, To};
 use crate::dossier::{Picture, Training};
@@ -171,7 +171,7 @@ fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, hea
             let words: Vec<String> = order
                 .into_iter()
                 .take(FEW / 2)
-                .map(|i| format!("{} {}", feature(site, i), four_digits(f64::from(values[i]))))
+                .map(|i| format!("{} {}", feature(site, i), plain(f64::from(values[i]))))
                 .collect();
             markup.tag("span").class("words").text(words.join(", "));
         }

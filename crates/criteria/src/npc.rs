@@ -360,6 +360,7 @@ mod tests {
             units: 3,
         };
         let network = NetworkShape {
+            recurrent: Vec::new(),
             layers: vec![layer; 2],
             classes: 2,
             logits: 2,
@@ -405,6 +406,7 @@ mod tests {
         let covered = |anpc_counted| {
             let bound = |layer| AnpcLayer { layer, upper: 2.0 };
             let network = NetworkShape {
+                recurrent: Vec::new(),
                 layers: vec![layer; 2],
                 classes: 2,
                 logits: 2,

@@ -258,8 +258,7 @@ mod tests {
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
         let unary = |graph: &mut Graph, f, x| graph.push("u", Op::Unary(f), &[x]).unwrap();
-        let binary =
-            |graph: &mut Graph, f, a, b| graph.push("b", Op::Binary(f), &[a, b]).unwrap();
+        let binary = |graph: &mut Graph, f, a, b| graph.push("b", Op::Binary(f), &[a, b]).unwrap();
         let z = unary(&mut graph, Unary::Sigmoid, x);
         let t = unary(&mut graph, Unary::Tanh, x);
         let one = graph.add_constant("one", Tensor::scalar(1.0));

@@ -383,6 +383,7 @@ mod tests {
         };
         let network = NetworkShape {
             sums: Vec::new(),
+            recurrent: Vec::new(),
             layers: vec![layer; 2],
             classes: 2,
             logits: 2,
@@ -429,6 +430,7 @@ mod tests {
             let bound = |layer| AnpcLayer { layer, upper: 2.0 };
             let network = NetworkShape {
                 sums: Vec::new(),
+                recurrent: Vec::new(),
                 layers: vec![layer; 2],
                 classes: 2,
                 logits: 2,

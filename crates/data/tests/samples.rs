@@ -138,9 +138,13 @@ fn a_format_is_one_entry_of_a_list() {
     let part = open_with(&formats, format!("{spec}:x"), &Reading::default()).unwrap_err();
     assert!(matches!(part, DataError::Spec { .. }), "{part}");
     fs::write(&path, "#other").unwrap();
-    let unknown = open_with(&formats, spec, &Reading::default()).unwrap_err().to_string();
+    let unknown = open_with(&formats, spec, &Reading::default())
+        .unwrap_err()
+        .to_string();
     assert!(unknown.contains("IDX, lines, CIFAR"), "{unknown}");
-    let alone = open_with(&[&Lines], spec, &Reading::default()).unwrap_err().to_string();
+    let alone = open_with(&[&Lines], spec, &Reading::default())
+        .unwrap_err()
+        .to_string();
     assert!(alone.ends_with("it is neither lines"), "{alone}");
 }
 
@@ -157,6 +161,8 @@ fn the_order_of_formats_decides() {
     assert_eq!(open(spec).unwrap().inputs()[0].shape(), [3, 32, 32]);
     let by_name = |name: &str| *FORMATS.iter().find(|f| f.name().starts_with(name)).unwrap();
     let reversed = [by_name("IDX"), by_name("CIFAR")];
-    let error = open_with(&reversed, spec, &Reading::default()).unwrap_err().to_string();
+    let error = open_with(&reversed, spec, &Reading::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("the header claims u8 numbers"), "{error}");
 }

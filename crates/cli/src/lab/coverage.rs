@@ -13,9 +13,9 @@ use npcov_lab::{Rq3Settings, Rq4Settings, Rq5Settings};
 use super::{Results, plain};
 use crate::args::{GraphArgs, Rq3Args, Rq4Args, Rq5Args};
 use crate::config::Config;
+use crate::graph;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
-use crate::graph;
 
 /// What measures, and what is measured.
 struct Setup {

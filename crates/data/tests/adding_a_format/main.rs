@@ -37,7 +37,11 @@ fn raw_numbers_are_samples_like_others() {
     loader.read(1..2, &mut out).unwrap();
     assert_eq!(out, numbers[6..]);
 
-    let error = |spec: &str| open_with(&formats, spec, &Reading::default()).unwrap_err().to_string();
+    let error = |spec: &str| {
+        open_with(&formats, spec, &Reading::default())
+            .unwrap_err()
+            .to_string()
+    };
     assert!(error(&put("a.5.f32", &numbers)).contains("ends inside a sample"));
     for name in ["a.f32", "a.2x.f32", "a.-1.f32"] {
         assert!(

@@ -109,9 +109,12 @@ fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
 
-# Unstable flags of a stable compiler: the code that is tested is the code that is shipped.
+# Unstable flags of a stable compiler: the code that is tested is the code that is shipped. Short
+# stacks of allocations, because definitions in tests allocate a lot.
 sanitize: ## Unit tests of crates with unsafe code under the address sanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --quiet --lib \
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=malloc_context_size=1 \
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+	cargo test --release --quiet --lib \
 	    --package npcov-cpu --package npcov-engine --package npcov-criteria \
 	    --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/sanitize
 

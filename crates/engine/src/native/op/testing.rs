@@ -167,6 +167,12 @@ pub(super) fn check(
     tolerance: f64,
     definition: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) {
+    let expected: Vec<_> = (0..LANES)
+        .map(|i| {
+            let to_f64 = |input: &Input| input.sample(i).into_iter().map(f64::from).collect();
+            definition(&inputs.iter().map(to_f64).collect::<Vec<_>>())
+        })
+        .collect();
     for isa in Isa::available() {
         let options = Options {
             isa,
@@ -174,12 +180,10 @@ pub(super) fn check(
         };
         let executor = executor(&graph_of(op.clone(), inputs), options);
         let outputs = run(&executor, inputs, LANES);
-        for (i, output) in outputs.iter().enumerate() {
-            let to_f64 = |input: &Input| input.sample(i).into_iter().map(f64::from).collect();
-            let expected = definition(&inputs.iter().map(to_f64).collect::<Vec<_>>());
+        for (i, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
             compare(
                 output,
-                &expected,
+                expected,
                 tolerance,
                 &format!("{op:?}, {isa:?}, input {i}"),
             );

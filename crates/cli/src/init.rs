@@ -163,6 +163,50 @@ impl Found<'_> {
             &quoted(&task),
             "what the outputs mean: classification, classification:argmin, regression, ...",
         );
+        for (key, value, why) in [
+            ("bins", "10", "of numbers: how many bins, or where they end"),
+            (
+                "reference",
+                "\"mean\"",
+                "of numbers: what they are held against: mean, median, labels, a number",
+            ),
+            (
+                "direction",
+                "\"deviation\"",
+                "of numbers: what is explained: deviation, output, up",
+            ),
+            (
+                "tolerance",
+                "1.0",
+                "of numbers: how far they may be from their labels",
+            ),
+        ] {
+            file.example(key, value, why);
+        }
+        let input = network
+            .signature()
+            .inputs()
+            .get(network.signature().place());
+        let input = input.map_or("x", |input| &input.name);
+        file.key(
+            options.input.is_some(),
+            "input-name",
+            &quoted(input),
+            "the input that is preprocessed, where there are several",
+        );
+        let fixed: Vec<String> = (options.fixed.iter())
+            .map(|(name, number)| format!("{} = {number:?}", quoted(name)))
+            .collect();
+        let shown = match fixed.is_empty() {
+            true => "mask = 1.0".to_owned(),
+            false => fixed.join(", "),
+        };
+        file.key(
+            !fixed.is_empty(),
+            "input",
+            &format!("{{ {shown} }}"),
+            "inputs that are always the same number",
+        );
         let selected = &options.layers.select;
         let layers: Vec<String> = match selected.is_empty() {
             false => selected.iter().map(selector).collect(),

@@ -235,6 +235,7 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
                     neurons: extent.neurons,
                     units: extent.neurons,
                     cut: true,
+                    recurrent: false,
                 })
                 .collect(),
             arithmetic: "fused".to_owned(),

@@ -139,7 +139,7 @@ fn arguments() {
         "predict lenet.onnx --threads 0",
         "predict lenet.onnx --threads 5000",
         "predict lenet.onnx --layout whc",
-        "predict lenet.onnx --resize 28",
+        "predict lenet.onnx --resize 28x",
         "inspect lenet.onnx --input-shape 1x0",
         "inspect lenet.onnx --format xml",
         "discover",

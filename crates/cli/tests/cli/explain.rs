@@ -178,7 +178,15 @@ fn every_fixture_is_explained() {
         if !name.ends_with(".onnx") {
             continue;
         }
-        let command = format!("explain {name} {FASHION} --limit 20 --format json");
+        let data = match name.as_str() {
+            "prices.onnx" => "--data prices-test.csv --label-column price".to_owned(),
+            "two-inputs.onnx" => format!("{FASHION} --input mask=1"),
+            "distances.onnx" => format!("{FASHION} --task classification:argmin"),
+            "one-logit.onnx" => format!("{FASHION} --task classification"),
+            "two-numbers.onnx" => format!("{FASHION} --task regression:0"),
+            _ => FASHION.to_owned(),
+        };
+        let command = format!("explain {name} {data} --limit 20 --format json");
         let outcome = project.run(&command);
         assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
         let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -249,10 +257,10 @@ fn errors() {
 fn relevances_that_are_no_numbers() {
     let project = Project::new();
     let nodes = [node("Relu", &["x"], "relu"), node("Sqrt", &["relu"], "y")];
-    project.write("net.onnx", model(&[("x", "Nx1")], &nodes, &[("y", "Nx1")]));
-    let mut x = vec![1.0; 40];
-    x[37] = -1.0;
-    project.npz("data.npz", &[1], &x, &[]);
+    project.write("net.onnx", model(&[("x", "Nx2")], &nodes, &[("y", "Nx2")]));
+    let mut x = vec![1.0; 80];
+    x[74..76].fill(-1.0);
+    project.npz("data.npz", &[2], &x, &[]);
     let command = "explain net.onnx --data data.npz --attribution gradient-input --output out.npz";
     assert_snapshot!(project.snapshot(command));
     assert!(!project.path("out.npz").exists());

@@ -397,7 +397,7 @@ mod tests {
     use crate::npz::{Compression, NpzWriter};
     use crate::rows::NumberFormat;
     use crate::source::Source;
-    use crate::{Loader, Preprocessing};
+    use crate::{Loader, Preprocessing, WantedInput};
 
     /// The same arrays as a file.
     fn as_file<T: Scalar>(path: &Path, sample: &[usize], x: &[T], y: &[i64]) -> Arc<dyn Samples> {
@@ -535,7 +535,13 @@ mod tests {
         let both: Arc<dyn Samples> = Arc::new(both);
         let nothing = Preprocessing::default();
         let loader = |input: &str, wanted: &[usize]| {
-            Loader::of_input(Arc::clone(&both), input, wanted, &nothing)
+            let input = WantedInput {
+                name: input.to_owned(),
+                shape: wanted.to_vec(),
+                whole: false,
+                fixed: None,
+            };
+            Loader::of_inputs(Arc::clone(&both), &[input], 0, &nothing)
         };
         let mask = loader("mask", &[1]).unwrap();
         let mut out = [0.0; 2];

@@ -277,7 +277,12 @@ fn what_is_restored_is_read_as_before() {
         ([3, 5, 4], [3, 5, 4], None, None),
         ([3, 5, 4], [5, 4, 3], Some(Layout::Chw), None),
         ([5, 4, 3], [3, 2, 2], None, Some(ImageSize::Exactly(2, 2))),
-        ([3, 5, 4], [3, 7, 6], Some(Layout::Chw), Some(ImageSize::Exactly(7, 6))),
+        (
+            [3, 5, 4],
+            [3, 7, 6],
+            Some(Layout::Chw),
+            Some(ImageSize::Exactly(7, 6)),
+        ),
     ] {
         let options = Preprocessing {
             layout,

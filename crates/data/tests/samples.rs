@@ -70,7 +70,7 @@ impl Samples for Growing {
 #[test]
 fn images_of_any_size_are_resized() {
     let resize = Preprocessing {
-        resize: Some((2, 2)),
+        resize: Some(npcov_data::ImageSize::Exactly(2, 2)),
         ..Preprocessing::default()
     };
     let loader = Loader::new(Arc::new(Growing::new(1)), &[1, 2, 2], &resize).unwrap();

@@ -176,6 +176,7 @@ mod tests {
         };
         let sum = |of: fn(&(usize, usize)) -> usize| counts.iter().map(of).sum();
         Predictions {
+            numbers: None,
             data: "data.npz".to_owned(),
             inputs: sum(|c| c.1),
             correct: Some(sum(|c| c.0)),

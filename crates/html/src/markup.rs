@@ -55,7 +55,7 @@ impl Markup {
     /// Adds a name that somebody chose: text that leaves the direction of its surroundings alone, and is cut
     /// where it is long.
     pub(crate) fn name(&mut self, name: &str) {
-        self.tag("bdi").text(&short(name));
+        self.tag("bdi").text(short(name));
     }
 
     /// The style sheet of this crate, in the page.

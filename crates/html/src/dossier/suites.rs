@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use npcov::artefact::{MeasuredSuite, ScoreKind};
+use npcov::artefact::{InputRecord, MeasuredSuite, ScoreKind};
 use npcov::coverage::{Coverage, UNUSUAL};
 use npcov::criteria::{CriterionSet, Member, Slot, SlotPlace, State};
 use npcov::paths::NO_CLUSTER;
@@ -100,7 +100,7 @@ impl<'c> Paths<'c> {
         let Some(slots) = slots.map_err(|e| self.member.failed(e))? else {
             return Ok(vec![None; suite.inputs.len()]);
         };
-        let one = |(input, list): (&npcov::artefact::InputRecord, &Box<[u32]>)| {
+        let one = |(input, list): (&InputRecord, &[u32])| {
             if input.cluster == NO_CLUSTER {
                 return None;
             }
@@ -109,7 +109,8 @@ impl<'c> Paths<'c> {
             let sum: usize = own.map(|place| place.bucket).sum();
             Some(sum as f64 / (self.buckets * self.layers).max(1) as f64)
         };
-        Ok(suite.inputs.iter().zip(slots.lists).map(one).collect())
+        let lists = slots.lists.iter().map(AsRef::as_ref);
+        Ok(suite.inputs.iter().zip(lists).map(one).collect())
     }
 
     /// How many buckets are covered by the first inputs of a suite.

@@ -225,7 +225,7 @@ fn agrees(text: &str, value: f64) -> bool {
         .chars()
         .filter(|c| c.is_ascii_digit() || matches!(c, '.' | '-' | 'e'))
         .collect();
-    let digits = digits.trim_start_matches(|c: char| c == 'e');
+    let digits = digits.trim_start_matches('e');
     let Ok(number) = digits.parse::<f64>() else {
         // Words before the number, such as `distance 0.50`.
         let Some(last) = text

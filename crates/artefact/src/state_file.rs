@@ -477,6 +477,16 @@ fn read_suite(
     let mut states = Vec::new();
     for member in criteria.members() {
         let prefix = format!("{index}.{}", member.spec);
+        let own = |tensor: &&TensorSpec| {
+            let part = tensor.name.strip_prefix(&prefix);
+            part.is_some_and(|part| part.starts_with('.'))
+        };
+        let numbers = |tensor: &TensorSpec| tensor.shape.iter().product::<usize>();
+        let stored: usize = reader.tensors().filter(own).map(numbers).sum();
+        // A sum is two of them.
+        if member.criterion.sums() > stored / 2 {
+            return Err(wrong(&format!("`{prefix}` has another size")));
+        }
         let read = state_tensors::read(reader, &prefix, inputs, member.criterion.state())?;
         states.push(read.map_err(|reason| wrong(&reason))?);
     }

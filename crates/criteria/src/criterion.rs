@@ -123,6 +123,12 @@ pub trait Criterion: Send + Sync {
         Ok(slots)
     }
 
+    /// How many [sums](Part::Sums) a state keeps, where these may be many: known without memory for them, so
+    /// that they can be looked for in a file before.
+    fn sums(&self) -> usize {
+        0
+    }
+
     /// What is above the numbers of all things that there are to cover by number.
     fn bound_of_numbers(&self) -> u64 {
         let state = self.state();

@@ -302,11 +302,18 @@ impl Criterion for Nc {
         }
     }
 
-    fn state(&self) -> State {
-        let total: usize = self.sizes().iter().sum();
+    fn sums(&self) -> usize {
         match self.variant {
-            Variant::Harel => State::new([SUMS.with(vec![0; total])]),
+            Variant::Harel => self.sizes().iter().sum(),
+            _ => 0,
+        }
+    }
+
+    fn state(&self) -> State {
+        match self.variant {
+            Variant::Harel => State::new([SUMS.with(vec![0; self.sums()])]),
             _ => {
+                let total: usize = self.sizes().iter().sum();
                 let set = BitSet::new(self.thresholds.len() * total);
                 State::new([NEURONS.with(set)])
             }

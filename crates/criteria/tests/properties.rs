@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use npcov_criteria::{
     Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, LayerShape,
-    NetworkShape, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create, find,
+    NetworkShape, Part, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create,
+    find,
 };
 use npcov_paths::choices::Buckets;
 use npcov_paths::{AnpcLayer, Choices, ClusterView, Jaccard, Observation};
@@ -405,6 +406,11 @@ proptest! {
             let each = criterion.slots_of_each(&tables.batch(), &world.training).unwrap();
             let state = at_once(&*criterion, &world, &all(&world));
             let united: BTreeSet<Slot> = each.into_iter().flatten().collect();
+            let sums = state.parts().iter().map(|(_, part)| match part {
+                Part::Sums(sums) => sums.len(),
+                _ => 0,
+            });
+            prop_assert!(criterion.sums() <= sums.sum(), "{}", name);
             for slot in &united {
                 let Slot::Number(number) = slot else { continue };
                 prop_assert!(*number < criterion.bound_of_numbers(), "{}: {}", name, number);

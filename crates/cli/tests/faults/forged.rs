@@ -79,7 +79,7 @@ fn a_graph_is_the_one_that_its_id_names() {
 #[test]
 fn neurons_are_counted_before_there_is_memory_for_them() {
     let project = project();
-    for neurons in [1_u64 << 59, 1 << 31] {
+    for neurons in [1_u64 << 59, 1 << 31, (1 << 27) - 10] {
         let many = json!(neurons);
         forge_record(&project, "g.npcov", |record| {
             let layer = &mut record["extraction"]["layers"][0];

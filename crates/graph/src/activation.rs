@@ -19,6 +19,10 @@ const POINTS: [f32; 20] = [
     3.4, 5.3, 6.4, 21.0,
 ];
 
+/// Where limits show that lie outside of all that: those of quantised numbers, or of a ReLU that
+/// ends at a thousand. What overflows there says nothing.
+const FAR: [f32; 8] = [-1e6, -1e4, -1e3, -100.0, 100.0, 1e3, 1e4, 1e6];
+
 /// The activations that are recognised.
 const KNOWN: [Unary; 7] = [
     Unary::Relu,
@@ -149,8 +153,8 @@ fn identify(graph: &Graph, nodes: &[&Node], x: ValueId) -> Option<Unary> {
     if nodes.len() == 1 && matches!(nodes[0].op, Op::Unary(_)) {
         return None;
     }
-    let mut values = Vec::with_capacity(POINTS.len());
-    for &point in &POINTS {
+    let mut values = Vec::with_capacity(POINTS.len() + FAR.len());
+    for &point in POINTS.iter().chain(&FAR) {
         let mut known = vec![(x, point)];
         for node in nodes.iter().rev() {
             let argument = |i: usize| {
@@ -166,10 +170,14 @@ fn identify(graph: &Graph, nodes: &[&Node], x: ValueId) -> Option<Unary> {
         values.push(known.last()?.1);
     }
     KNOWN.into_iter().find(|activation| {
-        POINTS.iter().zip(&values).all(|(&point, &y)| {
+        let near = |point: f32, y: f32| {
             let expected = activation.apply(point);
             (y - expected).abs() <= 2e-5 * expected.abs().max(1.0)
-        })
+        };
+        let (close, far) = values.split_at(POINTS.len());
+        let mut far = FAR.iter().zip(far);
+        POINTS.iter().zip(close).all(|(&point, &y)| near(point, y))
+            && far.all(|(&point, &y)| !y.is_finite() || near(point, y))
     })
 }
 
@@ -256,6 +264,23 @@ mod tests {
         let m = net.binary(Binary::Mul, net.x, c);
         let y = net.binary(Binary::Div, m, six);
         assert_eq!(net.finish(y), [Op::Unary(Unary::HardSwish)]);
+    }
+
+    /// `clip(x, 0, 255) * 0.5 / 0.5`, as quantised numbers have it: no ReLU.
+    #[test]
+    fn limits_far_away_are_seen() {
+        let mut net = Net::new();
+        let limits = Unary::Clip {
+            min: 0.0,
+            max: 255.0,
+        };
+        let half = net.scalar(0.5);
+        let y = net.unary(limits, net.x);
+        let y = net.binary(Binary::Mul, y, half);
+        let y = net.binary(Binary::Div, y, half);
+        let ops = net.finish(y);
+        assert_eq!(ops.len(), 3);
+        assert_eq!(ops[0], Op::Unary(limits));
     }
 
     #[test]

@@ -55,6 +55,11 @@ const MOST_NEURONS: usize = 1 << 14;
 /// The most sums of all layers, which take 4 GB.
 const MOST_SUMS: usize = 1 << 28;
 
+/// How many sums are kept of a layer: of its neurons, and of their pairs.
+fn sums_of(layer: &LayerShape) -> usize {
+    layer.neurons + triangle(layer.neurons)
+}
+
 impl Nlc {
     /// Of all path layers.
     fn create(spec: &Spec, network: &NetworkShape) -> Result<Box<dyn Criterion>, CriterionError> {
@@ -65,8 +70,7 @@ impl Nlc {
                 reason: format!("a layer of {} neurons has too many pairs", layer.neurons),
             });
         }
-        let sums = |layer: &LayerShape| layer.neurons + triangle(layer.neurons);
-        if network.sums.iter().map(sums).sum::<usize>() > MOST_SUMS {
+        if network.sums.iter().map(sums_of).sum::<usize>() > MOST_SUMS {
             return Err(CriterionError::Fit {
                 criterion: "nlc".to_owned(),
                 reason: "its layers have too many pairs of neurons together".to_owned(),
@@ -232,10 +236,12 @@ impl Criterion for Nlc {
         Needs::taps((0..self.network.sums.len()).map(Nlc::tap))
     }
 
+    fn sums(&self) -> usize {
+        self.network.sums.iter().map(sums_of).sum()
+    }
+
     fn state(&self) -> State {
-        let layers = self.network.sums.iter();
-        let moments = layers.map(|layer| layer.neurons + triangle(layer.neurons));
-        State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; moments.sum()])])
+        State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; self.sums()])])
     }
 
     fn observe(

@@ -619,7 +619,10 @@ fn a_suite_covers_what_its_parts_cover() {
 fn measuring_in_memory_gives_what_files_give() {
     let (case, graph) = small();
     // All criteria, also one for which the order of inputs matters, on more than one shard.
-    let measurement = by(&graph, &npcov::criteria::names());
+    // Those of recurrent layers have nothing to look at here.
+    let names = npcov::criteria::names().into_iter();
+    let names: Vec<&str> = names.filter(|name| !["bsc", "btc"].contains(name)).collect();
+    let measurement = by(&graph, &names);
     let expected = case.cover(&measurement, 100..700);
     let in_memory = |measurement: &Measurement<'_>, name: &str, range, threads| {
         measurement.cover(name, &case.range(range, threads), &mut ())

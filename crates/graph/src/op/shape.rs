@@ -470,13 +470,22 @@ mod tests {
             .constant(ints(&[2], &[i64::MAX, 1]))
             .constant(ints(&[], &[0]));
         assert_eq!(large.error(), "unsupported: the sum is too large");
-        let open = Case::new("CumSum", 14)
-            .input(DType::F32, &[2])
-            .constant(ints(&[], &[0]));
-        assert_eq!(
-            open.error(),
-            "unsupported: `x` depends on the model's input"
-        );
+        // Of what depends on the input, by a product with a triangle of ones.
+        let open = |reverse| {
+            let imported = Case::new("CumSum", 14)
+                .input(DType::I64, &[3])
+                .constant(ints(&[], &[0]))
+                .int("exclusive", 1)
+                .int("reverse", reverse)
+                .import()
+                .unwrap();
+            let product = imported.graph.nodes().iter().find(|n| n.op == Op::MatMul);
+            let ones = imported.graph.constant(product.unwrap().inputs[1]);
+            assert_eq!(imported.ty().dtype, DType::I64);
+            ones.unwrap().as_f32().unwrap().to_vec()
+        };
+        assert_eq!(open(0), [0., 1., 1., 0., 0., 1., 0., 0., 0.]);
+        assert_eq!(open(1), [0., 0., 0., 1., 0., 0., 1., 1., 0.]);
     }
 
     /// `np.triu` and `np.tril` of `np.arange(1, 7).reshape(2, 3)`.

@@ -1,6 +1,6 @@
 //! Losses, and what cannot be differentiated.
 
-use npcov_graph::op::{Binary, Gather, Gemm, Unary};
+use npcov_graph::op::{Binary, Gather, GatherElements, Gemm, Unary};
 use npcov_graph::{Classifier, DType, Graph, Op, TensorType, ValueId};
 use npcov_program::{Loss, NetworkView, PathLayer, Program, ProgramError, Term, gradient};
 
@@ -298,6 +298,20 @@ fn comparisons_and_casts_pass_nothing_on() {
     assert_eq!(found[2], [2.0, 0.0, 3.0]);
 }
 
+/// Of (2, 0, -1) the elements at 2, 0 and -1, the last one: what arrives goes there.
+#[test]
+fn slices_at_positions_that_the_input_chooses_have_gradients() {
+    let mut graph = Graph::new();
+    let x = graph.add_input("x", TensorType::new(DType::F32, [3]));
+    let index = graph.push("index", Op::Cast(DType::I64), &[x]).unwrap();
+    let gather = Op::Gather(Gather { axis: 0 });
+    let y = graph.push("y", gather, &[x, index]).unwrap();
+    graph.set_outputs(vec![y]);
+    let program = loss_of(&graph, y).unwrap();
+    let found = run(&program.graph, &[&[2.0, 0.0, -1.0], &[0.0]]);
+    assert_eq!(found[2], [1.0, 0.0, 2.0]);
+}
+
 /// A position that depends on the input cannot be differentiated by this program; all such nodes
 /// are named.
 #[test]
@@ -305,7 +319,7 @@ fn what_has_no_gradient_is_listed() {
     let mut graph = Graph::new();
     let x = graph.add_input("x", TensorType::new(DType::F32, [3]));
     let index = graph.push("index", Op::Cast(DType::I64), &[x]).unwrap();
-    let gather = || Op::Gather(Gather { axis: 0 });
+    let gather = || Op::GatherElements(GatherElements { axis: 0 });
     let first = graph.push("first", gather(), &[x, index]).unwrap();
     let y = graph.push("second", gather(), &[first, index]).unwrap();
     graph.set_outputs(vec![y]);

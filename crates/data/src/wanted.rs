@@ -303,7 +303,7 @@ mod tests {
             error(&["a", "b", "c"], &[x()])
                 .contains("3 columns (`a`, `b`, `c`) for input `x` of 2")
         );
-        assert!(error(&["age", "b"], &[age.clone()]).contains("`b` belong to no input"));
+        assert!(error(&["age", "b"], std::slice::from_ref(&age)).contains("`b` belong to no input"));
         assert!(
             error(&["age"], &[age, mask, x()])
                 .contains("nothing for the model's input `mask`, `x`")

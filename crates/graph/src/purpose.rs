@@ -64,10 +64,9 @@ impl Purpose {
 
 /// Whether a value is the sigmoid of something, element by element.
 fn is_sigmoid(graph: &Graph, value: ValueId) -> bool {
-    let node = graph.producer(value);
-    node.is_some_and(|node| match &node.op {
-        Op::Reshape(_) => is_sigmoid(graph, node.inputs[0]),
-        op => *op == Op::Unary(Unary::Sigmoid),
+    graph.producer(value).is_some_and(|node| {
+        let is_reshaped = matches!(node.op, Op::Reshape(_)) && is_sigmoid(graph, node.inputs[0]);
+        is_reshaped || node.op == Op::Unary(Unary::Sigmoid)
     })
 }
 

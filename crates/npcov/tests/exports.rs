@@ -71,7 +71,7 @@ impl Export {
         let ending = self.network.classifier().ending;
         let row = |z: &[f32]| -> Vec<f32> {
             match ending {
-                Ending::Logits => z.to_vec(),
+                Ending::Logits | Ending::Smallest | Ending::Numbers => z.to_vec(),
                 Ending::Sigmoid => {
                     let p = 1.0 / (1.0 + (-z[0]).exp());
                     vec![1.0 - p, p]

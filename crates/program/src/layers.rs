@@ -213,10 +213,10 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
     let consumers = graph.consumers();
     let is_constant = |v: &ValueId| graph.constant(*v).is_some();
     let sum = |node: &Node| {
-        let is_product = match &node.op {
-            Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_) => is_constant(&node.inputs[1]),
-            op => *op == Op::MatMul && node.inputs.iter().any(is_constant),
-        };
+        let is_layer = matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_) | Op::Gemm(_))
+            && is_constant(&node.inputs[1]);
+        let is_matrix = node.op == Op::MatMul && node.inputs.iter().any(is_constant);
+        let is_product = is_layer || is_matrix;
         if !is_product || is_constant(&node.output) {
             return None;
         }

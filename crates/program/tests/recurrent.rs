@@ -524,7 +524,7 @@ fn masks_hold_at_every_step() {
                 batch: 1,
             };
             let x = numbers(12, 5);
-            let mut on = vec![1.0; 5];
+            let mut on = [1.0; 5];
             if let Some(unit) = off {
                 on[unit] = 0.0;
             }

@@ -27,6 +27,7 @@ fn a_file_to_start_from() {
     assert_snapshot!(text);
     let names: Vec<String> = (0..10).map(|class| format!("class {class}")).collect();
     project.write("classes.txt", names.join("\n"));
+    project.write("vocabulary.txt", "word");
     for settings in [text.clone(), uncommented(&text)] {
         project.write("npcov.toml", &settings);
         let outcome = project.run("predict");

@@ -170,10 +170,10 @@ impl<T> Arguments<T> {
 impl Recurrence {
     /// The operator of a node, when it is one.
     pub fn of(node: &Node) -> Option<&Recurrence> {
-        match &node.op {
-            Op::Composite(op) => op.downcast(),
-            _ => None,
-        }
+        let Op::Composite(op) = &node.op else {
+            return None;
+        };
+        op.downcast()
     }
 
     /// The operator and its node, of a value that it computes.
@@ -299,10 +299,10 @@ pub struct States {
 impl States {
     /// The operator of a node, when it is one.
     pub fn of(node: &Node) -> Option<&States> {
-        match &node.op {
-            Op::Composite(op) => op.downcast(),
-            _ => None,
-        }
+        let Op::Composite(op) = &node.op else {
+            return None;
+        };
+        op.downcast()
     }
 }
 

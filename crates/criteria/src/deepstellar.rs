@@ -138,7 +138,8 @@ impl Model {
     }
 }
 
-/// The interval of a number between extremes; the largest one has an interval of its own.
+/// The interval of a number between extremes; that of the largest one begins there, and is as long as
+/// the others.
 fn interval(x: f64, extremes: &[f64], intervals: usize) -> Option<u64> {
     let (low, range) = (extremes[0], extremes[1] - extremes[0]);
     // All the same in training: that number, or another one.
@@ -565,8 +566,9 @@ mod tests {
         let test: &[f32] = &[0.5, 2.5, 8.0, 6.5];
         assert_eq!(measured("bsc:m=4", &train, &[test]), share(3, 4));
         assert_eq!(measured("btc:m=4", &train, &[test]), share(1, 4));
-        // Beyond what training reaches there is nothing to cover; NaN is nowhere.
-        let far: &[f32] = &[-0.5, 9.0, f32::NAN];
+        // Beyond what training reaches there is nothing to cover; the interval of the largest number is
+        // as long as the others. NaN is nowhere.
+        let far: &[f32] = &[-0.5, 10.0, f32::NAN];
         assert_eq!(measured("bsc:m=4", &train, &[far]), share(0, 4));
         assert_eq!(measured("bsc:m=4", &train, &train), share(4, 4));
         assert_eq!(measured("btc:m=4", &train, &train), share(4, 4));
@@ -590,7 +592,7 @@ mod tests {
     /// Points along (3, 4) with a little of (-4, 3).
     #[test]
     fn principal_components_are_found() {
-        let points = [(2.0, 0.1), (-1.0, -0.2), (-1.0, 0.1)];
+        let points = [(2.0, 0.0), (-1.0, 0.2), (-1.0, -0.2)];
         let mut covariance = [0.0; 4];
         for (along, across) in points {
             let point = [0.6 * along - 0.8 * across, 0.8 * along + 0.6 * across];

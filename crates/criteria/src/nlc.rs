@@ -266,7 +266,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::registry::create;
     use crate::training::TrainingTable;
 
     /// What points are worth by layer, in layers of two neurons.

@@ -197,15 +197,11 @@ impl Found<'_> {
         let fixed: Vec<String> = (options.fixed.iter())
             .map(|(name, number)| format!("{} = {number:?}", quoted(name)))
             .collect();
-        let shown = match fixed.is_empty() {
-            true => "mask = 1.0".to_owned(),
-            false => fixed.join(", "),
-        };
         file.key(
             !fixed.is_empty(),
             "input",
-            &format!("{{ {shown} }}"),
-            "inputs that are always the same number",
+            &format!("{{{}}}", fixed.join(", ")),
+            "inputs that are always the same number: {mask = 1}",
         );
         let selected = &options.layers.select;
         let layers: Vec<String> = match selected.is_empty() {

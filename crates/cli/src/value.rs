@@ -663,8 +663,12 @@ mod tests {
         for wrong in ["", "x", "3x", "0x2", "-1x2", "3*4", "99999999999999999999"] {
             assert!(wrong.parse::<Shape>().is_err(), "{wrong}");
         }
-        assert_eq!("32x64".parse(), Ok(Size(32, 64)));
-        assert!("32".parse::<Size>().is_err() && "1x2x3".parse::<Size>().is_err());
+        assert_eq!("32x64".parse(), Ok(ResizeSize(ImageSize::Exactly(32, 64))));
+        assert_eq!("32".parse(), Ok(ResizeSize(ImageSize::ShortSide(32))));
+        assert!("1x2x3".parse::<ResizeSize>().is_err());
+        assert_eq!("32x64".parse(), Ok(CropSize(32, 64)));
+        assert_eq!("32".parse(), Ok(CropSize(32, 32)));
+        assert!("x".parse::<CropSize>().is_err());
     }
 
     #[test]

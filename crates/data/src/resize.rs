@@ -67,14 +67,17 @@ pub enum Interpolation {
     Bicubic,
 }
 
+/// How far from its centre a curve reaches, and its height at a distance.
+type Curve = (f64, fn(f64) -> f64);
+
 impl Interpolation {
     /// Whether it is bilinear.
     pub(crate) fn is_default(&self) -> bool {
         *self == Interpolation::default()
     }
 
-    /// How far from its centre the curve reaches, and its height there; `None` where there is none.
-    fn curve(self) -> Option<(f64, fn(f64) -> f64)> {
+    /// The curve that input pixels are weighted by; `None` where there is none.
+    fn curve(self) -> Option<Curve> {
         match self {
             Interpolation::Nearest => None,
             Interpolation::Bilinear => Some((1.0, |x| (1.0 - x.abs()).max(0.0))),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Element, Layout, Loader, Preprocessing, open};
+use npcov_data::{DataError, Element, ImageSize, Layout, Loader, Preprocessing, open};
 
 fn fixture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -176,7 +176,7 @@ fn image_folders_are_arranged_and_resized() {
         "{another_size}"
     );
     let resize = Preprocessing {
-        resize: Some((4, 4)),
+        resize: Some(ImageSize::Exactly(4, 4)),
         ..Preprocessing::default()
     };
     let resized = plain_with(text(root), &[3, 4, 4], &resize);
@@ -197,7 +197,7 @@ fn arrays_of_8_bit_images_are_resized_in_any_layout() {
     // Columns 0 80 160 240 shrink to 120 in one pixel, by the triangle 1 3 3 1 over 8.
     let line = [0, 80, 160, 240];
     let resize = Preprocessing {
-        resize: Some((1, 1)),
+        resize: Some(ImageSize::Exactly(1, 1)),
         ..Preprocessing::default()
     };
     write_u8(&path, &[1, 4], &line);
@@ -281,7 +281,7 @@ fn what_is_restored_is_read_as_before() {
     ] {
         let options = Preprocessing {
             layout,
-            resize,
+            resize: resize.map(|(height, width)| ImageSize::Exactly(height, width)),
             ..options.clone()
         };
         write_u8(&path, &stored, &pixels);

@@ -167,14 +167,55 @@ impl Behind {
                     Binary::Div if through && constant == 1 => {
                         Some((input, Behind::Through(signs())))
                     }
-                    _ => None,
+                    Binary::Sub
+                    | Binary::Mul
+                    | Binary::Div
+                    | Binary::Pow
+                    | Binary::Min
+                    | Binary::Max
+                    | Binary::Mod
+                    | Binary::Fmod
+                    | Binary::PRelu
+                    | Binary::Equal
+                    | Binary::Less
+                    | Binary::LessOrEqual
+                    | Binary::Greater
+                    | Binary::GreaterOrEqual
+                    | Binary::And
+                    | Binary::Or
+                    | Binary::Xor => None,
                 }
             }
             Op::Unary(Unary::Tanh | Unary::Sigmoid | Unary::Atan) if through => {
                 Some((node.inputs[0], Behind::Through(vec![1.0])))
             }
             Op::Unary(Unary::Neg) if through => Some((node.inputs[0], Behind::Through(vec![-1.0]))),
-            _ => None,
+            Op::Conv(_)
+            | Op::ConvTranspose(_)
+            | Op::Gemm(_)
+            | Op::MatMul
+            | Op::BatchNormalization(_)
+            | Op::InstanceNormalization(_)
+            | Op::LayerNormalization(_)
+            | Op::Lrn(_)
+            | Op::Unary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Pool(_)
+            | Op::Reduce(_)
+            | Op::ArgMax(_)
+            | Op::Softmax(_)
+            | Op::Transpose(_)
+            | Op::Concat(_)
+            | Op::Slice(_)
+            | Op::Pad(_)
+            | Op::Expand(_)
+            | Op::Tile(_)
+            | Op::Gather(_)
+            | Op::GatherElements(_)
+            | Op::Resize(_)
+            | Op::ScatterSum(_)
+            | Op::Composite(_) => None,
         }
     }
 }
@@ -204,7 +245,33 @@ fn dense(
             }
             g.op(Op::Gemm(gemm.clone()), &inputs).map(Some)
         }
-        _ => Ok(None),
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::Pool(_)
+        | Op::Reduce(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_)
+        | Op::Composite(_) => Ok(None),
     }
 }
 

@@ -18,14 +18,15 @@ pub enum Extraction {
     /// By relevance programs.
     Paths(Box<PathExtractor>),
     /// By the network alone.
-    Trace(Tracer),
+    Trace(Box<Tracer>),
 }
 
 impl Extraction {
     /// Of the network alone, with the taps of these.
     pub fn trace(network: &Network, extras: &Extras) -> Result<Extraction, RunError> {
         let program = trace(&network.view(), &extras.all_taps())?;
-        Tracer::showing(program, network, extras).map(Extraction::Trace)
+        let tracer = Tracer::showing(program, network, extras)?;
+        Ok(Extraction::Trace(Box::new(tracer)))
     }
 
     /// Extracts what there is of a range of a dataset on `threads` threads, and hands it to `sink`

@@ -119,6 +119,7 @@ fn weighted_terms_add_up() {
     let plain = Plain::new([1, 3]);
     let loss = Loss {
         terms: vec![(2.0, Term::Margin), (-0.5, Term::Activation { layer: 0 })],
+        input: 0,
     };
     let (loss, found) = plain.run(&loss, &[1.0, 3.0, 2.0], &[0.0]);
     assert_eq!(loss, [2.0 * 2.0 - 0.5 * 6.0]);

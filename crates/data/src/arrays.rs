@@ -533,31 +533,57 @@ mod tests {
             "which is which counts"
         );
         let both: Arc<dyn Samples> = Arc::new(both);
-        let nothing = Preprocessing::default();
-        let loader = |input: &str, wanted: &[usize]| {
-            let input = WantedInput {
-                name: input.to_owned(),
-                shape: wanted.to_vec(),
-                whole: false,
-                fixed: None,
-            };
-            Loader::of_inputs(Arc::clone(&both), &[input], 0, &nothing)
+        let wanted = |name: &str, shape: &[usize], whole: bool| WantedInput {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            whole,
+            fixed: None,
         };
-        let mask = loader("mask", &[1]).unwrap();
-        let mut out = [0.0; 2];
-        mask.read(0..2, &mut out).unwrap();
-        assert_eq!(out, [0.5, 0.25]);
-        let x = loader("x", &[2]).unwrap();
-        x.read(1..2, &mut out).unwrap();
-        assert_eq!(out, [3.0, 4.0]);
+        let divided = Preprocessing {
+            divide: Some(2.0),
+            ..Preprocessing::default()
+        };
+        let loader = |inputs: &[WantedInput], place: usize| {
+            Loader::of_inputs(Arc::clone(&both), inputs, place, &divided)
+        };
+        // In the model's order, whatever that of the arrays; only the input at the place is preprocessed.
+        let inputs = [wanted("mask", &[1], false), wanted("x", &[2], false)];
+        let read = |place: usize| {
+            let (mut mask, mut x) = ([0.0; 1], [0.0; 2]);
+            let loader = loader(&inputs, place).unwrap();
+            loader.read_inputs(1..2, &mut [&mut mask, &mut x]).unwrap();
+            (mask, x)
+        };
+        assert_eq!(read(1), ([0.25], [1.5, 2.0]));
+        assert_eq!(read(0), ([0.125], [3.0, 4.0]));
+        let fixed = WantedInput {
+            fixed: Some(7.0),
+            ..wanted("id", &[3], true)
+        };
+        let three = [inputs[0].clone(), inputs[1].clone(), fixed];
+        let (mut mask, mut x, mut id) = ([0.0; 2], [0.0; 4], [0.0; 6]);
+        let all = loader(&three, 1).unwrap();
+        all.read_inputs(0..2, &mut [&mut mask, &mut x, &mut id])
+            .unwrap();
+        assert_eq!(id, [7.0; 6]);
         let message = |result: Result<Loader<'_>, DataError>| result.unwrap_err().to_string();
+        let absent = [inputs[1].clone(), wanted("y", &[2], false)];
         assert_eq!(
-            message(loader("y", &[2])),
-            "`arrays in memory`: holds `x`, `mask`, but no input `y`"
+            message(loader(&absent, 0)),
+            "`arrays in memory`: input `y` takes 2 numbers, and the columns are 1 (`mask`)"
+        );
+        let long = [wanted("mask", &[3], false), inputs[1].clone()];
+        assert!(message(loader(&long, 1)).contains("input `mask` has another size"));
+        let ids = [wanted("mask", &[1], true), inputs[1].clone()];
+        let ids = loader(&ids, 1).unwrap();
+        let error = ids.read_inputs(1..2, &mut [&mut [0.0][..], &mut [0.0; 2][..]]);
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "`arrays in memory`, row 1: number 0 of input `mask` is `0.25`, and whole numbers up to 2^24 are wanted"
         );
         assert_eq!(
-            message(Loader::new(Arc::clone(&both), &[2], &nothing)),
-            "`arrays in memory`: holds `x`, `mask`: one input was expected"
+            message(Loader::new(both.clone(), &[2], &divided)),
+            "`arrays in memory`: no input of the model takes `mask`"
         );
     }
 

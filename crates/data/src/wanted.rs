@@ -117,17 +117,17 @@ pub(crate) fn bind(samples: &dyn Samples, wanted: &[WantedInput]) -> Result<Vec<
         [single] if columns && !left.is_empty() => {
             let names: Vec<&str> = left.iter().map(|&i| own[i].name()).collect();
             return Err(wrong(format!(
-                "there are {} columns ({}) for input `{}` of {} numbers",
-                left.len(),
-                shortened(&names),
+                "input `{}` takes {} numbers, and the columns are {} ({})",
                 wanted[single].name,
-                wanted[single].len()
+                wanted[single].len(),
+                left.len(),
+                shortened(&names)
             )));
         }
         [] => {
             let names: Vec<&str> = left.iter().map(|&i| own[i].name()).collect();
             return Err(wrong(format!(
-                "{} belong to no input of the model",
+                "no input of the model takes {}",
                 shortened(&names)
             )));
         }
@@ -301,9 +301,12 @@ mod tests {
         let error = |own: &[&str], wanted: &[WantedInput]| found(own, wanted).unwrap_err();
         assert!(
             error(&["a", "b", "c"], &[x()])
-                .contains("3 columns (`a`, `b`, `c`) for input `x` of 2")
+                .contains("input `x` takes 2 numbers, and the columns are 3 (`a`, `b`, `c`)")
         );
-        assert!(error(&["age", "b"], std::slice::from_ref(&age)).contains("`b` belong to no input"));
+        assert!(
+            error(&["age", "b"], std::slice::from_ref(&age))
+                .contains("no input of the model takes `b`")
+        );
         assert!(
             error(&["age"], &[age, mask, x()])
                 .contains("nothing for the model's input `mask`, `x`")

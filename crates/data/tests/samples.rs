@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use npcov_data::formats::{FORMATS, Format, Location, Reading, open_with};
 use npcov_data::{
-    Arrays, DataError, Element, Image, Images, Loader, Preprocessing, SampleInput, Samples, open,
+    Arrays, DataError, Element, Image, ImageSize, Images, Loader, Preprocessing, SampleInput,
+    Samples, open,
 };
 
 /// Grey images of other sizes: number `row` has `row + 1` rows of two pixels, all of them `10 * row`.
@@ -70,7 +71,7 @@ impl Samples for Growing {
 #[test]
 fn images_of_any_size_are_resized() {
     let resize = Preprocessing {
-        resize: Some(npcov_data::ImageSize::Exactly(2, 2)),
+        resize: Some(ImageSize::Exactly(2, 2)),
         ..Preprocessing::default()
     };
     let loader = Loader::new(Arc::new(Growing::new(1)), &[1, 2, 2], &resize).unwrap();

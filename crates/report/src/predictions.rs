@@ -183,6 +183,7 @@ mod tests {
             accuracy: None,
             per_class: counts.iter().enumerate().map(class).collect(),
             confusion: None,
+            numbers: None,
         }
     }
 

@@ -75,6 +75,7 @@ fn decision_graphs_are_the_same_bytes_on_any_engine() {
         assert_eq!(found.criteria, own.criteria);
         let extraction = ExtractionRecord {
             micro_batch: batch * other,
+            engine: "one-by-one".to_owned(),
             ..own.extraction
         };
         assert_eq!(found.extraction, extraction);

@@ -70,9 +70,10 @@ docs-notebooks: ## Runs docs/notebooks, with results in target/notebooks (over 5
 	    ../../.venv-python-full/bin/jupyter nbconvert --to notebook --execute --output-dir ../../target/notebooks $$notebook || exit 1; \
 	done
 
-bench-python: ## What Python costs beside the command line, for MODEL=file.onnx (CIFAR-10)
+bench-python: ## What Python and ONNX Runtime cost, for MODEL=file.onnx (CIFAR-10; after test-python-full)
 	cargo build --release --quiet
 	.venv-python/bin/python benches/python/run.py --model $(MODEL)
+	.venv-python-full/bin/python benches/python/engines.py --model $(MODEL)
 
 test-onnxruntime: venv ## The engine `onnxruntime` against npcov's own, on all programs of all fixtures
 	ORT_DYLIB_PATH=$$($(VENV)/bin/python -c 'import importlib.util as u, os; print(os.path.join(u.find_spec("onnxruntime").submodule_search_locations[0], "capi"))') \

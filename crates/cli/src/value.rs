@@ -2,14 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::{ImageSize, Interpolation, Layout};
+use npcov::engine::Engine;
+use npcov::engine::native::Native;
+use npcov::onnxruntime::{OnnxRuntime, Provider};
 use npcov::paths::{Clustering, Clusters, GraphClustering};
-use npcov::program::{BatchNorm, Bias, ParseRuleError, Place, Preset, Rule, Selector};
+use npcov::program::{
+    BatchNorm, Bias, LayerKind, ParseRuleError, ParseViewError, Place, Preset, RecurrentView, Rule,
+    Selector,
+};
 use npcov::run::{BinChoice, Direction, Reference, Task};
 use serde::Deserialize;
 
@@ -35,6 +42,27 @@ impl TryFrom<String> for Shape {
     type Error = String;
 
     fn try_from(text: String) -> Result<Shape, String> {
+        text.parse()
+    }
+}
+
+/// What the neurons of recurrent layers are: `segments:4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct View(pub(crate) RecurrentView);
+
+impl FromStr for View {
+    type Err = ParseViewError;
+
+    fn from_str(text: &str) -> Result<View, ParseViewError> {
+        text.parse().map(View)
+    }
+}
+
+impl TryFrom<String> for View {
+    type Error = ParseViewError;
+
+    fn try_from(text: String) -> Result<View, ParseViewError> {
         text.parse()
     }
 }
@@ -250,6 +278,57 @@ impl Shares {
         })?;
         let read: Result<ClassShares, CoverageError> = text.parse();
         read.map_err(|wrong| anyhow!("`{shown}`: {wrong}"))
+    }
+}
+
+/// An engine: `native`, `onnxruntime`, `onnxruntime:cuda`, `onnxruntime:cpu@/opt/libonnxruntime.so`. One that cannot be
+/// had is no value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct EngineName(Arc<dyn Engine>);
+
+impl EngineName {
+    /// The engine.
+    pub(crate) fn engine(&self) -> Arc<dyn Engine> {
+        self.0.clone()
+    }
+
+    /// The engine, if it is not npcov's own.
+    pub(crate) fn other(&self) -> Option<Arc<dyn Engine>> {
+        (self.0.name() != Native::default().name()).then(|| self.engine())
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<EngineName, String> {
+        let (name, library) = match text.split_once('@') {
+            Some((name, library)) => (name, Some(Path::new(library))),
+            None => (text, None),
+        };
+        let provider = match name.split_once(':') {
+            None if name == "native" && library.is_none() => {
+                return Ok(EngineName(Arc::new(Native::default())));
+            }
+            None if name == "onnxruntime" => Provider::default(),
+            Some(("onnxruntime", provider)) => provider.parse()?,
+            _ => {
+                return Err(format!(
+                    "`{text}` is no engine; there are `native` and `onnxruntime`"
+                ));
+            }
+        };
+        let engine = OnnxRuntime::new(provider, library).map_err(|error| error.to_string())?;
+        Ok(EngineName(Arc::new(engine)))
+    }
+}
+
+impl TryFrom<String> for EngineName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<EngineName, String> {
+        text.parse()
     }
 }
 
@@ -553,6 +632,8 @@ impl From<BatchNormName> for BatchNorm {
 pub(crate) enum AttributionName {
     /// Layer-wise relevance propagation
     Lrp,
+    /// AttnLRP as it was published, for transformers
+    Attnlrp,
     /// The gradient of the logit, times the neuron's value
     GradientInput,
 }
@@ -571,6 +652,19 @@ impl Numbers {
             Numbers::One(number) => vec![*number],
             Numbers::Many(numbers) => numbers.clone(),
         }
+    }
+}
+
+/// A kind of path layers in `npcov.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct KindName(pub(crate) LayerKind);
+
+impl TryFrom<String> for KindName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<KindName, String> {
+        text.parse().map(KindName)
     }
 }
 
@@ -666,9 +760,6 @@ mod tests {
         assert_eq!("32x64".parse(), Ok(ResizeSize(ImageSize::Exactly(32, 64))));
         assert_eq!("32".parse(), Ok(ResizeSize(ImageSize::ShortSide(32))));
         assert!("1x2x3".parse::<ResizeSize>().is_err());
-        assert_eq!("32x64".parse(), Ok(CropSize(32, 64)));
-        assert_eq!("32".parse(), Ok(CropSize(32, 32)));
-        assert!("x".parse::<CropSize>().is_err());
     }
 
     #[test]

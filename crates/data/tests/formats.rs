@@ -286,7 +286,7 @@ fn what_is_restored_is_read_as_before() {
     ] {
         let options = Preprocessing {
             layout,
-            resize: resize.map(|(height, width)| ImageSize::Exactly(height, width)),
+            resize,
             ..options.clone()
         };
         write_u8(&path, &stored, &pixels);

@@ -183,7 +183,6 @@ mod tests {
             accuracy: None,
             per_class: counts.iter().enumerate().map(class).collect(),
             confusion: None,
-            numbers: None,
         }
     }
 

@@ -621,7 +621,9 @@ fn measuring_in_memory_gives_what_files_give() {
     // All criteria, also one for which the order of inputs matters, on more than one shard.
     // Those of recurrent layers have nothing to look at here.
     let names = npcov::criteria::names().into_iter();
-    let names: Vec<&str> = names.filter(|name| !["bsc", "btc"].contains(name)).collect();
+    let names: Vec<&str> = names
+        .filter(|name| !["bsc", "btc"].contains(name))
+        .collect();
     let measurement = by(&graph, &names);
     let expected = case.cover(&measurement, 100..700);
     let in_memory = |measurement: &Measurement<'_>, name: &str, range, threads| {

@@ -16,6 +16,7 @@
 //!     accuracy: None,
 //!     per_class: vec![class(0, 2), class(1, 1)],
 //!     confusion: None,
+//!     numbers: None,
 //! };
 //! assert!(predictions(&result).contains("66.67%"));
 //!

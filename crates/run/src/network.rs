@@ -636,7 +636,9 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
                 (Some(tokens), _) => (number(i) % tokens.max(1)) as f32,
                 (None, DType::F32) => number(i) as f32 / 1009.0 - 0.3,
                 // Masks and lengths.
-                (None, DType::I64 | DType::Bool) => f32::from(u8::from(!(i * 7919).is_multiple_of(3))),
+                (None, DType::I64 | DType::Bool) => {
+                    f32::from(u8::from(!(i * 7919).is_multiple_of(3)))
+                }
             };
             (input.iter_mut().enumerate()).for_each(|(i, x)| *x = of_type(i));
             numbers.push(input);

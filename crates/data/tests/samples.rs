@@ -126,7 +126,8 @@ fn a_format_is_one_entry_of_a_list() {
     fs::write(&path, "#lines\n1.5\n2.5\n").unwrap();
     let spec = path.to_str().unwrap();
     let known = open(spec).unwrap_err().to_string();
-    let neither = "npy, npz, IDX, CIFAR binary (`.bin`) nor a folder with one folder of PNG or JPEG images per class";
+    let neither = "npy, npz, IDX, Parquet, CSV (`.csv`, `.tsv`), CIFAR binary (`.bin`) nor a folder with one folder of \
+                   PNG or JPEG images per class";
     assert!(
         known.ends_with(&format!("it is neither {neither}")),
         "{known}"
@@ -142,7 +143,7 @@ fn a_format_is_one_entry_of_a_list() {
     let unknown = open_with(&formats, spec, &Reading::default())
         .unwrap_err()
         .to_string();
-    assert!(unknown.contains("IDX, lines, CIFAR"), "{unknown}");
+    assert!(unknown.contains("IDX, lines, Parquet"), "{unknown}");
     let alone = open_with(&[&Lines], spec, &Reading::default())
         .unwrap_err()
         .to_string();

@@ -49,6 +49,14 @@ import numpy as np
 from exact import Exact, Unsupported
 from reference import Reference, predict
 
+OTHER_TASKS = {"distances", "one-logit", "prices", "two-inputs", "two-numbers"}
+"""Fixtures that are no classifiers of one image; their tests are in `crates/cli/tests/cli/tasks.rs`."""
+
+
+def classifiers_of_images(folder):
+    return [m for m in sorted(folder.glob("*.onnx")) if m.stem not in OTHER_TASKS]
+
+
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = 1000
 TOLERANCE = 1e-4
@@ -313,7 +321,7 @@ def ratios(a, b):
 
 def fixture_cases(folder):
     x = np.load(folder / "fashion-1000.npz")["x"]
-    return [Case(model, x, divide=255) for model in sorted(folder.glob("*.onnx"))]
+    return [Case(model, x, divide=255) for model in classifiers_of_images(folder)]
 
 
 def trained_cases(folders, data):

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from agreement import ROOT, TOLERANCE, ratios
+from agreement import classifiers_of_images, ROOT, TOLERANCE, ratios
 from exact import Exact, Unsupported
 from reference import fit
 
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--only", default="", help="run only models whose name contains this")
     options = parser.parse_args()
     folders = (options.fixtures, options.fixtures / "attention")
-    models = [m for folder in folders for m in sorted(folder.glob("*.onnx"))]
+    models = [m for folder in folders for m in classifiers_of_images(folder)]
     # A program of two inputs takes data that one array cannot be.
     models = [m for m in models if options.only in str(m) and m.name != "bert-mask.onnx"]
     fashion = np.load(options.fixtures / "fashion-1000.npz")["x"][:INPUTS]

@@ -1,4 +1,4 @@
-"""Data for a report of the size that CIFAR-10 has: 3,000 training images and a suite of 10,000, of ten classes.
+"""Data for a report of the size that CIFAR-10 has: 12,000 training images and a suite of 10,000, of ten classes.
 
 They are the images of fixtures/fashion-1000.npz, shifted and with noise, each several times. Of the suite, most images
 of one class are others, so that there is a gap.

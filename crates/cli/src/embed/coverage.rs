@@ -122,7 +122,8 @@ pub fn write_pages(
         },
         ..Material::new(&coverage)
     };
-    listener.warn(pages::publish(material, named, listener.progress)?);
+    let notes = pages::publish(material, named, listener.progress)?;
+    listener.warn(notes);
     Ok(())
 }
 

@@ -49,7 +49,7 @@ const lookUp = (json, pointer) => pointer.split('/').slice(1)
 
 // Pages of each kind: the first, the last, and some between.
 const some = (files, most) => {
-  if (files.length <= most) return files;
+  if (files.length <= most || most < 2) return files.slice(0, most);
   return Array.from({ length: most }, (_, i) => files[Math.floor(i * (files.length - 1) / (most - 1))]);
 };
 const pagesOf = (folder) => {
@@ -68,7 +68,8 @@ const open = async (context, file) => {
   page.on('pageerror', (error) => problems.push(String(error)));
   page.on('dialog', (dialog) => { problems.push(`dialog ${dialog.message()}`); dialog.dismiss(); });
   page.on('request', (request) => { if (!/^(file|data):/.test(request.url())) problems.push(`request of ${request.url()}`); });
-  page.on('requestfailed', (request) => problems.push(`${request.url()} could not be loaded`));
+  // Leaving a page ends what it still loads.
+  page.on('requestfailed', (request) => { if (!/ABORTED/.test(request.failure().errorText)) problems.push(`${request.url()} could not be loaded`); });
   await page.goto(pathToFileURL(file).href);
   await page.evaluate(() => Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode().catch(() => {}); })));
   return { page, problems };

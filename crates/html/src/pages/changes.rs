@@ -11,6 +11,8 @@ use crate::markup::Markup;
 
 /// Clusters that are listed.
 const MOST_CLUSTERS: usize = 250;
+/// The same in a report that is a single file.
+const MOST_IN_SINGLE: usize = 20;
 /// Clusters that are shown by typical members.
 const MOST_LOOKS: usize = 60;
 
@@ -341,8 +343,13 @@ fn clusters(site: &Site<'_>, section: &mut Markup, position: usize) {
         return;
     }
     found.sort_by_key(|&i| std::cmp::Reverse(site.dossier.changes[i].lost));
-    let more = found.len().saturating_sub(MOST_CLUSTERS);
-    found.truncate(MOST_CLUSTERS);
+    let most = if site.single {
+        MOST_IN_SINGLE
+    } else {
+        MOST_CLUSTERS
+    };
+    let more = found.len().saturating_sub(most);
+    found.truncate(most);
     section.tag("div").class("panel").holding(|panel| {
         panel.tag("h3").text("By cluster, most lost first");
         let mut heads = vec![("cluster", false), ("class", false), ("typical", false)];

@@ -26,7 +26,9 @@ pub(super) fn page(site: &Site<'_>, class: &ClassView) -> Page {
         crumbs(site, main, &[(To::Class(number), site.class_text(number))]);
         main.tag("h1").holding(|h1| {
             site.class_words(h1, number);
-            site.class_number(h1, number);
+            if class.name.as_ref().is_some_and(|name| !name.is_empty()) {
+                h1.tag("span").class("id").text(format!(" class {number}"));
+            }
         });
         if let Some(name) = class.name.as_ref().filter(|name| name.chars().count() > 60) {
             main.tag("details").holding(|details| {
@@ -208,7 +210,12 @@ pub(super) fn covered(view: &ClusterView, suite: usize) -> (f64, usize) {
 /// The share that is covered in a layer, as a number and as a colour.
 fn cell(row: &mut Markup, view: &ClusterView, (suite, layer): (usize, usize), covered: usize) {
     let all = view.reached.as_ref().map_or(view.buckets, |r| r[layer]);
-    let value = covered as f64 / all.max(1) as f64;
+    if all == 0 {
+        // Neither training nor anything else can cover it: no neuron is common to the members.
+        row.tag("td").class("n").text("–");
+        return;
+    }
+    let value = covered as f64 / all as f64;
     let class = match covered {
         0 => "n heat nothing",
         _ => "n heat",

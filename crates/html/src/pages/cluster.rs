@@ -155,7 +155,11 @@ fn in_suite(site: &Site<'_>, view: &ClusterView, suite: usize, panel: &mut Marku
     };
     panel.tag("div").class("strips").holding(|strips| {
         let shown = items(&view.inputs[suite]);
-        let title = "The most familiar first";
+        let title = if shown.is_empty() {
+            ""
+        } else {
+            "The most familiar first"
+        };
         strip(site, strips, title, "no input", Look::Middle, &shown);
         let wrong = items(&view.misclassified[suite]);
         if !wrong.is_empty() {
@@ -187,7 +191,10 @@ fn in_suite(site: &Site<'_>, view: &ClusterView, suite: usize, panel: &mut Marku
             fact("Could be seen", &|dd| {
                 dd.text("with ");
                 dd.tag("span").at(at("enough")).text(count(enough as usize));
-                dd.text(" inputs of the class: then a cluster without any is a gap");
+                dd.text(match enough {
+                    1 => " input of the class: then a cluster without any is a gap",
+                    _ => " inputs of the class: then a cluster without any is a gap",
+                });
             });
         }
         if let Some(wrong) = view.wrong[suite] {

@@ -12,6 +12,8 @@ use crate::markup::Markup;
 
 /// Groups that are shown with inputs.
 const MOST_SHOWN: usize = 40;
+/// The same in a report that is a single file.
+const MOST_IN_SINGLE: usize = 10;
 
 pub(super) fn page(site: &Site<'_>) -> Page {
     frame::page(site, To::Errors, "Errors", |main| {
@@ -28,9 +30,9 @@ pub(super) fn content(site: &Site<'_>, main: &mut Markup) {
             section
                 .tag("h2")
                 .holding(|title| of_suite(site, title, "Misclassified", found));
-            summary(section, view, found);
+            summary(section, view, found, most_shown(site));
             section.tag("div").class("groups").holding(|groups| {
-                for number in 0..view.errors.len().min(MOST_SHOWN) {
+                for number in 0..view.errors.len().min(most_shown(site)) {
                     group(site, groups, suite, number);
                 }
             });
@@ -75,8 +77,17 @@ pub(super) fn content(site: &Site<'_>, main: &mut Markup) {
     }
 }
 
+/// Groups that there is room for.
+fn most_shown(site: &Site<'_>) -> usize {
+    if site.single {
+        MOST_IN_SINGLE
+    } else {
+        MOST_SHOWN
+    }
+}
+
 /// How many errors there are.
-fn summary(section: &mut Markup, view: &SuiteView, found: &SuiteReport) {
+fn summary(section: &mut Markup, view: &SuiteView, found: &SuiteReport, most: usize) {
     if view.errors.is_empty() {
         section
             .tag("p")
@@ -97,11 +108,11 @@ fn summary(section: &mut Markup, view: &SuiteView, found: &SuiteReport) {
         wrong.unwrap_or_default(),
         count(found.inputs),
     ));
-    if view.error_groups > MOST_SHOWN {
+    if view.error_groups > most {
         section
             .tag("p")
             .class("legend")
-            .text(format!("The {MOST_SHOWN} largest groups are shown."));
+            .text(format!("The {most} largest groups are shown."));
     }
 }
 

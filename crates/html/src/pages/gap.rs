@@ -8,7 +8,7 @@ use super::{Site, To, frame, pointer};
 use crate::markup::Markup;
 
 /// Inputs in a strip.
-const SHOWN: usize = 6;
+const SHOWN: usize = 5;
 /// Inputs to add that are named.
 const NAMED: usize = 12;
 

@@ -15,8 +15,7 @@ pub(super) fn hero(site: &Site<'_>, main: &mut Markup) {
     let gaps: usize = suites.iter().map(|suite| suite.thin().len()).sum();
     main.tag("h1").text(match gaps {
         0 => "No gaps found".to_owned(),
-        1 => "1 gap: something that the model decides in a way of its own is hardly tested"
-            .to_owned(),
+        1 => "1 gap: a kind of input that is hardly tested".to_owned(),
         many => format!(
             "{} gaps: kinds of inputs that are hardly tested",
             count(many)
@@ -222,7 +221,10 @@ pub(super) fn tiles(site: &Site<'_>, main: &mut Markup, suite: usize, found: &Su
                 v.tag("span").at(&at).text(share(of_random));
                 frame::bar(v, of_random);
             };
-            let words = format!("{} beside a random sample", criterion_label(name));
+            let words = format!(
+                "of what a random sample reaches ({})",
+                criterion_label(name)
+            );
             tile("tile", &value, &|w| w.text(&words));
         }
         if let Some(accuracy) = found.accuracy {

@@ -42,10 +42,7 @@ pub(super) fn page(site: &Site<'_>, view: &InputView) -> Page {
     ];
     let here = To::Input(view.suite, view.place);
     page_between(site, here, &title, between, |main| {
-        let mut steps = vec![(
-            To::Class(view.prediction),
-            format!("Class {}", site.class_text(view.prediction)),
-        )];
+        let mut steps = vec![(To::Class(view.prediction), site.class_text(view.prediction))];
         steps.extend(
             view.cluster
                 .map(|cluster| (To::Cluster(cluster), format!("Cluster {cluster}"))),

@@ -60,7 +60,7 @@ pub(super) fn page(site: &Site<'_>, layer: usize) -> Page {
             });
         main.tag("p").text(
             "The neurons that tell most clusters apart: about half of all clusters have them in their paths, the others \
-             have not. Below each, the training inputs in which it has the largest part of its layer's relevance, with what \
+             have not. Below each, the training inputs in which it has the largest part of its layer's relevance, that part, and what \
              decided them.",
         );
         main.tag("div").class("groups").holding(|cards| {
@@ -102,7 +102,7 @@ fn card(site: &Site<'_>, main: &mut Markup, number: usize, view: &NeuronView) {
                 .map_or("", |learnt| learnt.sha256.as_str());
             let items: Vec<Item<'_>> = (view.strongest.iter().enumerate())
                 .map(|(i, input)| Item {
-                    note: Some(format!("{} of the layer", share(input.value))),
+                    note: Some(share(input.value)),
                     at: Some(pointer(&[&"neurons", &number, &"strongest", &i, &"value"])),
                     ..Item::training(data, input)
                 })

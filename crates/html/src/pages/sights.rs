@@ -9,7 +9,7 @@ use crate::raster::{Raster, base64};
 use crate::sight::Sight;
 
 /// Pixels that one that is looked at alone has about.
-const ALONE: usize = 280;
+const ALONE: usize = 168;
 /// Features of an input in a strip.
 const FEW: usize = 4;
 /// Words of an input in a strip.
@@ -234,14 +234,23 @@ fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, loo
             series(markup, channels, relevance, look.drawing(), alt);
         }
         Sight::Row { values, relevance } => {
-            let order = strongest(values.len(), relevance.as_deref());
+            // Where all are shown, they are in one order everywhere.
+            let relevance = relevance.as_deref();
+            let order = strongest(values.len(), relevance.filter(|_| values.len() > FEW));
+            let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
             markup.tag("span").class("words").holding(|words| {
                 for i in order.into_iter().take(FEW) {
-                    words.tag("span").class("pair").holding(|pair| {
-                        pair.tag("span").text(feature(site, i));
-                        pair.text(" ");
-                        pair.tag("b").text(plain(f64::from(values[i])));
-                    });
+                    let part = relevance.filter(|_| heat).map_or(0.0, |r| r[i]);
+                    let part = part / largest.max(f32::MIN_POSITIVE);
+                    let pair = words
+                        .tag("span")
+                        .attr("class", format!("pair {}", token_class(part)));
+                    pair.attr("style", format!("--part:{:.2}", part.abs()))
+                        .holding(|pair| {
+                            pair.tag("span").text(feature(site, i));
+                            pair.text(" ");
+                            pair.tag("b").text(plain(f64::from(values[i])));
+                        });
                 }
             });
         }
@@ -545,6 +554,15 @@ fn words(site: &Site<'_>, markup: &mut Markup, tokens: &[u64], relevance: Option
     });
 }
 
+/// How something looks that supports or speaks against.
+fn token_class(part: f32) -> &'static str {
+    match part {
+        part if part > 0.0 => "token for",
+        part if part < 0.0 => "token against",
+        _ => "token",
+    }
+}
+
 /// The first of some tokens.
 fn token_list(
     site: &Site<'_>,
@@ -564,13 +582,8 @@ fn token_list(
     };
     for (i, &token) in tokens.iter().take(most).enumerate() {
         let part = relevance[i] / largest.max(f32::MIN_POSITIVE);
-        let class = match part {
-            part if part > 0.0 => "token for",
-            part if part < 0.0 => "token against",
-            _ => "token",
-        };
         line.tag("span")
-            .attr("class", class)
+            .attr("class", token_class(part))
             .attr("style", format!("--part:{:.2}", part.abs()))
             .attr("title", four_digits(f64::from(relevance[i])))
             .text(word(site, token));

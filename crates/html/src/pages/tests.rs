@@ -13,6 +13,11 @@ const SHAPES: usize = 2000;
 
 fn check_budgets(extent: &Extent<'_>) {
     let dossier = dossier(extent);
+    for page in Site::new(&dossier, true).pages() {
+        let (elements, shapes) = (page.markup.elements(), page.markup.shapes());
+        assert!(elements <= ELEMENTS, "single file: {elements} elements");
+        assert!(shapes <= SHAPES, "single file: {shapes} shapes");
+    }
     for page in Site::new(&dossier, false).pages() {
         let (elements, shapes) = (page.markup.elements(), page.markup.shapes());
         let file = page.file.clone();
@@ -236,7 +241,10 @@ fn shares_are_those_of_the_json() {
             let value = number(a) / number(b);
             let text = rest.split('>').find(|text| text.contains('%')).unwrap();
             let text = text.split('<').next().unwrap();
-            assert!(agrees(text, value), "{file}: {pointers} is {value}, not {text}");
+            assert!(
+                agrees(text, value),
+                "{file}: {pointers} is {value}, not {text}"
+            );
             checked += 1;
         }
     }

@@ -95,6 +95,7 @@ measure hostile model.onnx "<img src=x onerror=alert(1)>.npz" tests.npz "$(cat s
 # The same images, once as two suites, and beside a state of another model.
 measure retrained "$root/fixtures/resnet8.onnx" "$root/fixtures/fashion-1000.npz" "$root/fixtures/fashion-1000.npz" a --divide 255
 mv state.npcov earlier.npcov
+rm graph.npcov
 measure retrained "$root/fixtures/lenet.onnx" "$root/fixtures/fashion-1000.npz" "$root/fixtures/fashion-1000.npz" a --divide 255
 "$npcov" --quiet cover graph.npcov --data "$root/fixtures/fashion-1000.npz" --limit 300 --name b -o b.npcov > /dev/null
 "$npcov" --quiet merge state.npcov b.npcov -o both.npcov > /dev/null

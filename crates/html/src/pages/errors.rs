@@ -140,7 +140,8 @@ fn unusual<'d>(site: &Site<'d>, suite: usize, place: usize, kind: &str) -> Item<
 fn group(site: &Site<'_>, markup: &mut Markup, suite: usize, number: usize) {
     let group = &site.dossier.views[suite].errors[number];
     let id = format!("errors-{suite}-{number}");
-    let tag = markup.tag("section").class("group").attr("data-stop", "");
+    let tag = markup.tag("div").class("group").attr("role", "group");
+    let tag = tag.attr("data-stop", "");
     let tag = tag.attr("tabindex", "-1").attr("aria-labelledby", &id);
     tag.holding(|part| {
         part.tag("h3").attr("id", &id).holding(|title| {

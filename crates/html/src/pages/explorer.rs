@@ -27,7 +27,7 @@ const HEIGHT: f64 = 520.0;
 /// What the script needs to compare clusters.
 #[derive(Serialize)]
 struct Compared<'d> {
-    layers: Vec<(&'d str, usize)>,
+    layers: Vec<(String, usize)>,
     clusters: Vec<(usize, String, Vec<&'d str>)>,
 }
 
@@ -270,7 +270,9 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
     let clusters: Vec<(usize, String, Vec<&str>)> = (site.dossier.clusters.iter())
         .filter_map(|view| {
             let anatomy = view.anatomy.as_ref()?;
+            // The script shows it: what would be obeyed is spelt out here.
             let name = format!("{} · {}", view.cluster, site.class_text(view.class));
+            let name = npcov_report::visible(&name);
             Some((
                 view.cluster,
                 name,
@@ -316,7 +318,7 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
         .facts
         .layers
         .iter()
-        .map(|layer| (layer.name.as_str(), layer.neurons));
+        .map(|layer| (npcov_report::visible(&layer.name), layer.neurons));
     main.data(
         "paths",
         &Compared {

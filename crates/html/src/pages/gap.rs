@@ -35,7 +35,12 @@ pub(super) fn region(
         .class("gap")
         .attr("id", &id)
         .attr("data-stop", "");
-    tag.attr("aria-labelledby", format!("{id}-title"))
+    // Suites may have the same gap: then its name begins with that of the suite.
+    let label = match site.dossier.suites().len() {
+        1 => format!("{id}-title"),
+        _ => format!("gaps-{suite}-title {id}-title"),
+    };
+    tag.attr("aria-labelledby", label)
         .attr("tabindex", "-1")
         .holding(|section| {
             let at = pointer(&[&"views", &suite, &"gaps", &"gaps", &number]);

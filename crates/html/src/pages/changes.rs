@@ -12,7 +12,7 @@ use crate::markup::Markup;
 /// Clusters that are listed.
 const MOST_CLUSTERS: usize = 250;
 /// The same in a report that is a single file.
-const MOST_IN_SINGLE: usize = 20;
+const MOST_IN_SINGLE: usize = 8;
 /// Clusters that are shown by typical members.
 const MOST_LOOKS: usize = 60;
 

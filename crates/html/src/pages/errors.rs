@@ -13,7 +13,7 @@ use crate::markup::Markup;
 /// Groups that are shown with inputs.
 const MOST_SHOWN: usize = 40;
 /// The same in a report that is a single file.
-const MOST_IN_SINGLE: usize = 10;
+const MOST_IN_SINGLE: usize = 5;
 
 pub(super) fn page(site: &Site<'_>) -> Page {
     frame::page(site, To::Errors, "Errors", |main| {

@@ -16,7 +16,7 @@ help: ## Shows this list
 
 test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
 
-ci: test ## Everything CI checks
+ci: test test-browser ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check
@@ -42,7 +42,7 @@ agreement: venv ## The fixture models against ONNX Runtime
 	$(VENV)/bin/python scripts/agreement_relevance.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_recurrent.py --npcov target/release/npcov
 
-test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs npm)
+test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs Node.js)
 	cargo build --release --quiet
 	scripts/test_browser.sh target/release/npcov $(VENV)/bin/python
 

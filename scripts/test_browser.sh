@@ -1,5 +1,6 @@
 #!/bin/sh
-# Opens reports in Chromium: that of the demo, and one of the size of CIFAR-10. Everything is made in target/browser.
+# Opens reports in Chromium: that of the demo, one of the size of CIFAR-10, of words, of series, of a table, of hostile
+# names, and of another model. Everything is made in target/browser.
 #
 #   scripts/test_browser.sh NPCOV PYTHON
 set -eu
@@ -9,17 +10,21 @@ root=$(realpath "$(dirname "$0")/..")
 work="$root/target/browser"
 chromium=${CHROMIUM:-$(command -v chromium || true)}
 
-if [ -z "$chromium" ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+wanted=""
+[ -n "$chromium" ] || wanted="chromium fonts-dejavu-core"
+command -v npm > /dev/null || wanted="$wanted nodejs npm"
+if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
     apt-get update -qq
-    apt-get install -qq --yes --no-install-recommends chromium fonts-dejavu-core
-    chromium=$(command -v chromium)
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $wanted > /dev/null
+    chromium=${chromium:-$(command -v chromium || true)}
 fi
 if [ -z "$chromium" ]; then
     echo "chromium is not there: install it (Debian: apt install chromium), or name it by CHROMIUM" >&2
     exit 1
 fi
 if ! command -v npm > /dev/null; then
-    echo "npm is not there: install Node.js" >&2
+    echo "npm is not there: install Node.js (Debian: apt install nodejs npm)" >&2
     exit 1
 fi
 
@@ -67,6 +72,37 @@ for path in files:
 PYTHON
 rm -rf again again.html
 
+# Inputs that are no images, names that would like to be more than names, several suites, and a model that is another one.
+fixtures="$root/fixtures/report"
+measure() { # FOLDER MODEL TRAIN SUITE NAME [OPTION...]
+    folder=$1 model=$2 train=$3 suite=$4 name=$5
+    shift 5
+    mkdir -p "$work/$folder"
+    cd "$work/$folder"
+    "$npcov" --quiet build "$model" --data "$train" --criteria snpc "$@" -o graph.npcov > /dev/null
+    "$npcov" --quiet cover graph.npcov --data "$suite" --name "$name" -o state.npcov > /dev/null
+}
+measure tokens "$fixtures/reviews.onnx" "$fixtures/reviews.npz" "$fixtures/reviews-suite.npz" reviews
+"$npcov" --quiet report state.npcov --html report --data "$fixtures/reviews-suite.npz" --words "$fixtures/reviews-words.txt" > /dev/null
+measure series "$fixtures/bumps.onnx" "$fixtures/bumps.npz" "$fixtures/bumps.npz" bumps
+"$npcov" --quiet report state.npcov --html report > /dev/null
+measure table "$fixtures/iris.onnx" "$fixtures/iris.npz" "$fixtures/iris.npz" iris
+"$npcov" --quiet report state.npcov --html report --feature-names "$fixtures/iris-features.txt" > /dev/null
+"$python" "$root/scripts/browser/make_hostile.py" "$root/fixtures/lenet.onnx" "$root/fixtures/fashion-1000.npz" "$work/hostile"
+cd "$work/hostile"
+measure hostile model.onnx "<img src=x onerror=alert(1)>.npz" tests.npz "$(cat suite.txt)" --divide 255
+"$npcov" --quiet report state.npcov --html report --single-file report.html --data tests.npz > /dev/null
+# The same images, once as two suites, and beside a state of another model.
+measure retrained "$root/fixtures/resnet8.onnx" "$root/fixtures/fashion-1000.npz" "$root/fixtures/fashion-1000.npz" a --divide 255
+mv state.npcov earlier.npcov
+rm graph.npcov
+measure retrained "$root/fixtures/lenet.onnx" "$root/fixtures/fashion-1000.npz" "$root/fixtures/fashion-1000.npz" a --divide 255
+"$npcov" --quiet cover graph.npcov --data "$root/fixtures/fashion-1000.npz" --limit 300 --name b -o b.npcov > /dev/null
+"$npcov" --quiet merge state.npcov b.npcov -o both.npcov > /dev/null
+"$npcov" --quiet report both.npcov --against earlier.npcov --html report --data "$root/fixtures/fashion-1000.npz" > /dev/null
+
 cd "$work/packages"
-node "$root/scripts/browser/test.mjs" "$chromium" "$work/screenshots" "$work/demo/report" "$work/large/report" "$work/large/report.html"
+node "$root/scripts/browser/test.mjs" "$chromium" "$work/screenshots" "$work/demo/report" "$work/large/report" \
+    "$work/large/report.html" "$work/tokens/report!" "$work/series/report!" "$work/table/report!" "$work/retrained/report!" \
+    "$work/hostile/report?" "$work/hostile/report.html"
 echo "screenshots: $work/screenshots"

@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov, _options
-from ._data import Spool
+from ._data import Data, Spool, as_data
 from ._progress import Progress, warn, watching
 from ._results import Check, Gaps, Report
 from .errors import ArtefactError
@@ -116,13 +116,59 @@ class Coverage:
         return Coverage._of(self._coverage.with_class_shares(words), self._graph)
 
     def report(
-        self, *, against: Coverage | None = None, class_shares: Any = None, **options: Any
+        self,
+        *,
+        against: Coverage | None = None,
+        class_shares: Any = None,
+        html: StrPath | None = None,
+        single_file: StrPath | None = None,
+        show: Any = None,
+        pool: Any = None,
+        feature_names: Any = None,
+        words: Any = None,
+        progress: Progress = None,
+        **options: Any,
     ) -> Report:
-        """What the suites cover, beside yardsticks, and what changed since an earlier coverage."""
+        """What the suites cover, beside yardsticks, and what changed since an earlier coverage.
+
+        With ``html``, pages with pictures are written into that folder, and with ``single_file`` as one file. They
+        show inputs of ``show``: training data or a suite, or a list of such :class:`Data`; training data that was a
+        file is found again. ``pool`` is data that gaps may be filled from, ``feature_names`` what the features of a
+        table are called, ``words`` what tokens mean.
+        """
         coverage, earlier = _expecting(self, against, class_shares)
-        found = coverage.report(_options.flags("report", options), earlier)
+        named: dict[str, Any] = {**options, "html": html, "single_file": single_file}
+        lists = []
+        for key, names in (("feature_names", feature_names), ("words", words)):
+            is_file = isinstance(names, (str, os.PathLike))
+            named[key] = names if is_file else None
+            lists.append([] if is_file or names is None else [str(name) for name in names])
+        flags = _options.flags("report", named)
+        if html is not None or single_file is not None:
+            self._write_pages(coverage, flags, earlier, (show, pool), (lists[0], lists[1]), progress)
+        elif not (show is None and pool is None):
+            raise TypeError("`show` and `pool` are for pages: give `html` or `single_file`")
+        found = coverage.report(flags, earlier)
         warn(found[0][2])
         return Report(found)
+
+    def _write_pages(
+        self,
+        coverage: _npcov.Coverage,
+        flags: list[str],
+        earlier: _npcov.Coverage | None,
+        data: tuple[Any, Any],
+        names: tuple[list[str], list[str]],
+        progress: Progress,
+    ) -> None:
+        show, pool = data
+        preprocess = None if self._graph is None else self._graph._preprocess
+        several = isinstance(show, list) and all(isinstance(part, Data) for part in show)
+        shown = [as_data(part, preprocess=preprocess)._samples for part in (show if several else [show]) if part is not None]
+        graph = None if self._graph is None else self._graph._graph
+        found = None if pool is None else as_data(pool, preprocess=preprocess)._samples
+        with watching(progress, None, "report") as told:
+            warn(coverage.write_pages(flags, earlier, graph, shown, found, names, told))
 
     def check(self, *, against: Coverage | None = None, class_shares: Any = None, **options: Any) -> Check:
         """Whether rules hold: ``fail_under={"snpc": "0.8*random"}``, ``fail_on_thin=True``, ..."""

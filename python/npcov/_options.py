@@ -30,6 +30,8 @@ _OTHERWISE = {
     "append": "give `earlier=coverage`",
     "inputs": "coverage has `inputs()`",
     "against": "`against` is an argument of its own",
+    "graph": "coverage knows its graph: `graph.cover(...)`, or `Coverage(path, graph)`",
+    "pool": "`pool` is an argument of its own",
     "class-names": "`Model` and `DecisionGraph` take the names of classes",
     "class-shares": "`coverage.with_class_shares(...)` says how frequent classes should be",
 }

@@ -6,6 +6,9 @@ use npcov_cli::embed::{Listener, coverage};
 use pyo3::prelude::*;
 
 use crate::error::{raised, raised_from};
+use crate::graph::DecisionGraph;
+use crate::samples::Samples;
+use crate::work::work;
 use crate::{Told, told};
 
 /// What suites cover of a decision graph.
@@ -105,6 +108,35 @@ impl Coverage {
         });
         let (written, warnings) = found.map_err(|error| raised(py, &error))?;
         Ok(reported(written, warnings))
+    }
+
+    /// Writes pages to where the flags say.
+    #[pyo3(signature = (flags, against=None, graph=None, shown=Vec::new(), pool=None, names=(Vec::new(), Vec::new()), progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
+    fn write_pages(
+        &self,
+        py: Python<'_>,
+        flags: Vec<String>,
+        against: Option<&Coverage>,
+        graph: Option<&DecisionGraph>,
+        shown: Vec<Bound<'_, Samples>>,
+        pool: Option<&Samples>,
+        names: (Vec<String>, Vec<String>),
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<String>> {
+        let (own, against) = (self.0.clone(), against.map(|c| c.0.clone()));
+        let (features, words) = names;
+        let data = coverage::PageData {
+            graph: graph.map(|graph| graph.0.clone()),
+            shown: shown.iter().map(|data| data.get().0.clone()).collect(),
+            pool: pool.map(|pool| pool.0.clone()),
+            features,
+            words,
+        };
+        let ((), warnings) = work(py, progress, move |listener| {
+            coverage::write_pages(&own, against.as_ref(), &data, &flags, listener)
+        })?;
+        Ok(warnings)
     }
 
     #[pyo3(signature = (flags, against=None))]

@@ -1,4 +1,4 @@
-"""Data for a report of the size that CIFAR-10 has: 3,000 training images and a suite of 10,000, of ten classes.
+"""Data for a report of the size that CIFAR-10 has: 12,000 training images and a suite of 10,000, of ten classes.
 
 They are the images of fixtures/fashion-1000.npz, shifted and with noise, each several times. Of the suite, most images
 of one class are others, so that there is a gap.
@@ -32,7 +32,7 @@ def main() -> None:
     x = x.reshape(len(x), 28, 28)
     rng = np.random.default_rng(0)
     names = np.array(NAMES)
-    rows = np.arange(3000) % len(x)
+    rows = np.arange(12_000) % len(x)
     np.savez_compressed(folder / "train.npz", x=varied(x[rows], rng), y=y[rows].astype(np.int64), class_names=names)
     keep = np.flatnonzero((y != 8) | (rng.random(len(y)) < 0.1))
     rows = keep[np.arange(10_000) % len(keep)]

@@ -1,10 +1,11 @@
 // Opens reports in Chromium as a reader would, from disk, and holds them against what they promise: no errors, no
 // requests, nothing that axe-core objects to, keys and filters that work, numbers that are those of report.json, and
-// text that can be read without the script.
+// text that can be read without the script, also in a narrow window.
 //
 //   node test.mjs CHROMIUM SCREENSHOTS REPORT...
 //
-// Screenshots of some pages of each report are written, light and dark.
+// A report is a folder, or a single file. Of a folder that ends in `!` few pages are looked at; of one that ends in `?`
+// the names are hostile. Screenshots of each kind of page are written: light, dark, narrow.
 
 import fs from 'node:fs';
 import path from 'node:path';
@@ -33,6 +34,7 @@ const check = (holds, what) => {
 // Whether a text shows a number: they differ by half of its last digit at most.
 const agrees = (text, value) => {
   const found = text.replace(/,/g, '').match(/-?\d+(\.\d+)?(e-?\d+)?(?=%|\D*$)/);
+  if (text.trim() === '<1%') return value > 0 && value < 0.005;
   if (!found || typeof value !== 'number') return false;
   const [mantissa, exponent] = found[0].split('e');
   const digits = (mantissa.split('.')[1] || '').length;
@@ -47,7 +49,7 @@ const lookUp = (json, pointer) => pointer.split('/').slice(1)
 
 // Pages of each kind: the first, the last, and some between.
 const some = (files, most) => {
-  if (files.length <= most) return files;
+  if (files.length <= most || most < 2) return files.slice(0, most);
   return Array.from({ length: most }, (_, i) => files[Math.floor(i * (files.length - 1) / (most - 1))]);
 };
 const pagesOf = (folder) => {
@@ -64,51 +66,111 @@ const open = async (context, file) => {
   const problems = [];
   page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) problems.push(message.text()); });
   page.on('pageerror', (error) => problems.push(String(error)));
+  page.on('dialog', (dialog) => { problems.push(`dialog ${dialog.message()}`); dialog.dismiss(); });
   page.on('request', (request) => { if (!/^(file|data):/.test(request.url())) problems.push(`request of ${request.url()}`); });
-  page.on('requestfailed', (request) => problems.push(`${request.url()} could not be loaded`));
+  // Leaving a page ends what it still loads.
+  page.on('requestfailed', (request) => { if (!/ABORTED/.test(request.failure().errorText)) problems.push(`${request.url()} could not be loaded`); });
   await page.goto(pathToFileURL(file).href);
   await page.evaluate(() => Promise.all([...document.images].map((image) => { image.loading = 'eager'; return image.decode().catch(() => {}); })));
   return { page, problems };
 };
 
-const visit = async (browser, folder, colorScheme) => {
+// What holds for every page that is open.
+const inspect = async (page, name) => {
+  await page.evaluate(axe);
+  const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], preload: false }));
+  for (const violation of result.violations) {
+    check(false, `${name}: ${violation.id}: ${violation.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.replace(/\s+/g, ' ').slice(0, 220)}`).join(' | ')}`);
+  }
+  const found = await page.evaluate(() => {
+    const all = [...document.querySelectorAll('*')];
+    return {
+      elements: all.length,
+      wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+      broken: [...document.images].filter((image) => !image.naturalWidth).map((image) => image.src.slice(0, 80)),
+      foreign: [...document.images].map((image) => image.getAttribute('src')).filter((src) => !/^(pictures\/|data:image\/png)/.test(src)),
+      scripts: [...document.scripts].filter((script) => !script.type && script.getAttribute('src') !== 'script.js' && script.src).length,
+      handlers: all.flatMap((element) => [...element.attributes]).filter((attribute) => attribute.name.startsWith('on')).length,
+      // Text that does not fit where it stands, and is cut without a sign.
+      clipped: all.filter((element) => element.matches('td, th, h1, h2, h3, .tile, .gap, .panel, .group, dd')
+        && element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== 'inline')
+        .map((element) => element.outerHTML.slice(0, 120)),
+    };
+  });
+  check(!found.wide, `${name}: wider than the window`);
+  check(found.broken.length === 0, `${name}: pictures that are not there: ${found.broken.slice(0, 3)}`);
+  check(found.foreign.length === 0, `${name}: pictures from elsewhere: ${found.foreign.slice(0, 3)}`);
+  check(found.scripts === 0 && found.handlers === 0, `${name}: ${found.scripts} scripts and ${found.handlers} handlers of others`);
+  check(found.clipped.length === 0, `${name}: clipped: ${found.clipped.slice(0, 2).join(' | ')}`);
+  check(found.elements <= 5000, `${name}: ${found.elements} elements`);
+};
+
+const decode = (text) => text.replace(/&lt;/g, '<').replace(/&gt;/g, '>').replace(/&quot;/g, '"').replace(/&#39;/g, "'").replace(/&amp;/g, '&');
+
+// Every number of every page, and every link, in the text of the files.
+const numbers = (folder) => {
   const json = JSON.parse(fs.readFileSync(path.join(folder, 'report.json'), 'utf8'));
-  const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 900 } });
-  let numbers = 0;
+  const pages = [...pagesOf(folder).values()].flat();
+  let count = 0;
+  for (const file of pages) {
+    const html = fs.readFileSync(path.join(folder, file), 'utf8');
+    check(html.length <= (file === 'index.html' ? 300 << 10 : 2 << 20), `${folder}/${file}: ${html.length} bytes`);
+    for (const [, pointer, text] of html.matchAll(/ data-at="([^"]+)"[^>]*>([^<]*)</g)) {
+      count += 1;
+      const value = lookUp(json, decode(pointer));
+      if (!agrees(decode(text), value)) check(false, `${folder}/${file}: ${pointer} is ${value}, not ${text}`);
+    }
+    for (const [, pointers, text] of html.matchAll(/ data-ratio="([^"]+)"[^>]*>(?:<span[^>]*>)?([^<]*)</g)) {
+      count += 1;
+      const [a, b] = pointers.split(' ').map((pointer) => lookUp(json, pointer));
+      if (!agrees(decode(text), a / b)) check(false, `${folder}/${file}: ${pointers} are ${a} and ${b}, not ${text}`);
+    }
+    for (const [, link] of html.matchAll(/<a (?:class="[^"]*" )?href="([^"#]+)(?:#[^"]*)?"/g)) {
+      if (!fs.existsSync(path.join(folder, decode(link)))) check(false, `${folder}/${file}: no ${link}`);
+    }
+  }
+  check(count > 100, `${folder}: only ${count} numbers`);
+  console.log(`${folder}: ${count} numbers on ${pages.length} pages are those of report.json`);
+};
+
+const visit = async (browser, folder, look, most) => {
+  const narrow = look === 'narrow';
+  const viewport = narrow ? { width: 400, height: 800 } : { width: 1280, height: 900 };
+  const context = await browser.newContext({ colorScheme: look === 'dark' ? 'dark' : 'light', viewport });
   for (const [kind, files] of pagesOf(folder)) {
-    for (const file of some(files, 4)) {
+    for (const file of some(files, most)) {
       const { page, problems } = await open(context, path.join(folder, file));
-      const name = `${path.basename(folder)}/${file} (${colorScheme})`;
-      await page.addScriptTag({ content: axe }).catch(() => page.evaluate(axe));
-      const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], preload: false }));
-      for (const violation of result.violations) {
-        check(false, `${name}: ${violation.id}: ${violation.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.failureSummary.replace(/\s+/g, ' ').slice(0, 220)}`).join(' | ')}`);
-      }
+      const name = `${folder.split(path.sep).slice(-2).join('/')}/${file} (${look})`;
+      await inspect(page, name);
       check(problems.length === 0, `${name}: ${problems.slice(0, 3).join(', ')}`);
-      const shown = await page.$$eval('[data-at]', (all) => all.map((element) => [element.dataset.at, element.textContent]));
-      for (const [pointer, text] of shown) {
-        numbers += 1;
-        const value = lookUp(json, pointer);
-        if (!agrees(text, value)) check(false, `${name}: ${pointer} is ${value}, not ${text}`);
-      }
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
-      check(!wide, `${name}: wider than the window`);
-      const broken = await page.$$eval('img', (all) => all.filter((image) => !image.naturalWidth).map((image) => image.src.slice(0, 80)));
-      check(broken.length === 0, `${name}: pictures that are not there: ${broken.slice(0, 3)}`);
-      const links = await page.$$eval('a[href]', (all) => [...new Set(all.map((link) => link.getAttribute('href')))]);
-      for (const link of links.filter((link) => !link.startsWith('#'))) {
-        check(fs.existsSync(path.join(folder, link.split('#')[0])), `${name}: no ${link}`);
-      }
-      if (file === files[0] && ['index', 'cluster', 'input', 'explorer', 'class', 'errors', 'neurons', 'changes'].includes(kind)) {
-        const to = path.join(screenshots, `${path.basename(path.dirname(folder))}-${kind}-${colorScheme}.png`);
+      if (file === files[0]) {
+        const to = path.join(screenshots, `${path.basename(path.dirname(folder))}-${kind}-${look}.png`);
         await page.screenshot({ path: to, fullPage: true });
       }
       await page.close();
     }
   }
-  check(numbers > 100, `${folder}: only ${numbers} numbers`);
   await context.close();
-  return numbers;
+};
+
+// Names that would like to be more than names are there as they are.
+const hostile = async (browser, folder) => {
+  const names = JSON.parse(fs.readFileSync(path.join(path.dirname(folder), 'names.json'), 'utf8'));
+  const context = await browser.newContext();
+  const texts = [];
+  for (const files of pagesOf(folder).values()) {
+    for (const file of some(files, 20)) {
+      const { page, problems } = await open(context, path.join(folder, file));
+      check(problems.length === 0, `${file}: ${problems.slice(0, 3).join(', ')}`);
+      texts.push(await page.evaluate(() => document.body.textContent + document.title + [...document.querySelectorAll('[title], [alt]')].map((e) => `${e.title} ${e.getAttribute('alt')}`).join(' ')));
+      check(await page.evaluate(() => !window.hacked), `${file}: a name was obeyed`);
+      await page.close();
+    }
+  }
+  const all = texts.join('\n');
+  for (const name of names) check(all.includes(name), `${JSON.stringify(name.slice(0, 80))} is not shown as it is`);
+  check(!/[\u0000-\u0008\u001b\u202e\u2066-\u2069]/.test(all), 'characters that would be obeyed are shown as they are');
+  await context.close();
 };
 
 // Keys, filter, sorting, and what is chosen in the address.
@@ -150,7 +212,7 @@ const use = async (browser, folder) => {
     const th = document.querySelector('th[aria-sort]');
     const table = th.closest('table');
     const at = [...th.parentElement.cells].indexOf(th);
-    const values = [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[at].textContent.replace(/,/g, '')));
+    const values = [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[at].textContent.replace(/[,<]/g, '')));
     return values.every((value, i) => i === 0 || values[i - 1] >= value);
   });
   check(sorted, `${name}: a click sorts`);
@@ -159,7 +221,10 @@ const use = async (browser, folder) => {
     await page.goto(pathToFileURL(path.join(folder, cluster)).href);
     await page.keyboard.press('u');
     await page.waitForURL(/class-\d+\.html/);
-    await page.keyboard.press(']').catch(() => {});
+    const next = await page.$eval('link[rel=next]', (link) => link.href).catch(() => null);
+    await page.keyboard.press(']');
+    if (next) await page.waitForURL(next);
+    await page.waitForLoadState();
   }
   if (fs.existsSync(path.join(folder, 'explorer.html'))) {
     await page.goto(pathToFileURL(path.join(folder, 'explorer.html')).href);
@@ -200,14 +265,13 @@ const plain = async (browser, folder) => {
 
 const single = async (browser, file) => {
   for (const colorScheme of ['light', 'dark']) {
-    const context = await browser.newContext({ colorScheme });
+    const context = await browser.newContext({ colorScheme, viewport: { width: 1280, height: 900 } });
     const { page, problems } = await open(context, file);
     check(problems.length === 0, `${file}: ${problems.slice(0, 3).join(', ')}`);
-    await page.evaluate(axe);
-    const result = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], preload: false }));
-    for (const violation of result.violations) check(false, `${file}: ${violation.id}: ${violation.nodes[0].html.slice(0, 200)}`);
-    const broken = await page.$$eval('a[href^="#"]', (all) => all.map((link) => link.getAttribute('href').slice(1)).filter((id) => !document.getElementById(id)));
+    await inspect(page, `${file} (${colorScheme})`);
+    const broken = await page.$$eval('a[href]', (all) => all.map((link) => link.getAttribute('href')).filter((to) => !to.startsWith('#') || !document.getElementById(to.slice(1))));
     check(broken.length === 0, `${file}: links to nothing: ${broken.slice(0, 3)}`);
+    await page.screenshot({ path: path.join(screenshots, `single-${colorScheme}.png`), fullPage: true });
     await context.close();
   }
 };
@@ -216,16 +280,20 @@ fs.mkdirSync(screenshots, { recursive: true });
 const profile = fs.mkdtempSync(path.join(screenshots, 'profile-'));
 const browser = await chromium.launch({ executablePath, headless: true, args: [...flags, `--disk-cache-dir=${profile}`] });
 try {
-  for (const report of reports) {
+  for (const named of reports) {
+    const report = named.replace(/[!?]$/, '');
     if (report.endsWith('.html')) {
       await single(browser, report);
       continue;
     }
-    const numbers = [];
-    for (const colorScheme of ['light', 'dark']) numbers.push(await visit(browser, report, colorScheme));
-    await use(browser, report);
+    const few = named !== report;
+    numbers(report);
+    await visit(browser, report, 'light', few ? 1 : 3);
+    await visit(browser, report, 'dark', 1);
+    await visit(browser, report, 'narrow', 1);
     await plain(browser, report);
-    console.log(`${report}: ${numbers[0]} numbers are those of report.json`);
+    if (!few) await use(browser, report);
+    if (named.endsWith('?')) await hostile(browser, report);
   }
 } finally {
   await browser.close();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use npcov::artefact::GraphFile;
 use npcov::data::{Loader, read_class_names};
+use npcov::run::Progress;
 use npcov::{Coverage, DecisionGraph, Inputs};
 use npcov_html::{Material, Names, gather, write_file, write_folder};
 
@@ -72,26 +73,38 @@ pub(crate) fn write(
         ..Material::new(&coverage)
     };
     let mut progress = ProgressBar::new(0, printer);
-    let dossier = gather(material, &mut progress)?;
-    for note in &dossier.notes {
-        printer.warning(note);
+    for note in publish(material, pages, &mut progress)? {
+        printer.warning(&note);
     }
+    printer.note(&format!("the report is in `{}`", file.display()));
+    Ok(link(pages))
+}
+
+/// Writes the pages that were asked for; gives what could not be shown, and why.
+pub(crate) fn publish(
+    material: Material<'_>,
+    pages: &PageArgs,
+    progress: &mut dyn Progress,
+) -> anyhow::Result<Vec<String>> {
+    let dossier = gather(material, progress)?;
     if let Some(folder) = &pages.html {
         write_folder(&dossier, folder)?;
     }
     if let Some(file) = &pages.single_file {
         write_file(&dossier, file)?;
     }
-    printer.note(&format!("the report is in `{}`", file.display()));
-    Ok(Some(
-        pages
-            .link
-            .clone()
-            .unwrap_or_else(|| file.display().to_string()),
-    ))
+    Ok(dossier.notes)
 }
 
-fn names(file: Option<&Path>) -> Result<Vec<String>, npcov::Error> {
+/// What text can link to: the address that was named, or the file that is opened first.
+pub(crate) fn link(pages: &PageArgs) -> Option<String> {
+    let file = pages.html.as_ref().map(|folder| folder.join("index.html"));
+    let file = file.or_else(|| pages.single_file.clone())?;
+    let link = pages.link.clone();
+    Some(link.unwrap_or_else(|| file.display().to_string()))
+}
+
+pub(crate) fn names(file: Option<&Path>) -> Result<Vec<String>, npcov::Error> {
     Ok(file.map(read_class_names).transpose()?.unwrap_or_default())
 }
 
@@ -122,7 +135,7 @@ fn find_graph(
 
 /// Data that may be that of the suites, or the training data. What is named must be there; what is only looked for need
 /// not.
-fn find_data(
+pub(crate) fn find_data(
     pages: &PageArgs,
     config: &Config,
     state: &Path,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use npcov::artefact::ArtefactError;
-use npcov::coverage::{ConditionError, CoverageError};
+use npcov::coverage::CoverageError;
 use npcov::criteria::NamedCriterionError;
 use npcov::data::DataError;
 use npcov::run::RunError;
@@ -16,9 +16,6 @@ pub enum HtmlError {
     /// What it shows cannot be read or computed.
     #[error(transparent)]
     Found(#[from] npcov::Error),
-    /// A rule cannot be applied.
-    #[error(transparent)]
-    Rule(#[from] ConditionError),
     /// A page cannot be written.
     #[error("cannot write `{}`", file.display())]
     Write {

@@ -149,6 +149,7 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         labels: vec![(1, 20), (0, 2)],
         exemplars: (0..6).map(training).collect(),
         outliers: (6..10).map(training).collect(),
+        misclassified: (10..12).map(training).collect(),
         place: (cluster < 500)
             .then(|| ((cluster as f64 * 0.7).sin(), (cluster as f64 * 1.3).cos())),
         similar: vec![((cluster + 1) % all, 0.5)],
@@ -162,9 +163,11 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         training: 100,
         covered: vec![vec![5; extent.layers]; extent.suites],
         buckets: 200,
+        reached: Some(vec![20; extent.layers]),
         anatomy: Some(anatomy(cluster)),
         inputs: vec![(0..extent.inputs.min(6)).collect(); extent.suites],
         wrong: vec![Some(1); extent.suites],
+        misclassified: vec![(0..extent.inputs.min(2)).collect(); extent.suites],
         similarities: Some(Similarities {
             training: histogram(),
             suites: vec![histogram(); extent.suites],
@@ -286,6 +289,7 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         clusters: (0..all).map(cluster).collect(),
         inputs: (0..extent.inputs.min(400)).map(input).collect(),
         neurons: (0..extent.layers.min(12) * 8).map(neuron).collect(),
+        class_changes: Vec::new(),
         changes: Vec::new(),
         pool: None,
         notes: vec![format!("`{}` is not there", extent.name)],

@@ -95,6 +95,56 @@ fn normalise(vector: &mut [f64]) {
     }
 }
 
+/// A circle in the plane.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Circle {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) radius: f64,
+}
+
+/// Rounds of parting circles, at most.
+const MOST_ROUNDS: usize = 200;
+/// Pixels between circles.
+const APART: f64 = 3.0;
+
+/// Moves circles that overlap apart, each by half of the overlap, until none does or enough was tried; none leaves the
+/// drawing. The order of circles decides, so that the same circles end at the same places.
+pub(crate) fn part(circles: &mut [Circle], width: f64, height: f64) {
+    for _ in 0..MOST_ROUNDS {
+        let mut moved = false;
+        for a in 0..circles.len() {
+            for b in a + 1..circles.len() {
+                let (dx, dy) = (circles[b].x - circles[a].x, circles[b].y - circles[a].y);
+                let distance = dx.hypot(dy);
+                let lacking = circles[a].radius + circles[b].radius + APART - distance;
+                if lacking <= 0.01 {
+                    continue;
+                }
+                moved = true;
+                // Circles at one place part to the sides.
+                let (x, y) = match distance > 1e-6 {
+                    true => (dx / distance, dy / distance),
+                    false => (1.0, 0.0),
+                };
+                let step = lacking / 2.0;
+                circles[a].x -= x * step;
+                circles[a].y -= y * step;
+                circles[b].x += x * step;
+                circles[b].y += y * step;
+            }
+        }
+        for circle in circles.iter_mut() {
+            let edge = circle.radius + APART;
+            circle.x = circle.x.clamp(edge, (width - edge).max(edge));
+            circle.y = circle.y.clamp(edge, (height - edge).max(edge));
+        }
+        if !moved {
+            break;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +185,26 @@ mod tests {
                 .iter()
                 .all(|p| p.0.is_finite() && p.1.is_finite())
         );
+    }
+
+    #[test]
+    fn circles_part_and_stay_inside() {
+        let circle = |x: f64, y: f64| Circle { x, y, radius: 10.0 };
+        let mut circles = [
+            circle(50.0, 50.0),
+            circle(50.0, 50.0),
+            circle(52.0, 55.0),
+            circle(1.0, 1.0),
+        ];
+        part(&mut circles, 200.0, 100.0);
+        for (i, a) in circles.iter().enumerate() {
+            for b in &circles[..i] {
+                assert!((a.x - b.x).hypot(a.y - b.y) >= 20.0, "{circles:?}");
+            }
+            assert!(a.x >= 10.0 && a.y >= 10.0 && a.y <= 90.0, "{a:?}");
+        }
+        let mut alone = [circle(60.0, 40.0)];
+        part(&mut alone, 200.0, 100.0);
+        assert_eq!(alone, [circle(60.0, 40.0)]);
     }
 }

@@ -62,8 +62,8 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
     lines
 }
 
-/// What a rule found, in one line.
-pub(crate) fn line(finding: &Finding, model_changed: bool) -> String {
+/// What a rule found, in one line; `model_changed` where the suites were measured with different models.
+pub fn line(finding: &Finding, model_changed: bool) -> String {
     let suite = on_one_line(&finding.suite);
     match &finding.rule {
         Condition::FailUnder {

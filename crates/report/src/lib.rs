@@ -55,7 +55,7 @@ mod tuning;
 mod visible;
 
 pub use attack::attack;
-pub use check::check;
+pub use check::{check, line as finding};
 pub use compilation::compilation;
 pub use coverage::{
     coverage, headlines, label as criterion_label, main_criteria, source as yardstick_source,

@@ -170,7 +170,8 @@ impl<'a> Album<'a> {
                 continue;
             };
             let network = graph.model().network();
-            let kind = Kind::of(loader, network.sample_shape(), false, &names);
+            let of_words = network.signature().tokens().is_some();
+            let kind = Kind::of(loader, network.sample_shape(), of_words, &names);
             let bytes = loader.input().element() == Element::U8;
             let mut stored = vec![0.0; loader.sample_len()];
             let mut show = |key: Key, wanted: Wanted, relevance: Option<&[f32]>| {

@@ -1,11 +1,11 @@
 //! What is told of each cluster: its path, its members, and what suites have of it.
 
 use npcov::DecisionGraph;
-use npcov::artefact::{GraphFile, MeasuredSuite, ScoreKind};
+use npcov::artefact::{GraphFile, InputRecord, MeasuredSuite, ScoreKind};
 use npcov::coverage::Coverage;
 use npcov::paths::bits;
 use npcov::paths::choices::Similarity;
-use npcov::paths::{Centres, Jaccard, PathGraph, similarity_bucket};
+use npcov::paths::{Centres, ClassNode, Jaccard, PathGraph, similarity_bucket};
 
 use super::suites::Paths;
 use super::{Anatomy, ClassView, ClusterView, LayerAnatomy, Similarities, Training};
@@ -15,7 +15,7 @@ use crate::map;
 /// Members that are shown as typical, and inputs of a suite.
 pub(super) const SHOWN: usize = 6;
 /// Members that are shown as least typical, and as hints.
-const OUTLIERS: usize = 4;
+const OUTLIERS: usize = 6;
 /// Similar clusters that are named.
 const SIMILAR: usize = 3;
 /// Labels that are named.
@@ -24,6 +24,8 @@ const LABELS: usize = 3;
 pub(crate) const DEGREES: usize = 20;
 /// Clusters on the map, at most.
 const MOST_ON_MAP: usize = 500;
+/// Words of paths that are compared to see what training covers, at most: some seconds.
+const MOST_WORDS: usize = 1 << 31;
 /// A degree of similarity that fewer members have is nothing to try.
 const WORTH_TRYING: f64 = 0.02;
 
@@ -72,10 +74,12 @@ pub(super) fn clusters(
         covered.push(paths.by_cluster(suite, owners.len())?);
         degrees.push(paths.similarities(suite)?);
     }
-    let inputs: Vec<Vec<Vec<usize>>> = suites
-        .iter()
-        .map(|suite| inputs(suite, owners.len()))
-        .collect();
+    let inputs_with = |wanted: fn(&InputRecord) -> bool| -> Vec<Vec<Vec<usize>>> {
+        let of_suite = |suite| inputs(suite, owners.len(), wanted);
+        suites.iter().map(of_suite).collect()
+    };
+    let inputs = inputs_with(|_| true);
+    let wrongs = inputs_with(|input| input.is_correct() == Some(false));
     let mut views: Vec<ClusterView> = owners
         .iter()
         .enumerate()
@@ -85,8 +89,10 @@ pub(super) fn clusters(
             training: record.shares.get(cluster).copied().unwrap_or(0),
             covered: covered.iter().map(|suite| suite[cluster].clone()).collect(),
             buckets: paths.buckets,
+            reached: None,
             anatomy: None,
             wrong: suites.iter().map(|suite| wrong(suite, cluster)).collect(),
+            misclassified: wrongs.iter().map(|suite| suite[cluster].clone()).collect(),
             inputs: inputs.iter().map(|suite| suite[cluster].clone()).collect(),
             similarities: None,
         })
@@ -94,7 +100,11 @@ pub(super) fn clusters(
     if let Some(graph) = graph {
         let file = graph.learnt().file();
         let atlas = Atlas::new(file);
+        let mut reached = reached(file.graph(), coverage);
         for view in &mut views {
+            view.reached = reached
+                .as_mut()
+                .map(|all| std::mem::take(&mut all[view.cluster]));
             let members = atlas.similarities(view.cluster, coverage);
             let suites: Vec<Vec<usize>> = suites
                 .iter()
@@ -117,10 +127,14 @@ pub(super) fn clusters(
     Ok(views)
 }
 
-/// By cluster: the inputs that belong to it, the most familiar ones first.
-fn inputs(suite: &MeasuredSuite, clusters: usize) -> Vec<Vec<usize>> {
+/// By cluster: the inputs that belong to it and are wanted, the most familiar ones first.
+fn inputs(
+    suite: &MeasuredSuite,
+    clusters: usize,
+    wanted: fn(&InputRecord) -> bool,
+) -> Vec<Vec<usize>> {
     let mut found = vec![Vec::new(); clusters];
-    for (place, input) in suite.inputs.iter().enumerate() {
+    for (place, input) in suite.inputs.iter().enumerate().filter(|(_, i)| wanted(i)) {
         if let Some(list) = found.get_mut(input.cluster as usize) {
             list.push(place);
         }
@@ -173,6 +187,42 @@ fn histogram(similarities: impl Iterator<Item = f64>) -> Vec<usize> {
     let mut counts = vec![0; DEGREES];
     similarities.for_each(|similarity| counts[degree(similarity)] += 1);
     counts
+}
+
+/// By cluster and layer: how many buckets of SNPC the training inputs of the class cover. `None` where that takes long.
+fn reached(graph: &PathGraph, coverage: &Coverage) -> Option<Vec<Vec<usize>>> {
+    let choices = &coverage.state().record().choices;
+    let (layout, buckets) = (graph.layout(), choices.snpc_buckets.get());
+    let words = |class: &ClassNode| {
+        let own = class.clusters.clone();
+        own.clone().map(|c| graph.members(c).len()).sum::<usize>() * own.len() * layout.width()
+    };
+    if graph.classes().iter().map(words).sum::<usize>() > MOST_WORDS {
+        return None;
+    }
+    let mut found = vec![vec![0; layout.layers()]; graph.clusters()];
+    for class in graph.classes() {
+        for cluster in class.clusters.clone() {
+            for (layer, count) in found[cluster].iter_mut().enumerate() {
+                let abstract_layer = layout.layer(graph.abstract_path(cluster), layer);
+                let mut seen = vec![false; usize::from(buckets) + 1];
+                for &row in class.clusters.clone().flat_map(|c| graph.members(c)) {
+                    let own = layout.layer(graph.path(row), layer);
+                    let bucket = similarity_bucket(
+                        Jaccard::of(own, abstract_layer),
+                        buckets,
+                        choices.snpc_disjoint,
+                        choices.snpc_arithmetic,
+                    );
+                    if let Some(bucket) = bucket {
+                        seen[usize::from(bucket)] = true;
+                    }
+                }
+                *count = seen.into_iter().filter(|&seen| seen).count();
+            }
+        }
+    }
+    Some(found)
 }
 
 /// What is known of the clusters of a graph together.
@@ -284,6 +334,16 @@ impl<'g> Atlas<'g> {
             .map(|&row| (row, self.centres.distance(cluster, graph.path(row))))
             .collect();
         far.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let labels = graph.parts().training.labels.as_deref();
+        let owner = graph.class_of(cluster) as i64;
+        let is_wrong = |row: u32| labels.is_some_and(|labels| labels[row as usize] != owner);
+        let mut misclassified: Vec<(u32, f64)> = far
+            .iter()
+            .copied()
+            .filter(|&(row, _)| is_wrong(row))
+            .collect();
+        misclassified.reverse();
+        misclassified.truncate(SHOWN);
         far.truncate(OUTLIERS);
         let mut similar: Vec<(usize, f64)> = (0..graph.clusters())
             .filter(|&other| other != cluster)
@@ -305,6 +365,10 @@ impl<'g> Atlas<'g> {
                 .map(|found| training(self.file, found))
                 .collect(),
             outliers: far
+                .into_iter()
+                .map(|found| training(self.file, found))
+                .collect(),
+            misclassified: misclassified
                 .into_iter()
                 .map(|found| training(self.file, found))
                 .collect(),

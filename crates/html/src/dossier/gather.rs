@@ -10,7 +10,9 @@ use npcov::{DecisionGraph, GapOptions, Gaps, Inputs};
 
 use super::inputs::{Chosen, Explanations, rows};
 use super::suites::{self, Paths};
-use super::{Album, ClusterChange, Dossier, Facts, SuiteView, clusters, graph_facts, neurons};
+use super::{
+    Album, ClassChange, ClusterChange, Dossier, Facts, SuiteView, clusters, graph_facts, neurons,
+};
 use crate::error::HtmlError;
 use crate::sight::Names;
 
@@ -64,10 +66,15 @@ pub fn gather(material: Material<'_>, progress: &mut dyn Progress) -> Result<Dos
     } = material;
     let mut notes = Vec::new();
     let compared = coverage.clone().compared(earlier, &[])?;
-    let check = match gate.filter(|gate| !gate.is_empty()) {
-        Some(gate) => Some(gate.check(&compared.report, compared.difference.as_ref())?),
-        None => None,
-    };
+    // Rules that cannot be applied are told, and no reason to show nothing.
+    let check = gate
+        .filter(|gate| !gate.is_empty())
+        .map(|gate| gate.check(&compared.report, compared.difference.as_ref()))
+        .transpose()
+        .unwrap_or_else(|error| {
+            notes.push(format!("There is no verdict: {error}."));
+            None
+        });
     let criteria = coverage.state().criteria()?;
     let paths = Paths::of(coverage, &criteria);
     let classes = clusters::classes(coverage);
@@ -187,9 +194,11 @@ pub fn gather(material: Material<'_>, progress: &mut dyn Progress) -> Result<Dos
                 .iter()
                 .for_each(|input| album.want(&training, input.input, true, false));
             let others = anatomy.outliers.iter().chain(&anatomy.hints);
+            let others = others.chain(&anatomy.misclassified);
             others.for_each(|input| album.want(&training, input.input, false, false));
         }
-        for (suite, inputs) in view.inputs.iter().enumerate() {
+        let shown = view.inputs.iter().enumerate();
+        for (suite, inputs) in shown.chain(view.misclassified.iter().enumerate()) {
             for &place in inputs {
                 let (data, row) = places[suite][place];
                 album.want(data, row, false, false);
@@ -234,6 +243,7 @@ pub fn gather(material: Material<'_>, progress: &mut dyn Progress) -> Result<Dos
         _ => Vec::new(),
     };
     Ok(Dossier {
+        class_changes: by_class(&changes),
         facts,
         compared,
         check,
@@ -310,6 +320,31 @@ fn absent(
         ));
     }
     notes
+}
+
+/// What changed in the clusters of each class together.
+fn by_class(changes: &[ClusterChange]) -> Vec<ClassChange> {
+    let mut classes: Vec<ClassChange> = Vec::new();
+    for change in changes {
+        let same = |class: &ClassChange| (class.suite, class.class) == (change.suite, change.class);
+        let at = classes.iter().position(same).unwrap_or_else(|| {
+            classes.push(ClassChange {
+                suite: change.suite,
+                class: change.class,
+                earlier: 0,
+                inputs: 0,
+                new: 0,
+                lost: 0,
+            });
+            classes.len() - 1
+        });
+        let class = &mut classes[at];
+        class.earlier += change.earlier;
+        class.inputs += change.inputs;
+        class.new += change.new;
+        class.lost += change.lost;
+    }
+    classes
 }
 
 /// What changed in clusters, where they are the same clusters.

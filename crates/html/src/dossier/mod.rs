@@ -36,6 +36,8 @@ pub struct Dossier {
     pub inputs: Vec<InputView>,
     /// Neurons that tell clusters apart.
     pub neurons: Vec<NeuronView>,
+    /// What changed in classes since an earlier state of the same graph.
+    pub class_changes: Vec<ClassChange>,
     /// What changed in clusters since an earlier state of the same graph.
     pub changes: Vec<ClusterChange>,
     /// The digest of the pool that gaps may be filled from; `None` without one.
@@ -106,12 +108,17 @@ pub struct ClusterView {
     pub covered: Vec<Vec<usize>>,
     /// Buckets of SNPC of each layer.
     pub buckets: usize,
+    /// By layer: buckets of SNPC that the training inputs of its class cover. `None` without the graph, or where there
+    /// are very many of them.
+    pub reached: Option<Vec<usize>>,
     /// What the decision graph knows of it; `None` without the graph.
     pub anatomy: Option<Anatomy>,
     /// By suite: inputs that belong to it, positions in the suite, the most familiar first.
     pub inputs: Vec<Vec<usize>>,
     /// By suite: how many of its inputs are not classified as labelled; `None` without labels.
     pub wrong: Vec<Option<usize>>,
+    /// By suite: the first of those, positions in the suite, the most familiar first.
+    pub misclassified: Vec<Vec<usize>>,
     /// How similar inputs' paths are to its own: training inputs, and those of each suite.
     pub similarities: Option<Similarities>,
 }
@@ -129,6 +136,8 @@ pub struct Anatomy {
     pub exemplars: Vec<Training>,
     /// Members that are farthest from it.
     pub outliers: Vec<Training>,
+    /// Members that are not classified as labelled, those nearest to its centre.
+    pub misclassified: Vec<Training>,
     /// Where it is on the map of clusters; `None` for the smallest of very many.
     pub place: Option<(f64, f64)>,
     /// The most similar clusters, and how similar they are.
@@ -244,6 +253,23 @@ pub struct NeuronView {
     pub frequency: f64,
     /// Training inputs in which it has the largest part of its layer's relevance, and that part.
     pub strongest: Vec<Training>,
+}
+
+/// What changed in a class.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassChange {
+    /// The suite: a position among `suites`.
+    pub suite: usize,
+    /// The class.
+    pub class: usize,
+    /// Inputs in its clusters earlier.
+    pub earlier: usize,
+    /// Inputs in its clusters now.
+    pub inputs: usize,
+    /// Buckets of SNPC that are covered now, and were not.
+    pub new: usize,
+    /// Buckets of SNPC that were covered, and are no longer.
+    pub lost: usize,
 }
 
 /// What changed in a cluster.

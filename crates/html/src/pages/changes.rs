@@ -1,15 +1,20 @@
 //! What changed since an earlier state.
 
-use npcov::coverage::{Difference, SuiteDifference};
+use npcov::coverage::{Difference, SuiteDifference, SuiteReport};
 use npcov_report::criterion_label;
-use npcov_report::number::{change, count, percent, share, worth};
+use npcov_report::number::{change, count, decimals, percent, share, worth};
 
+use super::class::typical;
 use super::frame::{self, table};
 use super::{Page, Site, To, pointer};
 use crate::markup::Markup;
 
 /// Clusters that are listed.
 const MOST_CLUSTERS: usize = 250;
+/// The same in a report that is a single file.
+const MOST_IN_SINGLE: usize = 8;
+/// Clusters that are shown by typical members.
+const MOST_LOOKS: usize = 60;
 
 pub(super) fn page(site: &Site<'_>) -> Page {
     frame::page(site, To::Changes, "Changes", |main| {
@@ -36,9 +41,18 @@ pub(super) fn content(site: &Site<'_>, main: &mut Markup) {
                     title.name(&suite.earlier);
                 }
             });
-            values(site, section, difference, number, suite);
             lost(site, section, suite);
-            clusters(site, section, suite);
+            section.tag("div").class("panel").holding(|panel| {
+                values(site, panel, difference, number, suite);
+            });
+            let position = site.dossier.suites().iter();
+            let position = position
+                .enumerate()
+                .find(|(_, found)| found.name == suite.name);
+            if let Some((position, found)) = position {
+                by_class(site, section, (number, suite), (position, found));
+                clusters(site, section, position);
+            }
         });
     }
 }
@@ -167,49 +181,161 @@ fn lost(site: &Site<'_>, section: &mut Markup, suite: &SuiteDifference) {
     if suite.thinned.is_empty() {
         section
             .tag("p")
-            .text("Nothing that had enough inputs has too few now.");
+            .class("headline")
+            .text("✔ Nothing that had enough inputs has too few now.");
         return;
     }
-    section
-        .tag("h3")
-        .text("Had enough inputs, and have too few");
-    section.tag("ul").holding(|list| {
-        for thin in suite.thinned.iter().take(100) {
-            list.tag("li")
-                .attr("data-stop", "")
-                .attr("tabindex", "-1")
-                .holding(|item| {
-                    item.text("Class ");
+    section.tag("div").class("verdict failed").holding(|part| {
+        part.tag("h3").text("✘ Had enough inputs, and has too few");
+        part.tag("ul").holding(|list| {
+            for thin in suite.thinned.iter().take(100) {
+                let item = list.tag("li").attr("data-stop", "");
+                item.attr("tabindex", "-1").holding(|item| {
                     site.class(item, thin.class.class);
                     if let Some(cluster) = thin.cluster {
                         item.text(", ");
                         site.cluster(item, cluster);
                     }
-                    let earlier = thin
-                        .earlier
-                        .map(|earlier| format!(", {} were", count(earlier)));
+                    let earlier = thin.earlier.map_or(String::new(), |earlier| {
+                        format!("; earlier there were {}", count(earlier))
+                    });
                     item.text(&format!(
-                        ": {} where {} are expected{}",
+                        ": {} where {} are expected{earlier}",
                         count(thin.inputs),
-                        npcov_report::number::decimals(thin.expected, 1),
-                        earlier.unwrap_or_default()
+                        decimals(thin.expected, 1),
                     ));
                 });
-        }
+            }
+        });
     });
 }
 
+/// What changed class by class: for the same graph thing by thing, else by the number of inputs.
+fn by_class(
+    site: &Site<'_>,
+    section: &mut Markup,
+    (number, suite): (usize, &SuiteDifference),
+    (position, found): (usize, &SuiteReport),
+) {
+    let mut changed: Vec<usize> = (0..site.dossier.class_changes.len())
+        .filter(|&i| {
+            let change = &site.dossier.class_changes[i];
+            change.suite == position
+                && (change.new > 0 || change.lost > 0 || change.earlier != change.inputs)
+        })
+        .collect();
+    if !changed.is_empty() {
+        changed.sort_by_key(|&i| std::cmp::Reverse(site.dossier.class_changes[i].lost));
+        section.tag("div").class("panel").holding(|panel| {
+            panel.tag("h3").text("By class, most lost first");
+            table(
+                panel,
+                "Degrees of similarity by class, most lost first",
+                &HEADS,
+                |rows| {
+                    for i in changed.into_iter().take(MOST_CLUSTERS) {
+                        let change = &site.dossier.class_changes[i];
+                        rows.tag("tr").attr("data-row", "").holding(|row| {
+                            row.tag("th").attr("scope", "row").holding(|cell| {
+                                site.class(cell, change.class);
+                                site.class_number(cell, change.class);
+                            });
+                            let numbers = [change.earlier, change.inputs, change.new, change.lost];
+                            cells(row, numbers, |field| {
+                                pointer(&[&"class_changes", &i, &field])
+                            });
+                        });
+                    }
+                },
+            );
+        });
+        return;
+    }
+    if suite.classes.is_empty() {
+        return;
+    }
+    section.tag("div").class("panel").holding(|panel| {
+        panel.tag("h3").text("Classes with fewer inputs");
+        let heads = [
+            ("class", false),
+            ("earlier", true),
+            ("now", true),
+            ("expected", true),
+        ];
+        table(panel, "Classes with fewer inputs", &heads, |rows| {
+            for (i, class) in suite.classes.iter().enumerate().take(MOST_CLUSTERS) {
+                let at = |field: &str| {
+                    pointer(&[
+                        &"difference",
+                        &"suites",
+                        &number,
+                        &"classes",
+                        &i,
+                        &"inputs",
+                        &field,
+                    ])
+                };
+                rows.tag("tr").attr("data-row", "").holding(|row| {
+                    row.tag("th").attr("scope", "row").holding(|cell| {
+                        site.class(cell, class.class);
+                        site.class_number(cell, class.class);
+                    });
+                    row.tag("td")
+                        .class("n")
+                        .at(at("old"))
+                        .text(count(class.inputs.old));
+                    row.tag("td")
+                        .class("n")
+                        .at(at("new"))
+                        .text(count(class.inputs.new));
+                    let expected = found.classes.get(class.class).map(|class| class.expected);
+                    let expected = expected.map_or(String::new(), |x| decimals(x, 1));
+                    row.tag("td").class("n").text(expected);
+                });
+            }
+        });
+    });
+}
+
+/// Heads of tables of classes and clusters.
+const HEADS: [(&str, bool); 5] = [
+    ("class", false),
+    ("inputs earlier", true),
+    ("now", true),
+    ("newly covered", true),
+    ("lost", true),
+];
+
+/// Inputs then and now, and what is newly covered and lost, by a sign too.
+fn cells(row: &mut Markup, numbers: [usize; 4], at: impl Fn(&str) -> String) {
+    let [earlier, inputs, new, lost] = numbers;
+    row.tag("td")
+        .class("n")
+        .at(at("earlier"))
+        .text(count(earlier));
+    row.tag("td")
+        .class("n")
+        .at(at("inputs"))
+        .text(count(inputs));
+    let signed = |row: &mut Markup, field: &str, class: &'static str, sign: &str, number: usize| {
+        row.tag("td").class("n").holding(|cell| {
+            if number > 0 {
+                cell.tag("span").class(class).text(sign);
+                cell.text(" ");
+            }
+            cell.tag("span").at(at(field)).text(count(number));
+        });
+    };
+    signed(row, "new", "right", "▲", new);
+    signed(row, "lost", "thin", "▼", lost);
+}
+
 /// What changed cluster by cluster, most lost first.
-fn clusters(site: &Site<'_>, section: &mut Markup, suite: &SuiteDifference) {
-    let position = site
-        .dossier
-        .suites()
-        .iter()
-        .position(|found| found.name == suite.name);
+fn clusters(site: &Site<'_>, section: &mut Markup, position: usize) {
     let mut found: Vec<usize> = (0..site.dossier.changes.len())
         .filter(|&i| {
             let change = &site.dossier.changes[i];
-            Some(change.suite) == position
+            change.suite == position
                 && (change.new > 0 || change.lost > 0 || change.earlier != change.inputs)
         })
         .collect();
@@ -217,52 +343,43 @@ fn clusters(site: &Site<'_>, section: &mut Markup, suite: &SuiteDifference) {
         return;
     }
     found.sort_by_key(|&i| std::cmp::Reverse(site.dossier.changes[i].lost));
-    let more = found.len().saturating_sub(MOST_CLUSTERS);
-    found.truncate(MOST_CLUSTERS);
-    let heads = [
-        ("cluster", false),
-        ("class", false),
-        ("inputs earlier", true),
-        ("now", true),
-        ("newly covered", true),
-        ("lost", true),
-    ];
-    table(
-        section,
-        "Buckets of SNPC by cluster, most lost first",
-        &heads,
-        |rows| {
-            for i in found {
-                let found = &site.dossier.changes[i];
-                let at = |field: &str| pointer(&[&"changes", &i, &field]);
+    let most = if site.single {
+        MOST_IN_SINGLE
+    } else {
+        MOST_CLUSTERS
+    };
+    let more = found.len().saturating_sub(most);
+    found.truncate(most);
+    section.tag("div").class("panel").holding(|panel| {
+        panel.tag("h3").text("By cluster, most lost first");
+        let mut heads = vec![("cluster", false), ("class", false), ("typical", false)];
+        heads.extend(&HEADS[1..]);
+        table(panel, "Degrees of similarity by cluster, most lost first", &heads, |rows| {
+            for (place, i) in found.into_iter().enumerate() {
+                let change = &site.dossier.changes[i];
                 rows.tag("tr").attr("data-row", "").holding(|row| {
                     row.tag("th")
                         .attr("scope", "row")
-                        .holding(|cell| site.cluster(cell, found.cluster));
-                    row.tag("td").holding(|cell| site.class(cell, found.class));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("earlier"))
-                        .text(count(found.earlier));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("inputs"))
-                        .text(count(found.inputs));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("new"))
-                        .text(count(found.new));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("lost"))
-                        .text(count(found.lost));
+                        .holding(|cell| site.cluster(cell, change.cluster));
+                    row.tag("td").holding(|cell| site.class(cell, change.class));
+                    row.tag("td").holding(|cell| {
+                        let view = site.dossier.clusters.get(change.cluster);
+                        if let Some(view) = view.filter(|_| place < MOST_LOOKS) {
+                            typical(site, cell, view, 3);
+                        }
+                    });
+                    let numbers = [change.earlier, change.inputs, change.new, change.lost];
+                    cells(row, numbers, |field| pointer(&[&"changes", &i, &field]));
                 });
             }
-        },
-    );
-    if more > 0 {
-        section
-            .tag("p")
-            .text(format!("and {} more, in report.json", count(more)));
-    }
+        });
+        panel.tag("p").class("legend").text(
+            "Covered: degrees of similarity to a cluster, layer by layer, that inputs of the suite show (SNPC).",
+        );
+        if more > 0 {
+            panel
+                .tag("p")
+                .text(format!("and {} more, in report.json", count(more)));
+        }
+    });
 }

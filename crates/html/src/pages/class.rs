@@ -1,12 +1,12 @@
 //! A class: its clusters and layers, what is covered of them, and how their paths differ.
 
-use npcov_report::number::{count, decimals, percent};
+use npcov_report::number::{count, decimals};
 
 use super::classes::mark;
-use super::frame::{crumbs, filter, page_between, table};
-use super::sights::{Item, strip};
+use super::frame::{crumbs, filter, page_between, percent, table};
+use super::sights::{Item, tiny};
 use super::{Page, Site, To, drawing, pointer};
-use crate::dossier::ClassView;
+use crate::dossier::{ClassView, ClusterView};
 use crate::markup::Markup;
 
 /// Clusters that are shown by typical members.
@@ -23,10 +23,12 @@ pub(super) fn page(site: &Site<'_>, class: &ClassView) -> Page {
         Some(To::Class(number + 1)),
     ];
     page_between(site, To::Class(number), &title, between, |main| {
-        crumbs(site, main, &[(To::Class(number), title.clone())]);
+        crumbs(site, main, &[(To::Class(number), site.class_text(number))]);
         main.tag("h1").holding(|h1| {
-            h1.text("Class ");
             site.class_words(h1, number);
+            if class.name.as_ref().is_some_and(|name| !name.is_empty()) {
+                h1.tag("span").class("id").text(format!(" class {number}"));
+            }
         });
         if let Some(name) = class.name.as_ref().filter(|name| name.chars().count() > 60) {
             main.tag("details").holding(|details| {
@@ -37,81 +39,77 @@ pub(super) fn page(site: &Site<'_>, class: &ClassView) -> Page {
                     .holding(|p| p.tag("bdi").text(name));
             });
         }
-        for (suite, found) in site.dossier.suites().iter().enumerate() {
-            let Some(coverage) = found.classes.get(number) else {
-                continue;
-            };
-            let at = |field: &str| pointer(&[&"suites", &suite, &"classes", &number, &field]);
-            main.tag("p").class("amounts").holding(|line| {
-                line.name(&found.name);
-                line.text(": ");
-                line.tag("strong")
-                    .at(at("inputs"))
-                    .text(count(coverage.inputs));
-                line.text(" inputs where ");
-                line.tag("strong")
-                    .at(at("expected"))
-                    .text(decimals(coverage.expected, 1));
-                line.text(" are expected ");
-                mark(line, coverage.thin);
-            });
-        }
-        main.tag("p").holding(|line| {
+        main.tag("p").class("headline").holding(|line| {
+            for suite in 0..site.dossier.suites().len() {
+                has(site, line, suite, number);
+            }
             line.text("Training has ");
             line.tag("span")
                 .at(pointer(&[&"classes", &number, &"training"]))
                 .text(count(class.training as usize));
-            line.text(" inputs of it, in ");
+            line.text(" that are classified so, in ");
             line.tag("span")
                 .at(pointer(&[&"classes", &number, &"clusters"]))
                 .text(count(class.clusters));
             line.text(if class.clusters == 1 {
-                " cluster: inputs that are decided alike."
+                " cluster of inputs that are decided alike."
             } else {
-                " clusters: inputs that are decided alike."
+                " clusters of inputs that are decided alike."
             });
         });
         if class.clusters > 0 && !site.dossier.clusters.is_empty() {
             filter(main, "clusters");
             for suite in 0..site.dossier.suites().len() {
-                heat(site, main, class, suite);
+                main.tag("section").class("panel").holding(|panel| {
+                    heat(site, panel, class, suite);
+                });
             }
             if site.has_explorer() {
-                main.tag("h2").text("What is typical of its clusters");
-                looks(site, main, class);
-                main.tag("h2").text("How its clusters are decided");
-                drawing::ribbons(site, main, class);
+                main.tag("section").class("panel").holding(|panel| {
+                    panel.tag("h2").text("Which neurons decide");
+                    drawing::ribbons(site, panel, class);
+                });
             }
         }
     })
 }
 
-/// Typical members of each cluster.
-fn looks(site: &Site<'_>, main: &mut Markup, class: &ClassView) {
-    let own = class.first_cluster..class.first_cluster + class.clusters;
-    let data = (site.dossier.facts.learnt.as_ref()).map_or("", |learnt| learnt.sha256.as_str());
-    main.tag("div").class("strips").holding(|strips| {
-        for view in site.dossier.clusters[own].iter().take(MOST_LOOKS) {
-            let Some(anatomy) = &view.anatomy else {
-                continue;
-            };
-            let items: Vec<Item<'_>> = (anatomy.exemplars.iter().take(4))
-                .map(|input| Item {
-                    to: Some(To::Cluster(view.cluster)),
-                    ..Item::training(data, input)
-                })
-                .collect();
-            let title = format!("cluster {}", view.cluster);
-            strip(site, strips, &title, "nothing", false, &items);
-        }
+/// How many inputs of a class a suite has.
+fn has(site: &Site<'_>, line: &mut Markup, suite: usize, class: usize) {
+    let found = &site.dossier.suites()[suite];
+    let Some(coverage) = found.classes.get(class) else {
+        return;
+    };
+    let at = |field: &str| pointer(&[&"suites", &suite, &"classes", &class, &field]);
+    match site.dossier.suites().len() {
+        1 => line.text("The suite"),
+        _ => line.name(&found.name),
+    }
+    line.text(" has ");
+    line.tag("strong")
+        .at(at("inputs"))
+        .text(count(coverage.inputs));
+    line.text(if coverage.inputs == 1 {
+        " input where "
+    } else {
+        " inputs where "
     });
+    line.tag("strong")
+        .at(at("expected"))
+        .text(decimals(coverage.expected, 1));
+    line.text(" are expected");
+    if coverage.thin {
+        line.text(" ");
+        mark(line, true);
+    }
+    line.text(". ");
 }
 
 /// Clusters by layers: the share of covered buckets.
 fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
     let dossier = site.dossier;
     let found = &dossier.suites()[suite];
-    let layers = match class.clusters * (dossier.facts.layers.len() + 6) <= MOST_CELLS {
+    let layers = match class.clusters * (dossier.facts.layers.len() + 8) <= MOST_CELLS {
         true => dossier.facts.layers.len(),
         false => 0,
     };
@@ -124,32 +122,31 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
             .map_or(0.0, |c| c.inputs as f64 / c.expected.max(f64::MIN_POSITIVE))
     };
     order.sort_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
-    order.truncate(MOST_CELLS / 12);
-    let cells = order
-        .iter()
-        .flat_map(|&cluster| &dossier.clusters[cluster].covered[suite]);
-    let most = cells.copied().max().unwrap_or(0);
+    order.truncate(MOST_CELLS / 16);
+    let of_training = order.iter().all(|&c| dossier.clusters[c].reached.is_some());
+    main.tag("h2").text(super::headline::suite_words(
+        site,
+        "clusters, the least tested first",
+        suite,
+    ));
+    let drawn = order.iter().any(|&c| dossier.clusters[c].anatomy.is_some());
     let numbers: Vec<String> = (0..layers).map(|layer| format!("layer {layer}")).collect();
-    let mut heads = vec![
-        ("cluster", false),
+    let mut heads = vec![("cluster", false)];
+    if drawn {
+        heads.push(("typical", false));
+    }
+    heads.extend([
         ("note", false),
         ("inputs", true),
         ("expected", true),
+        ("of expected", true),
         ("in training", true),
-        ("SNPC", true),
-    ];
+        ("covered", true),
+    ]);
     heads.extend(numbers.iter().map(|layer| (layer.as_str(), true)));
-    let caption = match dossier.suites().len() {
-        1 => {
-            "Covered buckets of SNPC by cluster and layer, least covered clusters first".to_owned()
-        }
-        _ => format!(
-            "{}: covered buckets of SNPC by cluster and layer",
-            crate::markup::short(&found.name)
-        ),
-    };
-    table(main, &caption, &heads, |rows| {
-        for cluster in order {
+    let caption = "Covered by cluster and layer, least tested clusters first";
+    table(main, caption, &heads, |rows| {
+        for (i, cluster) in order.into_iter().enumerate() {
             let view = &dossier.clusters[cluster];
             let Some(coverage) = found.clusters.get(cluster) else {
                 continue;
@@ -166,40 +163,83 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
                     row.tag("th")
                         .attr("scope", "row")
                         .holding(|cell| site.cluster(cell, cluster));
+                    if drawn {
+                        row.tag("td").holding(|cell| {
+                            if i < MOST_LOOKS {
+                                typical(site, cell, view, 4);
+                            }
+                        });
+                    }
                     row.tag("td").holding(|cell| mark(cell, thin));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("inputs"))
-                        .text(count(coverage.inputs));
-                    row.tag("td")
-                        .class("n")
-                        .at(at("expected"))
-                        .text(decimals(coverage.expected, 1));
+                    super::classes::amounts(row, coverage.inputs, coverage.expected, thin, &at);
                     let trained = pointer(&[&"clusters", &cluster, &"training"]);
                     row.tag("td")
                         .class("n")
                         .at(trained)
                         .text(count(view.training as usize));
-                    let all: usize = view.covered[suite].iter().sum();
-                    let share =
-                        |covered: usize, buckets: usize| covered as f64 / buckets.max(1) as f64;
-                    let value = share(all, view.buckets * dossier.facts.layers.len());
+                    let (value, _) = covered(view, suite);
                     row.tag("td").class("n").text(percent(value));
-                    for &covered in view.covered[suite].iter().take(layers) {
-                        let value = share(covered, view.buckets);
-                        let class = if covered == 0 {
-                            "n heat nothing"
-                        } else {
-                            "n heat"
-                        };
-                        let tag = row
-                            .tag("td")
-                            .attr("class", class)
-                            .attr("style", format!("--part:{:.2}", share(covered, most)));
-                        tag.attr("title", format!("{covered} of {} buckets", view.buckets))
-                            .text(format!("{:.0}%", 100.0 * value));
+                    for (layer, &covered) in view.covered[suite].iter().enumerate().take(layers) {
+                        cell(row, view, (suite, layer), covered);
                     }
                 });
         }
     });
+    main.tag("p").class("legend").text(match of_training {
+        true => {
+            "Covered: inputs of a class are more or less similar to each of its clusters, layer by layer. Of a hundred \
+             degrees of similarity, those that the suite shows, as a part of those that the training data shows (SNPC)."
+        }
+        false => {
+            "Covered: inputs of a class are more or less similar to each of its clusters, layer by layer. The degrees of \
+             similarity that the suite shows, of all that there are (SNPC); most are out of reach."
+        }
+    });
+}
+
+/// What a suite covers of a cluster: as a part of what training covers, or of everything where that is not known.
+pub(super) fn covered(view: &ClusterView, suite: usize) -> (f64, usize) {
+    let own: usize = view.covered[suite].iter().sum();
+    let all = match &view.reached {
+        Some(reached) => reached.iter().sum(),
+        None => view.buckets * view.covered[suite].len(),
+    };
+    (own as f64 / all.max(1) as f64, all)
+}
+
+/// The share that is covered in a layer, as a number and as a colour.
+fn cell(row: &mut Markup, view: &ClusterView, (suite, layer): (usize, usize), covered: usize) {
+    let all = view.reached.as_ref().map_or(view.buckets, |r| r[layer]);
+    if all == 0 {
+        // Neither training nor anything else can cover it: no neuron is common to the members.
+        row.tag("td").class("n").text("–");
+        return;
+    }
+    let value = covered as f64 / all as f64;
+    let class = match covered {
+        0 => "n heat nothing",
+        _ => "n heat",
+    };
+    let own = pointer(&[&"clusters", &view.cluster, &"covered", &suite, &layer]);
+    let of = match view.reached {
+        Some(_) => pointer(&[&"clusters", &view.cluster, &"reached", &layer]),
+        None => pointer(&[&"clusters", &view.cluster, &"buckets"]),
+    };
+    let tag = row.tag("td").attr("class", class);
+    tag.attr("style", format!("--part:{:.2}", value.clamp(0.0, 1.0)))
+        .attr("title", format!("{covered} of {all} degrees of similarity"))
+        .attr("data-ratio", format!("{own} {of}"))
+        .text(percent(value));
+}
+
+/// Pictures of typical members of a cluster.
+pub(super) fn typical(site: &Site<'_>, cell: &mut Markup, view: &ClusterView, most: usize) {
+    let data = (site.dossier.facts.learnt.as_ref()).map_or("", |learnt| learnt.sha256.as_str());
+    let Some(anatomy) = &view.anatomy else {
+        return;
+    };
+    let items: Vec<Item<'_>> = (anatomy.exemplars.iter().take(most))
+        .map(|input| Item::training(data, input))
+        .collect();
+    tiny(site, cell, &items);
 }

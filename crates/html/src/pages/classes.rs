@@ -4,7 +4,7 @@ use npcov::coverage::ClassCoverage;
 use npcov_report::criterion_label;
 use npcov_report::number::{amount, count, decimals};
 
-use super::frame::{self, table};
+use super::frame::{self, meter, table};
 use super::{Page, Site, To, pointer};
 use crate::markup::Markup;
 
@@ -57,13 +57,18 @@ pub(super) fn page(site: &Site<'_>, number: usize) -> Page {
             .map(|class| class.class)
             .collect();
         for (suite, found) in site.dossier.suites().iter().enumerate() {
-            if site.dossier.suites().len() > 1 {
-                main.tag("h2").name(&found.name);
-            }
-            rows(site, main, suite, &order);
+            main.tag("div").class("panel").holding(|panel| {
+                if site.dossier.suites().len() > 1 {
+                    panel.tag("h2").name(&found.name);
+                }
+                rows(site, panel, suite, &order);
+            });
         }
     })
 }
+
+/// Clusters that are drawn in the row of their class.
+const MOST_CELLS: usize = 24;
 
 /// A table of classes of a suite.
 pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[usize]) {
@@ -79,9 +84,10 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
         ("note", false),
         ("inputs", true),
         ("expected", true),
+        ("of expected", true),
     ];
     if clustered {
-        heads.extend([("clusters", true), ("thin ones", true)]);
+        heads.extend([("clusters", true), ("each of them", false)]);
     }
     heads.extend(labels.iter().map(|label| (label.as_str(), true)));
     table(
@@ -99,28 +105,18 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
                 tag.attr_if("data-stop", thin.then_some(""))
                     .attr_if("tabindex", thin.then_some("-1"))
                     .holding(|row| {
-                        row.tag("th")
-                            .attr("scope", "row")
-                            .holding(|cell| site.class(cell, class));
+                        row.tag("th").attr("scope", "row").holding(|cell| {
+                            site.class(cell, class);
+                            site.class_number(cell, class);
+                        });
                         row.tag("td").holding(|cell| mark(cell, thin));
-                        row.tag("td")
-                            .class("n")
-                            .at(at("inputs"))
-                            .text(count(coverage.inputs));
-                        row.tag("td")
-                            .class("n")
-                            .at(at("expected"))
-                            .text(decimals(coverage.expected, 1));
+                        amounts(row, coverage.inputs, coverage.expected, thin, &at);
                         if clustered {
                             let view = &site.dossier.classes[class];
-                            let own = view.first_cluster..view.first_cluster + view.clusters;
-                            let thin = found
-                                .clusters
-                                .get(own)
-                                .map_or(0, |own| own.iter().filter(|c| c.thin).count());
                             let at = pointer(&[&"classes", &class, &"clusters"]);
                             row.tag("td").class("n").at(at).text(count(view.clusters));
-                            row.tag("td").class("n").text(count(thin));
+                            row.tag("td")
+                                .holding(|cell| cells(site, cell, suite, class));
                         }
                         for name in &names {
                             let at = pointer(&[
@@ -140,6 +136,70 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
             }
         },
     );
+    if clustered {
+        markup.tag("p").class("legend").text(
+            "Each of them: a cell is a cluster, the fuller the nearer to the number of inputs that training lets expect; ▲ \
+             marks those with far fewer.",
+        );
+    }
+}
+
+/// Cells with the inputs that something has, that it should have, and the part that is.
+pub(super) fn amounts(
+    row: &mut Markup,
+    inputs: usize,
+    expected: f64,
+    thin: bool,
+    at: &dyn Fn(&str) -> String,
+) {
+    row.tag("td")
+        .class("n")
+        .at(at("inputs"))
+        .text(count(inputs));
+    row.tag("td")
+        .class("n")
+        .at(at("expected"))
+        .text(decimals(expected, 1));
+    match expected > 0.0 {
+        true => {
+            let of = [at("inputs"), at("expected")];
+            meter(row, inputs as f64 / expected, Some(of), thin);
+        }
+        false => row.tag("td").class("n").text("–"),
+    }
+}
+
+/// A cell for each cluster of a class, as full as it is tested.
+fn cells(site: &Site<'_>, markup: &mut Markup, suite: usize, class: usize) {
+    let view = &site.dossier.classes[class];
+    let found = &site.dossier.suites()[suite].clusters;
+    let own = view.first_cluster..view.first_cluster + view.clusters;
+    markup.tag("span").class("cells").holding(|cells| {
+        for cluster in own.clone().take(MOST_CELLS) {
+            let Some(coverage) = found.get(cluster) else {
+                continue;
+            };
+            let part = coverage.inputs as f64 / coverage.expected.max(f64::MIN_POSITIVE);
+            let words = format!(
+                "cluster {cluster}: {} of {} expected inputs{}",
+                count(coverage.inputs),
+                decimals(coverage.expected, 1),
+                if coverage.thin { ", thin" } else { "" }
+            );
+            let tag = match site.address(To::Cluster(cluster)) {
+                Some(address) => cells.tag("a").attr("href", address),
+                None => cells.tag("span").attr("role", "img"),
+            };
+            tag.class(if coverage.thin { "cell thin" } else { "cell" })
+                .attr("title", &words)
+                .attr("aria-label", &words)
+                .attr("style", format!("--part:{:.2}", part.clamp(0.0, 1.0)))
+                .text(if coverage.thin { "▲" } else { "" });
+        }
+        if own.len() > MOST_CELLS {
+            cells.text(&format!(" +{}", own.len() - MOST_CELLS));
+        }
+    });
 }
 
 /// Says that something is thin, by a sign and a word.

@@ -1,21 +1,24 @@
 //! A cluster: what it looks like, what suites have of it, and what is missing.
 
+use npcov::coverage::ClusterCoverage;
 use npcov::paths::bits;
-use npcov_report::number::{count, decimals, four_digits, percent, share};
+use npcov_report::number::{count, decimals, four_digits, share};
 
+use super::class::covered;
 use super::classes::mark;
-use super::frame::{crumbs, page_between, table};
-use super::sights::{self, Item, strip};
+use super::frame::{crumbs, page_between, percent, table};
+use super::sights::{self, Item, Look, strip};
 use super::{Page, Site, To, drawing, pointer};
-use crate::dossier::{Anatomy, ClusterView, Training};
+use crate::dossier::{Anatomy, ClusterView, Similarities, Training};
 use crate::markup::Markup;
 use crate::raster::Strip;
 
 /// Layers that are drawn.
 const MOST_LAYERS: usize = 80;
 
+/// The heading of a cluster among others.
 pub(super) fn title(site: &Site<'_>, view: &ClusterView, markup: &mut Markup) {
-    markup.text(&format!("Cluster {} of class ", view.cluster));
+    markup.text(&format!("Cluster {} of ", view.cluster));
     site.class_words(markup, view.class);
 }
 
@@ -29,12 +32,11 @@ pub(super) fn page(site: &Site<'_>, view: &ClusterView) -> Page {
         near(Some(view.cluster + 1)),
     ];
     page_between(site, To::Cluster(view.cluster), &words, between, |main| {
-        let class_words = format!("Class {}", site.class_text(view.class));
         crumbs(
             site,
             main,
             &[
-                (class, class_words),
+                (class, site.class_text(view.class)),
                 (To::Cluster(view.cluster), words.clone()),
             ],
         );
@@ -44,214 +46,306 @@ pub(super) fn page(site: &Site<'_>, view: &ClusterView) -> Page {
 }
 
 pub(super) fn content(site: &Site<'_>, view: &ClusterView, main: &mut Markup) {
-    counts(site, view, main);
-    if let Some(anatomy) = &view.anatomy {
-        members(site, view, anatomy, main);
-    }
-    for suite in 0..view.inputs.len() {
-        let found = &site.dossier.suites()[suite];
-        let items: Vec<Item<'_>> = (view.inputs[suite].iter())
-            .map(|&place| Item::of_suite(site, suite, place))
-            .collect();
-        let title = match view.inputs.len() {
-            1 => "In the suite, the most familiar first".to_owned(),
-            _ => format!(
-                "In {}, the most familiar first",
-                crate::markup::short(&found.name)
-            ),
-        };
-        strip(site, main, &title, "nothing of it", false, &items);
-    }
-    if let (Some(found), Some(anatomy)) = (&view.similarities, &view.anatomy) {
-        for suite in 0..found.suites.len() {
-            main.tag(heading(site)).holding(|h3| {
-                h3.text("How similar paths are to that of the cluster");
-                if found.suites.len() > 1 {
-                    h3.text(": ");
-                    h3.name(&site.dossier.suites()[suite].name);
-                }
-            });
-            drawing::similarities(main, found, suite);
-        }
-        main.tag("p").class("legend").text(
-            "Above: training inputs; hatched where the suite has none. Below: inputs of the suite. From left, \
-             paths that share nothing with that of the cluster, to right, paths that are the same.",
-        );
-        main.tag("details").holding(|details| {
-            details.tag("summary").text("The same as numbers");
-            similarity_table(site, view, details);
-        });
-        let hints: Vec<Item<'_>> = anatomy
-            .hints
-            .iter()
-            .map(|input| item(site, input, "similarity", None))
-            .collect();
-        if !hints.is_empty() {
-            strip(
-                site,
-                main,
-                "Worth trying: training inputs as similar as no input of the suite",
-                "",
-                false,
-                &hints,
-            );
-        }
-    }
-    if let Some(anatomy) = &view.anatomy {
-        path(site, view, anatomy, main);
-    }
-}
-
-fn item<'d>(site: &Site<'d>, input: &'d Training, words: &str, at: Option<String>) -> Item<'d> {
-    let data = site
-        .dossier
-        .facts
-        .learnt
-        .as_ref()
-        .map_or("", |learnt| learnt.sha256.as_str());
-    Item {
-        note: Some(format!("{words} {}", decimals(input.value, 2))),
-        at,
-        ..Item::training(data, input)
-    }
-}
-
-fn counts(site: &Site<'_>, view: &ClusterView, main: &mut Markup) {
-    let heads = [
-        ("suite", false),
-        ("note", false),
-        ("inputs", true),
-        ("expected", true),
-        ("p", true),
-        ("enough", true),
-        ("wrong", true),
-        ("SNPC", true),
-    ];
-    table(main, "Inputs of the cluster", &heads, |rows| {
+    main.tag("p").class("headline").holding(|line| {
         for (suite, found) in site.dossier.suites().iter().enumerate() {
-            let Some(coverage) = found.clusters.get(view.cluster) else {
-                continue;
-            };
-            let at =
-                |field: &str| pointer(&[&"suites", &suite, &"clusters", &view.cluster, &field]);
-            rows.tag("tr").holding(|row| {
-                row.tag("th").attr("scope", "row").name(&found.name);
-                row.tag("td").holding(|cell| mark(cell, coverage.thin));
-                row.tag("td")
-                    .class("n")
-                    .at(at("inputs"))
-                    .text(count(coverage.inputs));
-                row.tag("td")
-                    .class("n")
-                    .at(at("expected"))
-                    .text(decimals(coverage.expected, 1));
-                row.tag("td")
-                    .class("n")
-                    .at(at("p"))
-                    .text(four_digits(coverage.p));
-                match coverage.enough {
-                    Some(enough) => row
-                        .tag("td")
-                        .class("n")
-                        .at(at("enough"))
-                        .text(count(enough as usize)),
-                    None => row.tag("td").class("n").text("–"),
-                }
-                match view.wrong[suite] {
-                    Some(wrong) => {
-                        let at = pointer(&[&"clusters", &view.cluster, &"wrong", &suite]);
-                        row.tag("td").class("n").at(at).text(count(wrong));
-                    }
-                    None => row.tag("td").class("n").text("–"),
-                }
-                let all: usize = view.covered[suite].iter().sum();
-                let value = all as f64 / (view.buckets * view.covered[suite].len()).max(1) as f64;
-                row.tag("td").class("n").text(percent(value));
-            });
+            if let Some(coverage) = found.clusters.get(view.cluster) {
+                has(site, line, view, suite, coverage);
+            }
         }
-    });
-    main.tag("p").class("legend").text(
-        "Expected: of as many inputs of the class, if the cluster were as frequent as in training. Enough: with so many \
-         inputs of the class, a cluster without any is a gap. Wrong: not classified as labelled.",
-    );
-}
-
-fn members(site: &Site<'_>, view: &ClusterView, anatomy: &Anatomy, main: &mut Markup) {
-    let at = |field: &str| pointer(&[&"clusters", &view.cluster, &"anatomy", &field]);
-    main.tag("p").holding(|line| {
         line.text("Training has ");
         line.tag("span")
             .at(pointer(&[&"clusters", &view.cluster, &"training"]))
             .text(count(view.training as usize));
-        line.text(" inputs of it. Its path is ");
-        line.tag("span")
-            .at(at("width"))
-            .text(percent(anatomy.width));
-        line.text(" of the neurons wide. ");
-        if !anatomy.labels.is_empty() {
-            line.text("Labels of its members: ");
-            for (i, &(label, inputs)) in anatomy.labels.iter().enumerate() {
-                if i > 0 {
-                    line.text(", ");
-                }
-                line.text(&format!("{} (", site.label_text(label)));
-                let at = pointer(&[&"clusters", &view.cluster, &"anatomy", &"labels", &i, &1]);
-                line.tag("span").at(at).text(count(inputs));
-                line.text(")");
-            }
-            line.text(". ");
-        }
-        if !anatomy.similar.is_empty() {
-            line.text("Most similar: ");
-            for (i, &(other, similarity)) in anatomy.similar.iter().enumerate() {
-                if i > 0 {
-                    line.text(", ");
-                }
-                site.cluster(line, other);
-                line.text(" of class ");
-                site.class_words(line, site.dossier.clusters[other].class);
-                line.text(" (");
-                let at = pointer(&[&"clusters", &view.cluster, &"anatomy", &"similar", &i, &1]);
-                line.tag("span").at(at).text(share(similarity));
-                line.text(")");
-            }
-            line.text(".");
+        line.text(if view.training == 1 {
+            " input that is decided so."
+        } else {
+            " inputs that are decided so."
+        });
+    });
+    if let Some(anatomy) = &view.anatomy {
+        main.tag("section").class("panel").holding(|panel| {
+            panel.tag(heading(site)).text("In training");
+            members(site, view, anatomy, panel);
+        });
+    }
+    for suite in 0..view.inputs.len() {
+        main.tag("section").class("panel").holding(|panel| {
+            let found = &site.dossier.suites()[suite];
+            panel
+                .tag(heading(site))
+                .holding(|title| match view.inputs.len() {
+                    1 => title.text("In the suite"),
+                    _ => {
+                        title.text("In ");
+                        title.name(&found.name);
+                    }
+                });
+            in_suite(site, view, suite, panel);
+        });
+    }
+    if let (Some(found), Some(anatomy)) = (&view.similarities, &view.anatomy) {
+        main.tag("section").class("panel").holding(|panel| {
+            similarities(site, view, found, anatomy, panel);
+        });
+    }
+    if let Some(anatomy) = &view.anatomy {
+        main.tag("section").class("panel").holding(|panel| {
+            path(site, view, anatomy, panel);
+        });
+    }
+}
+
+/// How many inputs a suite has of it.
+fn has(
+    site: &Site<'_>,
+    line: &mut Markup,
+    view: &ClusterView,
+    suite: usize,
+    coverage: &ClusterCoverage,
+) {
+    let at = |field: &str| pointer(&[&"suites", &suite, &"clusters", &view.cluster, &field]);
+    match site.dossier.suites().len() {
+        1 => line.text("The suite"),
+        _ => line.name(&site.dossier.suites()[suite].name),
+    }
+    line.text(" has ");
+    line.tag("strong")
+        .at(at("inputs"))
+        .text(count(coverage.inputs));
+    line.text(if coverage.inputs == 1 {
+        " input of it, where "
+    } else {
+        " inputs of it, where "
+    });
+    line.tag("strong")
+        .at(at("expected"))
+        .text(decimals(coverage.expected, 1));
+    line.text(" are expected");
+    if coverage.thin {
+        line.text(" ");
+        mark(line, true);
+    }
+    line.text(". ");
+}
+
+fn item<'d>(
+    site: &Site<'d>,
+    view: &ClusterView,
+    input: &'d Training,
+    words: &str,
+    at: Option<String>,
+) -> Item<'d> {
+    let learnt = site.dossier.facts.learnt.as_ref();
+    let data = learnt.map_or("", |learnt| learnt.sha256.as_str());
+    Item {
+        note: Some(format!("{words} {}", decimals(input.value, 2))),
+        at,
+        class: Some(view.class),
+        ..Item::training(data, input)
+    }
+}
+
+/// What a suite has of it.
+fn in_suite(site: &Site<'_>, view: &ClusterView, suite: usize, panel: &mut Markup) {
+    let items = |places: &[usize]| -> Vec<_> {
+        let places = places.iter();
+        places
+            .map(|&place| Item::of_suite(site, suite, place))
+            .collect()
+    };
+    panel.tag("div").class("strips").holding(|strips| {
+        let shown = items(&view.inputs[suite]);
+        let title = if shown.is_empty() {
+            ""
+        } else {
+            "The most familiar first"
+        };
+        strip(site, strips, title, "no input", Look::Middle, &shown);
+        let wrong = items(&view.misclassified[suite]);
+        if !wrong.is_empty() {
+            let all = view.wrong[suite].unwrap_or(wrong.len());
+            let title = match all > wrong.len() {
+                true => format!("Misclassified, {} of {}", wrong.len(), count(all)),
+                false => "Misclassified".to_owned(),
+            };
+            strip(site, strips, &title, "", Look::Middle, &wrong);
         }
     });
-    let items = |inputs: &[Training], name: &str| -> Vec<(String, usize)> {
-        (0..inputs.len())
-            .map(|i| {
-                (
-                    pointer(&[&"clusters", &view.cluster, &"anatomy", &name, &i, &"value"]),
-                    i,
-                )
+    let Some(coverage) = site.dossier.suites()[suite].clusters.get(view.cluster) else {
+        return;
+    };
+    let at = |field: &str| pointer(&[&"suites", &suite, &"clusters", &view.cluster, &field]);
+    panel.tag("dl").class("facts").holding(|list| {
+        let mut fact = |name: &str, value: &dyn Fn(&mut Markup)| {
+            list.tag("div").holding(|pair| {
+                pair.tag("dt").text(name);
+                pair.tag("dd").holding(value);
+            });
+        };
+        fact("By chance", &|dd| {
+            dd.text("p = ");
+            dd.tag("span").at(at("p")).text(four_digits(coverage.p));
+            dd.text(", how likely so few are if it is as frequent as in training");
+        });
+        if let Some(enough) = coverage.enough {
+            fact("Could be seen", &|dd| {
+                dd.text("with ");
+                dd.tag("span").at(at("enough")).text(count(enough as usize));
+                dd.text(match enough {
+                    1 => " input of the class: then a cluster without any is a gap",
+                    _ => " inputs of the class: then a cluster without any is a gap",
+                });
+            });
+        }
+        if let Some(wrong) = view.wrong[suite] {
+            let at = pointer(&[&"clusters", &view.cluster, &"wrong", &suite]);
+            fact("Misclassified", &|dd| {
+                dd.tag("span").at(&at).text(count(wrong))
+            });
+        }
+        let (part, all) = covered(view, suite);
+        let own: usize = view.covered[suite].iter().sum();
+        fact("Covered", &|dd| {
+            dd.text(&percent(part));
+            let (own, all) = (count(own), count(all));
+            match view.reached {
+                Some(_) => dd.text(&format!(
+                    ": {own} degrees of similarity, training shows {all} (SNPC)"
+                )),
+                None => dd.text(&format!(": {own} of {all} degrees of similarity (SNPC)")),
+            }
+        });
+    });
+}
+
+/// Members of a cluster with their distances.
+struct Listed<'s> {
+    site: &'s Site<'s>,
+    view: &'s ClusterView,
+}
+
+impl<'s> Listed<'s> {
+    fn items(&self, inputs: &'s [Training], name: &str) -> Vec<Item<'s>> {
+        let inputs = inputs.iter().enumerate();
+        inputs
+            .map(|(i, input)| {
+                let cluster = self.view.cluster;
+                let at = pointer(&[&"clusters", &cluster, &"anatomy", &name, &i, &"value"]);
+                item(self.site, self.view, input, "distance", Some(at))
             })
             .collect()
-    };
-    let shown = |inputs: &'_ [Training], name: &str| -> Vec<(Option<String>, usize)> {
-        items(inputs, name)
-            .into_iter()
-            .map(|(at, i)| (Some(at), i))
-            .collect()
-    };
-    let list = |found: Vec<(Option<String>, usize)>, inputs| -> Vec<Item<'_>> {
-        let inputs: &[Training] = inputs;
-        found
-            .into_iter()
-            .map(|(at, i)| item(site, &inputs[i], "distance", at))
-            .collect()
-    };
-    let typical = list(shown(&anatomy.exemplars, "exemplars"), &anatomy.exemplars);
-    strip(
-        site,
-        main,
-        "Typical in training, with what decided",
-        "nothing",
-        true,
-        &typical,
+    }
+}
+
+fn members(site: &Site<'_>, view: &ClusterView, anatomy: &Anatomy, panel: &mut Markup) {
+    let list = Listed { site, view };
+    panel.tag("div").class("strips").holding(|strips| {
+        let shown = list.items(&anatomy.exemplars, "exemplars");
+        let title = "Typical, with what decided";
+        strip(site, strips, title, "nothing", Look::Heat, &shown);
+        let shown = list.items(&anatomy.outliers, "outliers");
+        strip(
+            site,
+            strips,
+            "Least typical",
+            "nothing",
+            Look::Middle,
+            &shown,
+        );
+        if !anatomy.misclassified.is_empty() {
+            let shown = list.items(&anatomy.misclassified, "misclassified");
+            strip(site, strips, "Misclassified", "", Look::Middle, &shown);
+        }
+    });
+    panel.tag("p").class("legend").text(
+        "Distance: from the centre of the cluster. In pictures of what decided, orange supports the class, blue speaks \
+         against it.",
     );
-    let far = list(shown(&anatomy.outliers, "outliers"), &anatomy.outliers);
-    strip(site, main, "Least typical members", "nothing", false, &far);
+    panel.tag("dl").class("facts").holding(|list| {
+        let mut fact = |name: &str, value: &dyn Fn(&mut Markup)| {
+            list.tag("div").holding(|pair| {
+                pair.tag("dt").text(name);
+                pair.tag("dd").holding(value);
+            });
+        };
+        if !anatomy.labels.is_empty() {
+            fact("Labels", &|dd| {
+                for (i, &(label, inputs)) in anatomy.labels.iter().enumerate() {
+                    dd.text(if i > 0 { ", " } else { "" });
+                    dd.text(&format!("{} ", site.label_text(label)));
+                    let at = pointer(&[&"clusters", &view.cluster, &"anatomy", &"labels", &i, &1]);
+                    dd.tag("span").at(at).text(count(inputs));
+                }
+            });
+        }
+        if !anatomy.similar.is_empty() {
+            fact("Most similar", &|dd| {
+                for (i, &(other, similarity)) in anatomy.similar.iter().enumerate() {
+                    dd.text(if i > 0 { ", " } else { "" });
+                    site.cluster(dd, other);
+                    let class = site.dossier.clusters[other].class;
+                    if class != view.class {
+                        dd.text(" of ");
+                        site.class_words(dd, class);
+                    }
+                    dd.text(" ");
+                    let at = pointer(&[&"clusters", &view.cluster, &"anatomy", &"similar", &i, &1]);
+                    dd.tag("span").at(at).text(share(similarity));
+                }
+            });
+        }
+        fact("Its path", &|dd| {
+            let at = pointer(&[&"clusters", &view.cluster, &"anatomy", &"width"]);
+            dd.tag("span").at(at).text(share(anatomy.width));
+            dd.text(" of the neurons");
+        });
+    });
+}
+
+/// How similar inputs are to the cluster, and which degrees of similarity the suite lacks.
+fn similarities(
+    site: &Site<'_>,
+    view: &ClusterView,
+    found: &Similarities,
+    anatomy: &Anatomy,
+    panel: &mut Markup,
+) {
+    for suite in 0..found.suites.len() {
+        panel.tag(heading(site)).holding(|h3| {
+            h3.text("How similar inputs are to the cluster");
+            if found.suites.len() > 1 {
+                h3.text(": ");
+                h3.name(&site.dossier.suites()[suite].name);
+            }
+        });
+        let id = format!("lacking-{suite}-{}", view.cluster);
+        drawing::similarities(panel, found, suite, &id);
+    }
+    panel.tag("p").class("legend").text(
+        "By the neurons that decide: at the left inputs that share none with the path of the cluster, at the right those \
+         that have the same. Hatched: degrees that training has and the suite lacks.",
+    );
+    panel.tag("details").holding(|details| {
+        details.tag("summary").text("The same as numbers");
+        similarity_table(site, view, details);
+    });
+    let hints: Vec<Item<'_>> = (anatomy.hints.iter().enumerate())
+        .map(|(i, input)| {
+            let at = pointer(&[
+                &"clusters",
+                &view.cluster,
+                &"anatomy",
+                &"hints",
+                &i,
+                &"value",
+            ]);
+            item(site, view, input, "similarity", Some(at))
+        })
+        .collect();
+    if !hints.is_empty() {
+        let title = "Worth trying: training inputs as similar as no input of the suite";
+        strip(site, panel, title, "", Look::Middle, &hints);
+    }
 }
 
 fn similarity_table(site: &Site<'_>, view: &ClusterView, details: &mut Markup) {

@@ -57,72 +57,105 @@ pub(super) fn growth(markup: &mut Markup, growth: &[usize]) {
 }
 
 /// Degrees of similarity: training inputs above, those of suites below; what suites lack is hatched.
-pub(super) fn similarities(markup: &mut Markup, found: &Similarities, suite: usize) {
-    let (width, half) = (400.0, 60.0);
+pub(super) fn similarities(markup: &mut Markup, found: &Similarities, suite: usize, id: &str) {
+    const LEFT: f64 = 90.0;
+    let (width, half) = (560.0, 72.0);
     let own = &found.suites[suite];
     let step = width / found.training.len() as f64;
-    let largest = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0).max(1) as f64;
-    let words = "Similarity of paths to that of the cluster: training inputs above, inputs of the suite below";
-    drawing(
-        markup,
-        "histogram",
-        (width, 2.0 * half + 18.0),
-        words,
-        |svg| {
-            let mut bar = |class: &'static str, degree: usize, y: f64, height: f64| {
-                svg.tag("rect")
-                    .class(class)
-                    .attr("x", format!("{:.1}", degree as f64 * step + 1.0))
-                    .attr("y", format!("{y:.1}"))
-                    .attr("width", format!("{:.1}", step - 2.0))
-                    .attr("height", format!("{height:.1}"))
-                    .empty();
-            };
-            let most = largest(&found.training);
-            for (degree, &members) in found
-                .training
-                .iter()
-                .enumerate()
-                .filter(|(_, members)| **members > 0)
-            {
-                let height = (members as f64 / most * (half - 2.0)).max(1.5);
-                let class = if own[degree] == 0 {
-                    "lacking"
-                } else {
-                    "training"
+    let largest = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0).max(1);
+    let words = "Similarity to the cluster: training inputs above, inputs of the suite below";
+    let size = (LEFT + width + 8.0, 2.0 * half + 22.0);
+    drawing(markup, "histogram", size, words, |svg| {
+        svg.tag("defs").holding(|defs| {
+            let pattern = defs.tag("pattern").attr("id", id);
+            pattern
+                .attr("width", "5")
+                .attr("height", "5")
+                .attr("patternUnits", "userSpaceOnUse")
+                .attr("patternTransform", "rotate(45)")
+                .holding(|pattern| {
+                    let stripe = pattern.tag("rect").class("stripe");
+                    stripe.attr("width", "2").attr("height", "5").empty();
+                });
+        });
+        let mut bar = |class: &'static str, degree: usize, y: f64, height: f64, words: String| {
+            svg.tag("rect")
+                .class(class)
+                .attr("x", format!("{:.1}", LEFT + degree as f64 * step + 1.0))
+                .attr("y", format!("{y:.1}"))
+                .attr("width", format!("{:.1}", step - 2.0))
+                .attr("height", format!("{height:.1}"))
+                .attr_if("fill", (class == "lacking").then(|| format!("url(#{id})")))
+                .holding(|rect| rect.tag("title").text(words));
+        };
+        let tall =
+            |inputs: usize, most: usize| (inputs as f64 / most as f64 * (half - 4.0)).max(2.0);
+        let (most, most_own) = (largest(&found.training), largest(own));
+        for (degree, &members) in found.training.iter().enumerate() {
+            if members > 0 {
+                let height = tall(members, most);
+                let class = match own[degree] {
+                    0 => "lacking",
+                    _ => "training",
                 };
-                bar(class, degree, half - height, height);
+                let words = format!("{} training inputs", count(members));
+                bar(class, degree, half - height, height, words);
             }
-            let most = largest(own);
-            for (degree, &inputs) in own.iter().enumerate().filter(|(_, inputs)| **inputs > 0) {
+            if own[degree] > 0 {
+                let words = format!("{} inputs of the suite", count(own[degree]));
                 bar(
                     "suite",
                     degree,
                     half + 2.0,
-                    (inputs as f64 / most * (half - 2.0)).max(1.5),
+                    tall(own[degree], most_own),
+                    words,
                 );
             }
-            svg.tag("line")
-                .class("axis")
-                .attr("x1", "0")
-                .attr("x2", width.to_string())
-                .attr("y1", format!("{:.0}", half + 1.0))
-                .attr("y2", format!("{:.0}", half + 1.0))
-                .empty();
-            let y = format!("{:.0}", 2.0 * half + 15.0);
-            for (x, anchor, words) in [
-                (0.0, "start", "0 nothing shared"),
-                (width / 2.0, "middle", "0.5"),
-                (width, "end", "1 the same"),
-            ] {
-                svg.tag("text")
-                    .attr("x", format!("{x:.0}"))
-                    .attr("y", &y)
-                    .attr("text-anchor", anchor)
-                    .text(words);
-            }
-        },
-    );
+        }
+        svg.tag("line")
+            .class("axis")
+            .attr("x1", LEFT.to_string())
+            .attr("x2", (LEFT + width).to_string())
+            .attr("y1", format!("{:.0}", half + 1.0))
+            .attr("y2", format!("{:.0}", half + 1.0))
+            .empty();
+        let below = 2.0 * half + 17.0;
+        let inputs = |counts: &[usize]| count(counts.iter().sum());
+        for (x, y, anchor, class, words) in [
+            (
+                LEFT,
+                below,
+                "start",
+                "muted",
+                "nothing in common".to_owned(),
+            ),
+            (
+                LEFT + width / 2.0,
+                below,
+                "middle",
+                "muted",
+                "half".to_owned(),
+            ),
+            (
+                LEFT + width,
+                below,
+                "end",
+                "muted",
+                "the same path".to_owned(),
+            ),
+            (0.0, half - 24.0, "start", "", "training".to_owned()),
+            (0.0, half - 9.0, "start", "muted", inputs(&found.training)),
+            (0.0, half + 20.0, "start", "", "suite".to_owned()),
+            (0.0, half + 35.0, "start", "muted", inputs(own)),
+        ] {
+            svg.tag("text")
+                .attr("class", class)
+                .attr("x", format!("{x:.0}"))
+                .attr("y", format!("{y:.0}"))
+                .attr("text-anchor", anchor)
+                .text(words);
+        }
+    });
 }
 
 /// For each cluster of a class and each layer: neurons that it shares with other clusters of the class, that it has
@@ -140,13 +173,16 @@ pub(super) fn ribbons(site: &Site<'_>, markup: &mut Markup, class: &ClassView) {
         return;
     }
     let (left, cell, gap, row) = (
-        74.0,
-        (820.0 / layers.max(1) as f64).clamp(14.0, 110.0),
-        4.0,
-        20.0,
+        84.0,
+        (960.0 / layers.max(1) as f64).clamp(16.0, 220.0),
+        6.0,
+        22.0,
     );
     let width = left + layers as f64 * cell;
     let height = 22.0 + shown.len() as f64 * row;
+    markup.tag("p").class("legend").text(
+        "By cluster and layer: of the neurons that decide for any cluster of the class, those that decide for this one.",
+    );
     let words = "By cluster and layer: neurons shared with other clusters of the class, own ones, and missing ones";
     markup
         .tag("div")
@@ -162,7 +198,10 @@ pub(super) fn ribbons(site: &Site<'_>, markup: &mut Markup, class: &ClassView) {
                         .attr("x", x)
                         .attr("y", "12")
                         .attr("text-anchor", "middle")
-                        .text(layer.to_string());
+                        .text(match cell > 60.0 {
+                            true => format!("layer {layer}"),
+                            false => layer.to_string(),
+                        });
                 }
                 for (i, (view, anatomy)) in shown.iter().enumerate() {
                     let y = 20.0 + i as f64 * row;

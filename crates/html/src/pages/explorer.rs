@@ -3,15 +3,21 @@
 use npcov_report::number::{count, decimals, percent};
 use serde::Serialize;
 
-use super::classes::mark;
+use super::class::{covered, typical};
+use super::classes::{amounts, mark};
 use super::frame::{self, table};
 use super::{Page, Site, To, pointer};
 use crate::dossier::ClusterView;
+use crate::map::{self, Circle};
 use crate::markup::Markup;
 use crate::pages::sights;
 
+/// Classes whose names are listed.
+const MOST_NAMED: usize = 40;
 /// Clusters in the table.
-const MOST_ROWS: usize = 150;
+const MOST_ROWS: usize = 120;
+/// Clusters in it that are shown by typical members.
+const MOST_LOOKS: usize = 80;
 /// Bytes of paths that the page holds for comparing.
 const MOST_PATHS: usize = 1 << 20;
 /// Pixels of the map.
@@ -21,7 +27,7 @@ const HEIGHT: f64 = 520.0;
 /// What the script needs to compare clusters.
 #[derive(Serialize)]
 struct Compared<'d> {
-    layers: Vec<(&'d str, usize)>,
+    layers: Vec<(String, usize)>,
     clusters: Vec<(usize, String, Vec<&'d str>)>,
 }
 
@@ -32,32 +38,78 @@ pub(super) fn page(site: &Site<'_>) -> Page {
         "Explorer",
         [Some(To::Overview), None, None],
         |main| {
-            main.tag("h1").text("Decision graph");
-            main.tag("p").text(
-            "Each circle is a cluster: training inputs of a class that are decided alike. The nearer two are, the more \
-             neurons their paths share. The larger a circle, the more inputs; its number is the class. The blue part of \
-             the ring is the share of the most covered cluster's SNPC that the suite covers; a hatched circle with ▲ is thin.",
-        );
-            map(site, main);
-            main.tag("div")
-                .attr("id", "seen")
-                .attr("role", "status")
-                .attr("hidden", "")
-                .text("");
+            main.tag("h1").text("How the model decides");
+            main.tag("p").class("headline").text(
+                "Each circle is a cluster: training inputs of one class that the model decides alike. The nearer two \
+                 circles are, the more neurons decide both. The larger one is, the more training inputs it has.",
+            );
+            main.tag("section")
+                .class("panel")
+                .attr("aria-label", "Map")
+                .holding(|panel| {
+                    map(site, panel);
+                    legend(site, panel);
+                    panel
+                        .tag("div")
+                        .attr("id", "seen")
+                        .attr("role", "status")
+                        .attr("hidden", "")
+                        .text("");
+                });
             compare(site, main);
-            main.tag("h2").text("Clusters");
-            frame::filter(main, "clusters");
-            list(site, main);
+            main.tag("section")
+                .class("panel")
+                .attr("aria-labelledby", "clusters")
+                .holding(|panel| {
+                    panel
+                        .tag("h2")
+                        .attr("id", "clusters")
+                        .text("All clusters, the least tested first");
+                    frame::filter(panel, "clusters");
+                    list(site, panel);
+                });
         },
     )
 }
 
-/// The share of buckets that suites cover of a cluster, the best of them.
-fn covered(view: &ClusterView) -> f64 {
-    let of_suite = |layers: &Vec<usize>| {
-        layers.iter().sum::<usize>() as f64 / (view.buckets * layers.len()).max(1) as f64
-    };
-    view.covered.iter().map(of_suite).fold(0.0, f64::max)
+/// What the signs of the map mean, and the numbers of classes.
+fn legend(site: &Site<'_>, panel: &mut Markup) {
+    panel.tag("p").class("legend").holding(|legend| {
+        for (class, words) in [
+            ("key ring", "covered, of what training covers of it"),
+            (
+                "key hatched",
+                "▲ thin: far fewer inputs than training lets expect",
+            ),
+        ] {
+            legend.tag("span").attr("class", class).text("");
+            legend.text(&format!(" {words} "));
+        }
+    });
+    let named = site
+        .dossier
+        .classes
+        .iter()
+        .filter(|class| class.name.is_some());
+    if named.clone().count() > 0 && site.dossier.classes.len() <= MOST_NAMED {
+        panel.tag("p").class("legend").holding(|legend| {
+            legend.text("Numbers are classes:");
+            for class in named {
+                legend.text(" ");
+                legend.tag("b").text(class.class.to_string());
+                legend.text(" ");
+                site.class(legend, class.class);
+            }
+        });
+    }
+}
+
+/// The share that suites cover of a cluster, the best of them.
+fn best_covered(view: &ClusterView) -> f64 {
+    let suites = 0..view.covered.len();
+    suites
+        .map(|suite| covered(view, suite).0)
+        .fold(0.0, f64::max)
 }
 
 fn is_thin(site: &Site<'_>, cluster: usize) -> bool {
@@ -93,13 +145,16 @@ fn map(site: &Site<'_>, main: &mut Markup) {
         .max()
         .unwrap_or(1)
         .max(1) as f64;
-    let best = points
-        .iter()
-        .map(|(view, _)| covered(view))
-        .fold(0.0, f64::max)
-        .max(f64::MIN_POSITIVE);
     // Many circles are small ones.
-    let crowd = (30.0 / points.len().max(1) as f64).sqrt().clamp(0.35, 1.0);
+    let crowd = (40.0 / points.len().max(1) as f64).sqrt().clamp(0.35, 1.0);
+    let mut circles: Vec<Circle> = (points.iter())
+        .map(|(view, (x, y))| Circle {
+            x: scale(*x, left, right, WIDTH),
+            y: scale(*y, low, high, HEIGHT),
+            radius: crowd * (8.0 + 18.0 * (view.training as f64 / most).sqrt()),
+        })
+        .collect();
+    map::part(&mut circles, WIDTH, HEIGHT);
     let words = "Map of the clusters; the table below lists them";
     let svg = main
         .tag("svg")
@@ -125,16 +180,26 @@ fn map(site: &Site<'_>, main: &mut Markup) {
                             .empty();
                     });
             });
-            for (view, (x, y)) in &points {
-                let (x, y) = (scale(*x, left, right, WIDTH), scale(*y, low, high, HEIGHT));
-                let radius = crowd * (6.0 + 20.0 * (view.training as f64 / most).sqrt());
+            for ((view, _), &Circle { x, y, radius }) in points.iter().zip(&circles) {
                 let thin = is_thin(site, view.cluster);
-                let share = covered(view) / best;
+                let share = best_covered(view).min(1.0);
+                let suites = site.dossier.suites().iter();
+                let counts: Vec<String> = suites
+                    .filter_map(|suite| suite.clusters.get(view.cluster))
+                    .map(|c| {
+                        format!(
+                            "{} of {} expected",
+                            count(c.inputs),
+                            decimals(c.expected, 1)
+                        )
+                    })
+                    .collect();
                 let label = format!(
-                    "cluster {} of class {}: {} training inputs{}",
+                    "Cluster {} of {}: {} training inputs; in the suite {}{}",
                     view.cluster,
                     site.class_text(view.class),
                     count(view.training as usize),
+                    counts.join(", "),
                     if thin { ", thin" } else { "" }
                 );
                 let draw = |point: &mut Markup| {
@@ -205,7 +270,9 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
     let clusters: Vec<(usize, String, Vec<&str>)> = (site.dossier.clusters.iter())
         .filter_map(|view| {
             let anatomy = view.anatomy.as_ref()?;
-            let name = format!("{} · class {}", view.cluster, site.class_text(view.class));
+            // The script shows it: what would be obeyed is spelt out here.
+            let name = format!("{} · {}", view.cluster, site.class_text(view.class));
+            let name = npcov_report::visible(&name);
             Some((
                 view.cluster,
                 name,
@@ -225,7 +292,7 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
     if bytes > MOST_PATHS || clusters.len() < 2 {
         return;
     }
-    main.tag("section").attr("id", "compare").attr("hidden", "").attr("aria-labelledby", "compare-title").holding(|section| {
+    main.tag("section").class("panel").attr("id", "compare").attr("hidden", "").attr("aria-labelledby", "compare-title").holding(|section| {
         section.tag("h2").attr("id", "compare-title").text("Two paths side by side");
         section.tag("p").holding(|line| {
             line.tag("label").holding(|label| {
@@ -251,7 +318,7 @@ fn compare(site: &Site<'_>, main: &mut Markup) {
         .facts
         .layers
         .iter()
-        .map(|layer| (layer.name.as_str(), layer.neurons));
+        .map(|layer| (npcov_report::visible(&layer.name), layer.neurons));
     main.data(
         "paths",
         &Compared {
@@ -266,17 +333,21 @@ fn list(site: &Site<'_>, main: &mut Markup) {
     order.sort_by_key(|&cluster| super::need(site.dossier, cluster));
     let more = order.len().saturating_sub(MOST_ROWS);
     order.truncate(MOST_ROWS);
-    let heads = [
+    let several = site.dossier.suites().len() > 1;
+    let mut heads = vec![
         ("cluster", false),
         ("class", false),
+        ("typical", false),
         ("note", false),
         ("in training", true),
-        ("in the suites", true),
-        ("width", true),
-        ("SNPC", true),
     ];
-    table(main, "Clusters, those in need first", &heads, |rows| {
-        for cluster in order {
+    match several {
+        true => heads.push(("in the suites", true)),
+        false => heads.extend([("inputs", true), ("expected", true), ("of expected", true)]),
+    }
+    heads.extend([("covered", true), ("width of its path", true)]);
+    table(main, "Clusters, the least tested first", &heads, |rows| {
+        for (place, cluster) in order.into_iter().enumerate() {
             let view = &site.dossier.clusters[cluster];
             let thin = is_thin(site, cluster);
             let tag = rows
@@ -289,25 +360,39 @@ fn list(site: &Site<'_>, main: &mut Markup) {
                         .attr("scope", "row")
                         .holding(|cell| site.cluster(cell, cluster));
                     row.tag("td").holding(|cell| site.class(cell, view.class));
+                    row.tag("td").holding(|cell| {
+                        if place < MOST_LOOKS {
+                            typical(site, cell, view, 3);
+                        }
+                    });
                     row.tag("td").holding(|cell| mark(cell, thin));
                     let at = pointer(&[&"clusters", &cluster, &"training"]);
                     row.tag("td")
                         .class("n")
                         .at(at)
                         .text(count(view.training as usize));
-                    let counts = site
-                        .dossier
-                        .suites()
-                        .iter()
-                        .filter_map(|suite| suite.clusters.get(cluster));
-                    let counts: Vec<String> = counts.map(|c| count(c.inputs)).collect();
-                    row.tag("td").class("n").text(counts.join(", "));
+                    let suites = site.dossier.suites();
+                    match several {
+                        true => {
+                            let counts = suites.iter().filter_map(|s| s.clusters.get(cluster));
+                            let counts: Vec<String> = counts.map(|c| count(c.inputs)).collect();
+                            row.tag("td").class("n").text(counts.join(", "));
+                        }
+                        false => {
+                            if let Some(c) = suites.first().and_then(|s| s.clusters.get(cluster)) {
+                                let at = |field: &str| {
+                                    pointer(&[&"suites", &0, &"clusters", &cluster, &field])
+                                };
+                                amounts(row, c.inputs, c.expected, thin, &at);
+                            }
+                        }
+                    }
+                    row.tag("td")
+                        .class("n")
+                        .text(frame::percent(best_covered(view)));
                     let width = view.anatomy.as_ref().map_or(0.0, |anatomy| anatomy.width);
                     let at = pointer(&[&"clusters", &cluster, &"anatomy", &"width"]);
                     row.tag("td").class("n").at(at).text(percent(width));
-                    row.tag("td")
-                        .class("n")
-                        .text(format!("{}%", decimals(100.0 * covered(view), 1)));
                 });
         }
     });

@@ -11,6 +11,7 @@ const MOST_LAYERS: usize = 100;
 pub(super) fn section(site: &Site<'_>, main: &mut Markup) {
     let facts = &site.dossier.facts;
     main.tag("section")
+        .class("panel")
         .attr("aria-labelledby", "made-from")
         .holding(|section| {
             section.tag("h2").attr("id", "made-from").text("Made from");
@@ -24,12 +25,15 @@ pub(super) fn section(site: &Site<'_>, main: &mut Markup) {
                 let text = |text: String| move |dd: &mut Markup| dd.name(&text);
                 let digest = |digest: &str| {
                     let digest = digest.to_owned();
-                    move |dd: &mut Markup| dd.tag("code").text(&digest)
+                    move |dd: &mut Markup| {
+                        let shown = digest.get(..16).unwrap_or(&digest);
+                        dd.tag("code").attr("title", &digest).text(shown);
+                    }
                 };
                 if let Some(learnt) = &facts.learnt {
                     fact("Model", &text(learnt.model.clone()));
                 }
-                fact("Its digest", &digest(&facts.model));
+                fact("Digest of the model", &digest(&facts.model));
                 fact("Decision graph", &digest(&facts.graph));
                 if let Some(learnt) = &facts.learnt {
                     fact("Training data", &text(learnt.data.clone()));

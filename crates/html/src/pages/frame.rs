@@ -6,6 +6,9 @@ use crate::markup::Markup;
 pub(crate) const STYLE: &str = include_str!("../../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../../assets/script.js");
 
+/// Suites that the head of a page names.
+const MOST_NAMED: usize = 3;
+
 /// A page with a title.
 pub(super) fn page(
     site: &Site<'_>,
@@ -51,7 +54,9 @@ pub(super) fn page_between(
         });
         html.tag("body").attr("id", "top").holding(|body| {
             body.tag("a").class("skip").attr("href", "#main").text("To the content");
-            body.tag("header").holding(|header| navigation(site, to, header));
+            body.tag("header").holding(|header| {
+                header.tag("div").class("bar").holding(|bar| navigation(site, to, bar));
+            });
             body.tag("main").attr("id", "main").attr("tabindex", "-1").holding(content);
             body.tag("footer").holding(|footer| foot(site, footer));
             match site.single {
@@ -94,6 +99,17 @@ fn navigation(site: &Site<'_>, here: To, header: &mut Markup) {
                     .text(words);
             }
         });
+    // Which suites, on every page.
+    let suites = site.dossier.suites();
+    header.tag("p").class("about").holding(|about| {
+        for (i, suite) in suites.iter().enumerate().take(MOST_NAMED) {
+            about.text(if i > 0 { ", " } else { "" });
+            about.name(&suite.name);
+        }
+        if suites.len() > MOST_NAMED {
+            about.text(&format!(" and {} more", suites.len() - MOST_NAMED));
+        }
+    });
 }
 
 fn foot(site: &Site<'_>, footer: &mut Markup) {
@@ -163,6 +179,38 @@ pub(super) fn table(
                 table.tag("tbody").holding(rows);
             });
         });
+}
+
+/// A cell with a share and a bar of it; `of` says where the two numbers are that it is the ratio of.
+pub(super) fn meter(row: &mut Markup, part: f64, of: Option<[String; 2]>, thin: bool) {
+    let tag = row
+        .tag("td")
+        .class(if thin { "n meter low" } else { "n meter" });
+    tag.attr_if("data-ratio", of.map(|of| of.join(" ")))
+        .holding(|cell| {
+            cell.tag("span").class("percent").text(percent(part));
+            bar(cell, part);
+        });
+}
+
+/// A bar that is filled by a part.
+pub(super) fn bar(markup: &mut Markup, part: f64) {
+    let filled = format!("--part:{:.3}", part.clamp(0.0, 1.0));
+    markup.tag("span").class("track").holding(|track| {
+        track
+            .tag("span")
+            .class("filled")
+            .attr("style", filled)
+            .text("");
+    });
+}
+
+/// A share as a whole number of per cent; what is not nothing is not shown as nothing.
+pub(super) fn percent(part: f64) -> String {
+    match 100.0 * part {
+        x if x > 0.0 && x < 0.5 => "<1%".to_owned(),
+        x => format!("{x:.0}%"),
+    }
 }
 
 /// A field that filters the rows of the tables on the page; the script shows it.

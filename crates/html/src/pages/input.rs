@@ -6,7 +6,7 @@ use npcov_report::number::{count, decimals, four_digits, share};
 
 use super::cluster::bits_of;
 use super::frame::{crumbs, page_between, table};
-use super::sights::{self, Item, strip};
+use super::sights::{self, Item, Look, strip};
 use super::{Page, Site, To, pointer};
 use crate::dossier::{ExplainedInput, InputView};
 use crate::markup::Markup;
@@ -42,10 +42,7 @@ pub(super) fn page(site: &Site<'_>, view: &InputView) -> Page {
     ];
     let here = To::Input(view.suite, view.place);
     page_between(site, here, &title, between, |main| {
-        let mut steps = vec![(
-            To::Class(view.prediction),
-            format!("Class {}", site.class_text(view.prediction)),
-        )];
+        let mut steps = vec![(To::Class(view.prediction), site.class_text(view.prediction))];
         steps.extend(
             view.cluster
                 .map(|cluster| (To::Cluster(cluster), format!("Cluster {cluster}"))),
@@ -59,24 +56,39 @@ pub(super) fn page(site: &Site<'_>, view: &InputView) -> Page {
             h1.name(&site.dossier.suites()[view.suite].name);
         });
         decision(site, main, view);
-        match site.dossier.pictures.get(&view.data, view.input) {
-            Some(picture) => sights::alone(site, main, picture, &title),
-            None => main
-                .tag("p")
-                .class("none")
-                .text("Its data is not there: it is not shown."),
-        }
-        scores(main, view, number);
+        main.tag("section").class("panel sides").holding(|panel| {
+            panel.tag("div").holding(|side| {
+                match site.dossier.pictures.get(&view.data, view.input) {
+                    Some(picture) => sights::alone(site, side, picture, &title),
+                    None => side
+                        .tag("p")
+                        .class("none")
+                        .text("Its data is not there: it is not shown."),
+                }
+            });
+            panel.tag("div").holding(|side| {
+                scores(side, view, number);
+                if let Some(explained) = &view.explained {
+                    logits(site, side, explained, number);
+                }
+            });
+        });
         if let Some(explained) = &view.explained {
-            logits(site, main, explained, number);
-            nearest(site, main, explained, number);
-            path(site, main, view, explained, number);
+            main.tag("section").class("panel").holding(|panel| {
+                panel
+                    .tag("h2")
+                    .text("Training inputs that are decided most alike");
+                nearest(site, panel, explained, number);
+            });
+            main.tag("section").class("panel").holding(|panel| {
+                path(site, panel, view, explained, number);
+            });
         }
     })
 }
 
 fn decision(site: &Site<'_>, main: &mut Markup, view: &InputView) {
-    main.tag("p").class("amounts").holding(|line| {
+    main.tag("p").class("headline").holding(|line| {
         match view.label {
             Some(label) if label == view.prediction as i64 => {
                 line.tag("span").class("right").text("✔ right")
@@ -87,7 +99,8 @@ fn decision(site: &Site<'_>, main: &mut Markup, view: &InputView) {
         line.text(" Predicted as ");
         site.class(line, view.prediction);
         if let Some(label) = view.label {
-            line.text(&format!(", labelled {}", site.label_text(label)));
+            line.text(", labelled ");
+            line.tag("span").class("label").text(site.label_text(label));
         }
         if let Some(cluster) = view.cluster {
             line.text(", decided as in ");
@@ -101,17 +114,16 @@ fn scores(main: &mut Markup, view: &InputView, number: usize) {
     if view.unfamiliar.is_none() && view.contested.is_none() {
         return;
     }
-    let heads = [
-        ("score", false),
-        ("value", true),
-        ("p", true),
-        ("what it is", false),
-    ];
+    let heads = [("score", false), ("value", true), ("p", true)];
+    main.tag("h2").text("How usual the decision is");
     table(main, "How usual the decision is", &heads, |rows| {
         let mut score = |name: &str, rank: Option<Rank>, words: &str| {
             let Some(rank) = rank else { return };
             rows.tag("tr").holding(|row| {
-                row.tag("th").attr("scope", "row").text(name);
+                row.tag("th").attr("scope", "row").holding(|cell| {
+                    cell.tag("strong").text(name);
+                    cell.tag("span").class("meaning").text(words);
+                });
                 let at = |field: &str| pointer(&[&"inputs", &number, &name, &field]);
                 row.tag("td")
                     .class("n")
@@ -121,18 +133,17 @@ fn scores(main: &mut Markup, view: &InputView, number: usize) {
                     Some(p) => row.tag("td").class("n").at(at("p")).text(four_digits(p)),
                     None => row.tag("td").class("n").text("–"),
                 }
-                row.tag("td").text(words);
             });
         };
         score(
             "unfamiliar",
             view.unfamiliar,
-            "how far the decision is from those of its class in training",
+            "How far the decision is from those of its class in training",
         );
         score(
             "contested",
             view.contested,
-            "how much it looks like one of another class; near or above 1 is much",
+            "How much it looks like one of another class; near or above 1 is much",
         );
     });
     main.tag("p").class("legend").text(
@@ -141,6 +152,7 @@ fn scores(main: &mut Markup, view: &InputView, number: usize) {
 }
 
 fn logits(site: &Site<'_>, main: &mut Markup, explained: &ExplainedInput, number: usize) {
+    main.tag("h2").text("Highest logits");
     table(
         main,
         "Highest logits",
@@ -183,14 +195,7 @@ fn nearest(site: &Site<'_>, main: &mut Markup, explained: &ExplainedInput, numbe
             ..Item::training(data, input)
         })
         .collect();
-    strip(
-        site,
-        main,
-        "Training inputs that are decided most alike",
-        "nothing",
-        false,
-        &items,
-    );
+    strip(site, main, "", "nothing", Look::Middle, &items);
 }
 
 /// Its path beside that of its cluster.

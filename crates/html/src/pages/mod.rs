@@ -10,6 +10,7 @@ mod explorer;
 mod facts;
 pub(crate) mod frame;
 mod gap;
+mod headline;
 mod input;
 mod neurons;
 mod overview;
@@ -197,7 +198,7 @@ impl<'d> Site<'d> {
         }
     }
 
-    /// A class, by number and name.
+    /// A class by its name, or by its number where it has none.
     pub(crate) fn class(&self, markup: &mut Markup, class: usize) {
         self.link(markup, To::Class(class), |words| {
             self.class_words(words, class)
@@ -207,27 +208,37 @@ impl<'d> Site<'d> {
     /// The same without a link.
     pub(crate) fn class_words(&self, markup: &mut Markup, class: usize) {
         match self.dossier.class_name(class) {
-            Some(name) => {
-                markup.text(&format!("{class} "));
-                markup.name(name);
-            }
-            None => markup.text(&format!("{class}")),
+            Some(name) if !name.is_empty() => markup.name(name),
+            _ => markup.text(&format!("class {class}")),
+        }
+    }
+
+    /// The number of a class, after its name.
+    pub(crate) fn class_number(&self, markup: &mut Markup, class: usize) {
+        if self
+            .dossier
+            .class_name(class)
+            .is_some_and(|name| !name.is_empty())
+        {
+            markup.text(" ");
+            markup.tag("span").class("id").text(class.to_string());
         }
     }
 
     /// The same as plain text.
     pub(crate) fn class_text(&self, class: usize) -> String {
         match self.dossier.class_name(class) {
-            Some(name) => format!("{class} {}", crate::markup::short(name)),
-            None => class.to_string(),
+            Some(name) if !name.is_empty() => crate::markup::short(name),
+            _ => format!("class {class}"),
         }
     }
 
     /// A label as plain text.
     pub(crate) fn label_text(&self, label: i64) -> String {
-        match usize::try_from(label) {
-            Ok(class) => self.class_text(class),
-            Err(_) => label.to_string(),
+        let class = usize::try_from(label).ok();
+        match class.and_then(|class| self.dossier.class_name(class)) {
+            Some(name) if !name.is_empty() => crate::markup::short(name),
+            _ => label.to_string(),
         }
     }
 

@@ -3,7 +3,7 @@
 use npcov_report::number::{count, percent, share};
 
 use super::frame::{crumbs, page_between};
-use super::sights::{Item, strip};
+use super::sights::{Item, Look, strip};
 use super::{Page, Site, To, pointer};
 use crate::dossier::{Dossier, NeuronView};
 use crate::markup::Markup;
@@ -41,7 +41,9 @@ pub(super) fn page(site: &Site<'_>, layer: usize) -> Page {
         );
         main.tag("h1").holding(|h1| {
             h1.text(&format!("Neurons of layer {layer} "));
-            h1.name(&site.dossier.facts.layers[layer].name);
+            h1.tag("span")
+                .class("id")
+                .name(&site.dossier.facts.layers[layer].name);
         });
         main.tag("nav")
             .class("pager")
@@ -58,17 +60,15 @@ pub(super) fn page(site: &Site<'_>, layer: usize) -> Page {
             });
         main.tag("p").text(
             "The neurons that tell most clusters apart: about half of all clusters have them in their paths, the others \
-             have not. Below each, the training inputs in which it has the largest part of its layer's relevance.",
+             have not. Below each, the training inputs in which it has the largest part of its layer's relevance, that part, and what \
+             decided them.",
         );
-        for (number, neuron) in site
-            .dossier
-            .neurons
-            .iter()
-            .enumerate()
-            .filter(|(_, n)| n.layer == layer)
-        {
-            card(site, main, number, neuron);
-        }
+        main.tag("div").class("groups").holding(|cards| {
+            let all = site.dossier.neurons.iter().enumerate();
+            for (number, neuron) in all.filter(|(_, n)| n.layer == layer) {
+                card(site, cards, number, neuron);
+            }
+        });
     })
 }
 
@@ -87,34 +87,12 @@ fn card(site: &Site<'_>, main: &mut Markup, number: usize, view: &NeuronView) {
                 .attr("id", format!("{id}-title"))
                 .text(format!("Neuron {}", view.neuron));
             section.tag("p").holding(|line| {
-                line.text("In the paths of ");
+                line.text("Decides ");
                 line.tag("span")
                     .at(pointer(&[&"neurons", &number, &"frequency"]))
                     .text(percent(view.frequency));
-                line.text(" of the training inputs, and of these clusters: ");
-                let mut class = None;
-                for (i, &cluster) in view.clusters.iter().take(MOST_CLUSTERS).enumerate() {
-                    if i > 0 {
-                        line.text(", ");
-                    }
-                    let owner = site.dossier.clusters[cluster].class;
-                    if class != Some(owner) {
-                        line.text("class ");
-                        site.class(line, owner);
-                        line.text(" ");
-                        class = Some(owner);
-                    }
-                    site.link(line, To::Cluster(cluster), |words| {
-                        words.text(&format!("cluster {cluster}"))
-                    });
-                }
-                if view.clusters.len() > MOST_CLUSTERS {
-                    line.text(&format!(
-                        " and {} more",
-                        count(view.clusters.len() - MOST_CLUSTERS)
-                    ));
-                }
-                line.text(".");
+                line.text(" of the training inputs, and is in the paths of ");
+                users(site, line, view);
             });
             let data = site
                 .dossier
@@ -124,11 +102,36 @@ fn card(site: &Site<'_>, main: &mut Markup, number: usize, view: &NeuronView) {
                 .map_or("", |learnt| learnt.sha256.as_str());
             let items: Vec<Item<'_>> = (view.strongest.iter().enumerate())
                 .map(|(i, input)| Item {
-                    note: Some(format!("{} of the layer", share(input.value))),
+                    note: Some(share(input.value)),
                     at: Some(pointer(&[&"neurons", &number, &"strongest", &i, &"value"])),
                     ..Item::training(data, input)
                 })
                 .collect();
-            strip(site, section, "Strongest in", "nothing", true, &items);
+            strip(site, section, "", "nothing", Look::Heat, &items);
         });
+}
+
+/// The clusters that have a neuron in their paths, by class.
+fn users(site: &Site<'_>, line: &mut Markup, view: &NeuronView) {
+    let mut class = None;
+    for &cluster in view.clusters.iter().take(MOST_CLUSTERS) {
+        let owner = site.dossier.clusters[cluster].class;
+        if class != Some(owner) {
+            line.text(if class.is_some() { "; " } else { "" });
+            site.class(line, owner);
+            line.text(":");
+            class = Some(owner);
+        }
+        line.text(" ");
+        site.link(line, To::Cluster(cluster), |words| {
+            words.text(&cluster.to_string())
+        });
+    }
+    if view.clusters.len() > MOST_CLUSTERS {
+        line.text(&format!(
+            " and {} more",
+            count(view.clusters.len() - MOST_CLUSTERS)
+        ));
+    }
+    line.text(".");
 }

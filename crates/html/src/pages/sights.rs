@@ -8,14 +8,48 @@ use crate::markup::{Markup, short};
 use crate::raster::{Raster, base64};
 use crate::sight::Sight;
 
-/// Pixels that a picture in a strip has about.
-const STRIP: usize = 64;
-/// The same of one that is looked at alone.
-const ALONE: usize = 224;
-/// Features or words of an input in a strip.
-const FEW: usize = 8;
+/// Pixels that one that is looked at alone has about.
+const ALONE: usize = 168;
+/// Features of an input in a strip.
+const FEW: usize = 4;
+/// Words of an input in a strip.
+const FEW_WORDS: usize = 20;
 /// Tokens that are shown.
 const MOST_TOKENS: usize = 512;
+
+/// How inputs in a strip look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// In a row of a table.
+    Tiny,
+    /// Among many.
+    Small,
+    /// To be looked at.
+    Middle,
+    /// The same, with the relevance of what is shown where that is known.
+    Heat,
+}
+
+impl Look {
+    /// Pixels that a picture has about.
+    fn pixels(self) -> usize {
+        match self {
+            Look::Tiny => 32,
+            Look::Small => 64,
+            Look::Middle | Look::Heat => 84,
+        }
+    }
+
+    /// Width and height of a drawn series.
+    fn drawing(self) -> (usize, usize) {
+        match self {
+            Look::Tiny => (72, 28),
+            Look::Small => (120, 48),
+            Look::Middle => (168, 64),
+            Look::Heat => (168, 92),
+        }
+    }
+}
 
 /// An input in a strip.
 pub(super) struct Item<'a> {
@@ -25,6 +59,8 @@ pub(super) struct Item<'a> {
     pub(super) row: usize,
     pub(super) sample: Option<&'a str>,
     pub(super) label: Option<i64>,
+    /// The class that it is classified as, where another label is to be told.
+    pub(super) class: Option<usize>,
     /// A line below it.
     pub(super) note: Option<String>,
     /// Where the number of that line is.
@@ -34,32 +70,40 @@ pub(super) struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
+    /// An input of a dataset.
+    pub(super) fn plain(
+        data: &'a str,
+        row: usize,
+        sample: Option<&'a str>,
+        label: Option<i64>,
+    ) -> Item<'a> {
+        Item {
+            data,
+            row,
+            sample,
+            label,
+            class: None,
+            note: None,
+            at: None,
+            to: None,
+        }
+    }
+
     /// An input of a suite.
     pub(super) fn of_suite(site: &Site<'a>, suite: usize, place: usize) -> Item<'a> {
         let (data, row) = site.row(suite, place);
         let view = site.dossier.input(suite, place);
+        let sample = view.and_then(|view| view.sample.as_deref());
         Item {
-            data,
-            row,
-            sample: view.and_then(|view| view.sample.as_deref()),
-            label: view.and_then(|view| view.label),
-            note: None,
-            at: None,
+            class: view.map(|view| view.prediction),
             to: Some(To::Input(suite, place)),
+            ..Item::plain(data, row, sample, view.and_then(|view| view.label))
         }
     }
 
     /// A training input.
     pub(super) fn training(data: &'a str, input: &'a Training) -> Item<'a> {
-        Item {
-            data,
-            row: input.input,
-            sample: input.sample.as_deref(),
-            label: input.label,
-            note: None,
-            at: None,
-            to: None,
-        }
+        Item::plain(data, input.input, input.sample.as_deref(), input.label)
     }
 }
 
@@ -69,7 +113,7 @@ pub(super) fn strip(
     markup: &mut Markup,
     title: &str,
     nothing: &str,
-    heat: bool,
+    look: Look,
     items: &[Item<'_>],
 ) {
     markup.tag("div").class("strip").holding(|strip| {
@@ -87,13 +131,29 @@ pub(super) fn strip(
             .attr_if("aria-label", (!title.is_empty()).then_some(title))
             .holding(|list| {
                 for item in items {
-                    list.tag("li").holding(|li| figure(site, li, item, heat));
+                    list.tag("li").holding(|li| figure(site, li, item, look));
                 }
             });
     });
 }
 
-fn figure(site: &Site<'_>, markup: &mut Markup, item: &Item<'_>, heat: bool) {
+/// Inputs in a cell of a table, without words.
+pub(super) fn tiny(site: &Site<'_>, markup: &mut Markup, items: &[Item<'_>]) {
+    let pictures = items
+        .iter()
+        .filter_map(|item| site.dossier.pictures.get(item.data, item.row));
+    markup.tag("span").class("tiny").holding(|span| {
+        for (i, picture) in pictures.enumerate() {
+            // Words need the room of several pictures.
+            let has_words = matches!(picture.sight, Sight::Row { .. } | Sight::Tokens { .. });
+            if i == 0 || !has_words {
+                small(site, span, picture, "", Look::Tiny);
+            }
+        }
+    });
+}
+
+fn figure(site: &Site<'_>, markup: &mut Markup, item: &Item<'_>, look: Look) {
     let called = match item.sample {
         Some(name) => short(name),
         None => format!("{}", item.row),
@@ -106,7 +166,7 @@ fn figure(site: &Site<'_>, markup: &mut Markup, item: &Item<'_>, heat: bool) {
     let picture = site.dossier.pictures.get(item.data, item.row);
     let address = item.to.and_then(|to| site.address(to));
     let draw = |markup: &mut Markup| match picture {
-        Some(picture) => small(site, markup, picture, &alt, heat),
+        Some(picture) => small(site, markup, picture, &alt, look),
         None => markup.tag("span").class("absent").text("not shown"),
     };
     match &address {
@@ -125,6 +185,12 @@ fn figure(site: &Site<'_>, markup: &mut Markup, item: &Item<'_>, heat: bool) {
             Some(_) => shortest(&called),
             None => format!("#{called}"),
         });
+    if let (Some(label), Some(class), Some(words)) = (item.label, item.class, &label)
+        && label != class as i64
+    {
+        let tag = markup.tag("span").class("other");
+        tag.attr("title", format!("labelled {words}")).text(words);
+    }
     if let Some(note) = &item.note {
         let tag = markup.tag("span").class("note");
         tag.attr_if("data-at", item.at.as_ref()).text(note);
@@ -142,18 +208,19 @@ fn shortest(name: &str) -> String {
     }
 }
 
-fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, heat: bool) {
+fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, look: Look) {
+    let heat = look == Look::Heat;
     match &picture.sight {
         Sight::Image {
             small, heat: found, ..
         } => {
-            image(site, markup, small, STRIP, alt, &name(picture, ""));
+            image(site, markup, small, look.pixels(), alt, &name(picture, ""));
             if let Some(found) = found.as_ref().filter(|_| heat) {
                 image(
                     site,
                     markup,
                     found,
-                    STRIP,
+                    look.pixels(),
                     &format!("relevance of {alt}"),
                     &name(picture, "-heat"),
                 );
@@ -164,23 +231,34 @@ fn small(site: &Site<'_>, markup: &mut Markup, picture: &Picture, alt: &str, hea
             relevance,
         } => {
             let relevance = relevance.as_deref().filter(|_| heat);
-            series(markup, channels, relevance, (120, 48), alt);
+            series(markup, channels, relevance, look.drawing(), alt);
         }
         Sight::Row { values, relevance } => {
-            let order = strongest(values.len(), relevance.as_deref());
-            let words: Vec<String> = order
-                .into_iter()
-                .take(FEW / 2)
-                .map(|i| format!("{} {}", feature(site, i), plain(f64::from(values[i]))))
-                .collect();
-            markup.tag("span").class("words").text(words.join(", "));
+            // Where all are shown, they are in one order everywhere.
+            let relevance = relevance.as_deref();
+            let order = strongest(values.len(), relevance.filter(|_| values.len() > FEW));
+            let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
+            markup.tag("span").class("words").holding(|words| {
+                for i in order.into_iter().take(FEW) {
+                    let part = relevance.filter(|_| heat).map_or(0.0, |r| r[i]);
+                    let part = part / largest.max(f32::MIN_POSITIVE);
+                    let pair = words
+                        .tag("span")
+                        .attr("class", format!("pair {}", token_class(part)));
+                    pair.attr("style", format!("--part:{:.2}", part.abs()))
+                        .holding(|pair| {
+                            pair.tag("span").text(feature(site, i));
+                            pair.text(" ");
+                            pair.tag("b").text(plain(f64::from(values[i])));
+                        });
+                }
+            });
         }
-        Sight::Tokens { tokens, .. } => {
-            let mut words: Vec<String> = tokens.iter().take(FEW).map(|&t| word(site, t)).collect();
-            if tokens.len() > FEW {
-                words.push("…".to_owned());
-            }
-            markup.tag("span").class("words").text(words.join(" "));
+        Sight::Tokens { tokens, relevance } => {
+            markup.tag("span").class("words").holding(|words| {
+                let relevance = relevance.as_deref().filter(|_| heat);
+                token_list(site, words, tokens, relevance, FEW_WORDS);
+            });
         }
     }
 }
@@ -471,27 +549,49 @@ fn row(site: &Site<'_>, markup: &mut Markup, values: &[f32], relevance: Option<&
 
 /// Words, with the colour of their relevance; what speaks against is also underlined by dots.
 fn words(site: &Site<'_>, markup: &mut Markup, tokens: &[u64], relevance: Option<&[f32]>) {
-    let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
     markup.tag("p").class("tokens").holding(|line| {
-        for (i, &token) in tokens.iter().take(MOST_TOKENS).enumerate() {
-            let part = relevance.map_or(0.0, |r| r[i] / largest.max(f32::MIN_POSITIVE));
-            let class = match part {
-                part if part > 0.0 => "token for",
-                part if part < 0.0 => "token against",
-                _ => "token",
-            };
-            let tag = line
-                .tag("span")
-                .attr("class", class)
-                .attr("style", format!("--part:{:.2}", part.abs()));
-            let title = relevance.map(|r| four_digits(f64::from(r[i])));
-            tag.attr_if("title", title).text(word(site, token));
-            line.text(" ");
-        }
-        if tokens.len() > MOST_TOKENS {
-            line.text(&format!("and {} more", count(tokens.len() - MOST_TOKENS)));
-        }
+        token_list(site, line, tokens, relevance, MOST_TOKENS);
     });
+}
+
+/// How something looks that supports or speaks against.
+fn token_class(part: f32) -> &'static str {
+    match part {
+        part if part > 0.0 => "token for",
+        part if part < 0.0 => "token against",
+        _ => "token",
+    }
+}
+
+/// The first of some tokens.
+fn token_list(
+    site: &Site<'_>,
+    line: &mut Markup,
+    tokens: &[u64],
+    relevance: Option<&[f32]>,
+    most: usize,
+) {
+    let largest = relevance.map_or(0.0, |r| r.iter().fold(0.0f32, |m, r| m.max(r.abs())));
+    let Some(relevance) = relevance else {
+        let words: Vec<String> = tokens.iter().take(most).map(|&t| word(site, t)).collect();
+        line.text(&words.join(" "));
+        if tokens.len() > most {
+            line.text(" …");
+        }
+        return;
+    };
+    for (i, &token) in tokens.iter().take(most).enumerate() {
+        let part = relevance[i] / largest.max(f32::MIN_POSITIVE);
+        line.tag("span")
+            .attr("class", token_class(part))
+            .attr("style", format!("--part:{:.2}", part.abs()))
+            .attr("title", four_digits(f64::from(relevance[i])))
+            .text(word(site, token));
+        line.text(" ");
+    }
+    if tokens.len() > most {
+        line.text(&format!("and {} more", count(tokens.len() - most)));
+    }
 }
 
 /// A strip of neurons as a picture.

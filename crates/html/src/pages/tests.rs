@@ -13,6 +13,11 @@ const SHAPES: usize = 2000;
 
 fn check_budgets(extent: &Extent<'_>) {
     let dossier = dossier(extent);
+    for page in Site::new(&dossier, true).pages() {
+        let (elements, shapes) = (page.markup.elements(), page.markup.shapes());
+        assert!(elements <= ELEMENTS, "single file: {elements} elements");
+        assert!(shapes <= SHAPES, "single file: {shapes} shapes");
+    }
     for page in Site::new(&dossier, false).pages() {
         let (elements, shapes) = (page.markup.elements(), page.markup.shapes());
         let file = page.file.clone();
@@ -110,8 +115,10 @@ fn hostile_names_are_text() {
         for ((file, elements), (_, usual)) in found.iter().zip(&plain) {
             // A name that is too long is there once more, whole.
             let more = if name.len() == 10_000 { 4 } else { 0 };
+            // Without a name there is only a number.
+            let fewer = if name.is_empty() { *usual } else { more };
             assert!(
-                *elements <= usual + more && *elements >= usual.saturating_sub(more),
+                *elements <= usual + more && *elements >= usual.saturating_sub(fewer),
                 "{file} of {name:?}: {elements}, not {usual}"
             );
         }
@@ -217,6 +224,31 @@ fn numbers_are_those_of_the_json() {
         }
     }
     assert!(checked > 500, "{checked}");
+}
+
+/// Every share that says which numbers it is of is that of those.
+#[test]
+fn shares_are_those_of_the_json() {
+    let dossier = dossier(&SMALL);
+    let json: serde_json::Value = serde_json::from_str(&npcov_report::json(&dossier)).unwrap();
+    let mut checked = 0;
+    for page in Site::new(&dossier, false).pages() {
+        let file = page.file.clone();
+        for part in page.into_html().split(" data-ratio=\"").skip(1) {
+            let (pointers, rest) = part.split_once('"').unwrap();
+            let number = |pointer: &str| json.pointer(pointer).unwrap().as_f64().unwrap();
+            let (a, b) = pointers.split_once(' ').unwrap();
+            let value = number(a) / number(b);
+            let text = rest.split('>').find(|text| text.contains('%')).unwrap();
+            let text = text.split('<').next().unwrap();
+            assert!(
+                agrees(text, value),
+                "{file}: {pointers} is {value}, not {text}"
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked}");
 }
 
 /// Whether a text shows a number: they differ by half of its last digit at most.

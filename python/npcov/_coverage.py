@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov, _options
-from ._data import Spool
+from ._data import Data, Spool, as_data
 from ._progress import Progress, warn, watching
 from ._results import Check, Gaps, Report
 from .errors import ArtefactError
@@ -33,6 +33,7 @@ class Coverage:
         self._graph = graph
         self._name, self._options = "suite", dict[str, Any]()
         self._spool: Spool | None = None
+        self._kept: list[Data] = []
 
     @classmethod
     def _of(
@@ -41,10 +42,13 @@ class Coverage:
         graph: DecisionGraph | None,
         name: str = "suite",
         options: dict[str, Any] | None = None,
+        kept: list[Data] | None = None,
     ) -> Coverage:
         made = object.__new__(cls)
         made._measured, made._graph, made._spool = coverage, graph, None
         made._name, made._options = name, dict(options or {})
+        # The suites, for pictures.
+        made._kept = kept or []
         return made
 
     @property
@@ -113,14 +117,43 @@ class Coverage:
     def with_class_shares(self, shares: Any) -> Coverage:
         """The same, where classes should be as frequent as that: ``"training"``, ``"balanced"``, or numbers."""
         words = shares if isinstance(shares, str) else ",".join(_options.word(s) for s in shares)
-        return Coverage._of(self._coverage.with_class_shares(words), self._graph)
+        return Coverage._of(self._coverage.with_class_shares(words), self._graph, kept=self._kept)
 
     def report(
-        self, *, against: Coverage | None = None, class_shares: Any = None, **options: Any
+        self,
+        *,
+        against: Coverage | None = None,
+        class_shares: Any = None,
+        data: Any = None,
+        pool: Any = None,
+        progress: Progress = None,
+        **options: Any,
     ) -> Report:
-        """What the suites cover, beside yardsticks, and what changed since an earlier coverage."""
+        """What the suites cover, beside yardsticks, and what changed since an earlier coverage.
+
+        ``html="folder"`` writes pages with pictures, ``single_file="report.html"`` one page. They show training data
+        and suites that are still in memory, or their files; ``data`` is other such data, or a list of :class:`Data`,
+        and ``pool`` data that gaps may be filled from.
+        """
+        flags = _options.flags("report", options)
         coverage, earlier = _expecting(self, against, class_shares)
-        found = coverage.report(_options.flags("report", options), earlier)
+        if data is not None or pool is not None or "html" in options or "single_file" in options:
+            shown = data if isinstance(data, list) and all(isinstance(d, Data) for d in data) else [data]
+            preprocess = None if self._graph is None else self._graph._preprocess
+            seen = [as_data(d, preprocess=preprocess) for d in shown if d is not None]
+            seen += self._kept if self._graph is None else self._graph._held(self)
+            offered = None if pool is None else as_data(pool, preprocess=preprocess)
+            with watching(progress, None, "report") as told:
+                found = coverage.report(
+                    flags,
+                    earlier,
+                    None if self._graph is None else self._graph._graph,
+                    [d._samples for d in seen],
+                    None if offered is None else offered._samples,
+                    told,
+                )
+        else:
+            found = coverage.report(flags, earlier)
         warn(found[0][2])
         return Report(found)
 
@@ -141,7 +174,8 @@ class Coverage:
     def merge(self, *others: Coverage, name: str | None = None) -> Coverage:
         """All together, as if measured at once; with ``name``, as one suite."""
         merged = self._coverage.merged([other._coverage for other in others], name)
-        return Coverage._of(merged, self._graph)
+        kept = [data for coverage in (self, *others) for data in coverage._kept]
+        return Coverage._of(merged, self._graph, kept=kept)
 
     def __or__(self, other: Coverage) -> Coverage:
         return self.merge(other)
@@ -177,7 +211,7 @@ class Coverage:
             with open(path, "wb") as file:
                 file.write(kept["state"])
             self._measured = _npcov.Coverage.open(path)
-        self._graph, self._spool = None, None
+        self._graph, self._spool, self._kept = None, None, []
         self._name, self._options = kept["name"], kept["options"]
 
 

@@ -6,6 +6,9 @@ use npcov_cli::embed::{Listener, coverage};
 use pyo3::prelude::*;
 
 use crate::error::{raised, raised_from};
+use crate::graph::DecisionGraph;
+use crate::samples::Samples;
+use crate::work::work;
 use crate::{Told, told};
 
 /// What suites cover of a decision graph.
@@ -89,21 +92,27 @@ impl Coverage {
         expecting.map(Coverage).map_err(|error| raised(py, &error))
     }
 
-    #[pyo3(signature = (flags, against=None))]
+    #[pyo3(signature = (flags, against=None, graph=None, data=Vec::new(), pool=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
     fn report(
         &self,
         py: Python<'_>,
         flags: Vec<String>,
         against: Option<&Coverage>,
+        graph: Option<&DecisionGraph>,
+        data: Vec<Bound<'_, Samples>>,
+        pool: Option<&Samples>,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reported> {
-        let (own, against) = (self.0.clone(), against.map(|c| &c.0));
-        let found = py.detach(|| {
-            let mut nothing = ();
-            let mut listener = Listener::new(&mut nothing);
-            let written = coverage::report(own, against, &flags, &mut listener)?;
-            Ok((written, listener.warnings))
-        });
-        let (written, warnings) = found.map_err(|error| raised(py, &error))?;
+        let (own, against) = (self.0.clone(), against.map(|c| c.0.clone()));
+        let shown = coverage::Shown {
+            graph: graph.map(|graph| graph.0.clone()),
+            data: data.iter().map(|data| data.get().0.clone()).collect(),
+            pool: pool.map(|pool| pool.0.clone()),
+        };
+        let (written, warnings) = work(py, progress, move |listener| {
+            coverage::report(own, against.as_ref(), &shown, &flags, listener)
+        })?;
         Ok(reported(written, warnings))
     }
 

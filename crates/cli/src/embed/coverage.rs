@@ -1,10 +1,13 @@
 //! What coverage says.
 
-use npcov::Coverage;
 use npcov::coverage::{ClassShares, ComparedReport};
+use npcov::{Coverage, DecisionGraph, Inputs};
+use npcov_html::{Material, Names};
 
-use super::{Answer, Listener, arguments};
+use super::{Answer, Data, Listener, arguments};
+use crate::args::ReportArgs;
 use crate::config::Config;
+use crate::pages;
 
 /// Coverage where suites should have inputs of classes by some shares: `training`, `balanced`, or numbers
 /// with commas between them.
@@ -30,14 +33,28 @@ pub struct Written {
     pub junit: String,
 }
 
+/// What pages of a report (`--html`, `--single-file`) show beside the coverage.
+#[derive(Clone, Default)]
+pub struct Shown {
+    /// The decision graph. Without it there are no pictures and no paths.
+    pub graph: Option<DecisionGraph>,
+    /// Training data and suites; which they are, their content tells.
+    pub data: Vec<Data>,
+    /// Inputs that gaps may be filled from.
+    pub pool: Option<Data>,
+}
+
 /// What suites cover, and what changed since an earlier coverage.
 pub fn report(
     coverage: Coverage,
     against: Option<&Coverage>,
+    shown: &Shown,
     options: &[String],
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<Written> {
     let args = arguments!("report", Report, ["-"], options);
+    let link = write_pages(&args, &coverage, against, shown, listener)?;
+    let link = link.as_deref();
     let found = coverage.compared(against, &args.suite);
     let found = found.map_err(npcov::Error::from)?;
     let ComparedReport { report, difference } = &found;
@@ -46,9 +63,57 @@ pub fn report(
     let text = npcov_report::report(report, difference, args.detail.all);
     Ok(Written {
         answer: Answer::new(&found, text),
-        markdown: npcov_report::markdown(report, difference),
-        junit: npcov_report::junit(report, difference, None),
+        markdown: npcov_report::linked_markdown(report, difference, link),
+        junit: npcov_report::linked_junit(report, difference, None, link),
     })
+}
+
+/// Writes the pages that were asked for, and gives their address.
+fn write_pages(
+    args: &ReportArgs,
+    coverage: &Coverage,
+    earlier: Option<&Coverage>,
+    shown: &Shown,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Option<String>> {
+    let asked = &args.pages;
+    if asked.html.is_none() && asked.single_file.is_none() {
+        return Ok(None);
+    }
+    let config = Config::default();
+    let outputs = pages::outputs(asked, &config)?;
+    for spec in shown.data.iter().chain(&shown.pool).filter_map(Data::spec) {
+        outputs.spare_data(spec)?;
+    }
+    let coverage = pages::some_suites(coverage, &args.suite)?;
+    let threads = config.threads(asked.threads);
+    let graph = shown.graph.clone().map(|graph| graph.with_threads(threads));
+    let (mut data, mut pool) = (Vec::new(), None);
+    if let Some(graph) = &graph {
+        outputs.spare_all(graph.model().network().files())?;
+        outputs.spare_all(graph.learnt().file().path())?;
+        for suite in &shown.data {
+            data.push(graph.loader(suite.for_model(graph.model())?)?);
+        }
+        if let Some(inputs) = &shown.pool {
+            pool = Some(Inputs::new(inputs.for_model(graph.model())?));
+        }
+    }
+    let material = Material {
+        earlier,
+        gate: Some(&config.rules(earlier.is_some())),
+        graph: graph.as_ref(),
+        data,
+        pool,
+        names: Names {
+            features: pages::names(asked.feature_names.as_deref())?,
+            words: pages::names(asked.words.as_deref())?,
+        },
+        ..Material::new(&coverage)
+    };
+    let written = pages::draw(asked, material, listener.progress)?;
+    listener.warn(written.notes);
+    Ok(Some(written.link))
 }
 
 /// Whether suites are what they must be.
@@ -73,7 +138,7 @@ pub fn check(
     let written = Written {
         answer: Answer::new(&check, npcov_report::check(&check)),
         markdown: npcov_report::markdown(report, difference),
-        junit: npcov_report::junit(report, difference, Some(&check)),
+        junit: npcov_report::linked_junit(report, difference, Some(&check), args.link.as_deref()),
     };
     Ok((check.passed, written))
 }

@@ -176,13 +176,12 @@ def _of_texts(y: Any) -> list[str] | None:
     """Labels that are texts."""
     import numpy as np
 
-    if isinstance(y, np.ndarray) or _is_frame(y) or isinstance(y, (list, tuple)):
-        found = y.to_numpy() if _is_frame(y) else y if isinstance(y, np.ndarray) else np.asarray(y)
-        if found.ndim == 1 and (
-            found.dtype.kind == "U" or (found.dtype == object and all(isinstance(name, str) for name in found))
-        ):
-            return [str(name) for name in found]
-    return None
+    if not (isinstance(y, (np.ndarray, list, tuple)) or _is_frame(y)):
+        return None
+    found: NDArray[Any] = np.asarray(y)
+    if found.ndim != 1 or found.dtype.kind not in "UO" or not all(isinstance(name, str) for name in found):
+        return None
+    return [str(name) for name in found]
 
 
 def _are_whole(numbers: NDArray[Any]) -> bool:

@@ -78,7 +78,9 @@ def _traced(module: Any, inputs: dict[str, Any], by_name: bool) -> bytes:
     import torch
 
     buffer = io.BytesIO()
-    torch.onnx.export(
+    # A buffer is a place to write to, whatever the annotation says.
+    export: Any = torch.onnx.export
+    export(
         module,
         () if by_name else tuple(inputs.values()),
         buffer,
@@ -98,7 +100,8 @@ def _compiled(module: Any, inputs: dict[str, Any], by_name: bool) -> bytes:
     # A batch axis of 1 would be taken for a constant.
     inputs = {name: torch.cat([value, value]) for name, value in inputs.items()}
     batch = {0: torch.export.Dim("batch")}
-    program = torch.onnx.export(
+    export: Any = torch.onnx.export
+    program = export(
         module,
         () if by_name else tuple(inputs.values()),
         kwargs=inputs if by_name else None,

@@ -282,7 +282,7 @@ def inspect(model: Any, **options: Any) -> Inspection:
     """
     told = _npcov.inspect(_source(model, None), _options.flags("inspect", options))
     found = Inspection(told)
-    return GraphInspection(told) if isinstance(found.to_dict()["classes"], list) else found
+    return GraphInspection(told) if isinstance(found.to_dict().get("classes"), list) else found
 
 
 def _path(path: StrPath | None) -> str | None:

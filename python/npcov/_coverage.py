@@ -75,7 +75,7 @@ class Coverage:
             return self
         assert self._graph is not None
         samples = self._spool.finish("batches")
-        flags = _options.flags("cover", self._options)
+        flags = self._graph._flags("cover", self._options)
         with watching(progress, len(samples), "cover") as told:
             suites = [(self._name, samples)]
             coverage, warnings = self._graph._graph.cover(suites, flags, self._measured, None, told)

@@ -62,8 +62,8 @@ class DecisionGraph:
         made._preprocess = model._preprocess
         # For pictures.
         made._training = None if training._is_spooled else training
-        threads = model._options.get("threads")
-        made._options = {} if threads is None else {"threads": threads}
+        kept = ("threads", "label_column")
+        made._options = {name: model._options[name] for name in kept if model._options.get(name) is not None}
         return made
 
     @property
@@ -79,6 +79,11 @@ class DecisionGraph:
     def inspect(self) -> GraphInspection:
         """Its classes, clusters and abstract paths."""
         return GraphInspection(self._graph.inspect())
+
+    def _flags(self, verb: str, options: dict[str, Any]) -> list[str]:
+        """Options of a verb. Labels are where they were in training, unless they are elsewhere."""
+        column = {key: value for key, value in self._options.items() if key == "label_column"}
+        return _options.flags(verb, {**column, **options})
 
     def _held(self, coverage: Coverage) -> list[Data]:
         """Data that is at hand: what it was learnt from, and what was measured."""
@@ -103,7 +108,7 @@ class DecisionGraph:
         With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
         is coverage that this is added to.
         """
-        flags = _options.flags("cover", options)
+        flags = self._flags("cover", options)
         suites, kept, total = [], [], 0
         for suite, data, labels in _suites(x, y, name):
             found = self._data(data, labels)
@@ -142,7 +147,7 @@ class DecisionGraph:
         **options: Any,
     ) -> Explanation | Explanations:
         """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
-        flags = _options.flags("explain", {**options, "index": index})
+        flags = self._flags("explain", {**options, "index": index})
         data = self._data(x, y)
         with watching(progress, self._graph.count(data._samples), "explain") as told:
             answer, found, heatmap = self._graph.explain(data._samples, flags, _path(output), told)
@@ -166,7 +171,7 @@ class DecisionGraph:
         """
         if "class_shares" in options:
             coverage = coverage.with_class_shares(options.pop("class_shares"))
-        flags = _options.flags("gaps", options)
+        flags = self._flags("gaps", options)
         found = None if pool is None else self._data(pool, None)
         shown = show if isinstance(show, list) and all(isinstance(d, Data) for d in show) else [show]
         seen = [self._data(data, None)._samples for data in shown if data is not None]
@@ -196,7 +201,7 @@ class DecisionGraph:
         **options: Any,
     ) -> Selection:
         """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
-        flags = _options.flags("select", {**options, "by": by})
+        flags = self._flags("select", {**options, "by": by})
         data = self._data(pool, y)
         with watching(progress, self._graph.count(data._samples), "select") as told:
             answer = self._graph.select(
@@ -216,7 +221,7 @@ class DecisionGraph:
         **options: Any,
     ) -> Minimization:
         """Finds a small part of a suite that covers all that the suite covers."""
-        flags = _options.flags("minimize", options)
+        flags = self._flags("minimize", options)
         data = self._data(suite, y)
         with watching(progress, self._graph.count(data._samples), "minimize") as told:
             answer = self._graph.minimize(

@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv-test
 ONNX_TESTS = $$($(VENV)/bin/python -c 'import onnx, os; print(os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data"))')
+ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(os.path.join(u.find_spec("onnxruntime").submodule_search_locations[0], "capi"))')
 
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
@@ -50,12 +51,14 @@ wheel: ## The Python package as a wheel in target/wheels: module and command
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-wheel python/requirements-wheel.txt
 	.venv-wheel/bin/maturin build --release --manifest-path python/Cargo.toml
 
-# A fresh environment each time: what is tested is what a user installs.
-test-python: ## The Python package in a fresh environment, with its doctests
+# A fresh environment each time: what is tested is what a user installs. Its numbers are held against the binary.
+test-python: venv ## The Python package in a fresh environment, with its doctests
+	cargo build --release --quiet
 	rm -rf .venv-python
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python python/requirements-test.txt
-	.venv-python/bin/pip install --quiet ./python
-	.venv-python/bin/python -m pytest -q python/tests
+	.venv-python/bin/pip install --quiet --disable-pip-version-check ./python
+	NPCOV_COMMAND=$(CURDIR)/target/release/npcov ORT_DYLIB_PATH=$(ONNX_RUNTIME) \
+	    .venv-python/bin/python -m pytest -q python/tests
 
 test-python-full: ## The same with PyTorch, Keras, pandas, ONNX Runtime, and type checkers (over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt
@@ -76,8 +79,7 @@ bench-python: ## What Python and ONNX Runtime cost, for MODEL=file.onnx (CIFAR-1
 	.venv-python-full/bin/python benches/python/engines.py --model $(MODEL)
 
 test-onnxruntime: venv ## The engine `onnxruntime` against npcov's own, on all programs of all fixtures
-	ORT_DYLIB_PATH=$$($(VENV)/bin/python -c 'import importlib.util as u, os; print(os.path.join(u.find_spec("onnxruntime").submodule_search_locations[0], "capi"))') \
-	    cargo test --quiet --package npcov-onnxruntime -- --include-ignored --nocapture
+	ORT_DYLIB_PATH=$(ONNX_RUNTIME) cargo test --quiet --package npcov-onnxruntime -- --include-ignored --nocapture
 
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet

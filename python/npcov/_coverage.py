@@ -33,6 +33,7 @@ class Coverage:
         self._graph = graph
         self._name, self._options = "suite", dict[str, Any]()
         self._spool: Spool | None = None
+        self._kept: list[Data] = []
 
     @classmethod
     def _of(
@@ -41,10 +42,13 @@ class Coverage:
         graph: DecisionGraph | None,
         name: str = "suite",
         options: dict[str, Any] | None = None,
+        kept: list[Data] | None = None,
     ) -> Coverage:
         made = object.__new__(cls)
         made._measured, made._graph, made._spool = coverage, graph, None
         made._name, made._options = name, dict(options or {})
+        # The suites, for pictures.
+        made._kept = kept or []
         return made
 
     @property
@@ -71,7 +75,7 @@ class Coverage:
             return self
         assert self._graph is not None
         samples = self._spool.finish("batches")
-        flags = _options.flags("cover", self._options)
+        flags = self._graph._flags("cover", self._options)
         with watching(progress, len(samples), "cover") as told:
             suites = [(self._name, samples)]
             coverage, warnings = self._graph._graph.cover(suites, flags, self._measured, None, told)
@@ -113,62 +117,45 @@ class Coverage:
     def with_class_shares(self, shares: Any) -> Coverage:
         """The same, where classes should be as frequent as that: ``"training"``, ``"balanced"``, or numbers."""
         words = shares if isinstance(shares, str) else ",".join(_options.word(s) for s in shares)
-        return Coverage._of(self._coverage.with_class_shares(words), self._graph)
+        return Coverage._of(self._coverage.with_class_shares(words), self._graph, kept=self._kept)
 
     def report(
         self,
         *,
         against: Coverage | None = None,
         class_shares: Any = None,
-        html: StrPath | None = None,
-        single_file: StrPath | None = None,
-        show: Any = None,
+        data: Any = None,
         pool: Any = None,
-        feature_names: Any = None,
-        words: Any = None,
         progress: Progress = None,
         **options: Any,
     ) -> Report:
         """What the suites cover, beside yardsticks, and what changed since an earlier coverage.
 
-        With ``html``, pages with pictures are written into that folder, and with ``single_file`` as one file. They
-        show inputs of ``show``: training data or a suite, or a list of such :class:`Data`; training data that was a
-        file is found again. ``pool`` is data that gaps may be filled from, ``feature_names`` what the features of a
-        table are called, ``words`` what tokens mean.
+        ``html="folder"`` writes pages with pictures, ``single_file="report.html"`` one page. They show training data
+        and suites that are still in memory, or their files; ``data`` is other such data, or a list of :class:`Data`,
+        and ``pool`` data that gaps may be filled from.
         """
+        flags = _options.flags("report", options)
         coverage, earlier = _expecting(self, against, class_shares)
-        named: dict[str, Any] = {**options, "html": html, "single_file": single_file}
-        lists = []
-        for key, names in (("feature_names", feature_names), ("words", words)):
-            is_file = isinstance(names, (str, os.PathLike))
-            named[key] = names if is_file else None
-            lists.append([] if is_file or names is None else [str(name) for name in names])
-        flags = _options.flags("report", named)
-        if html is not None or single_file is not None:
-            self._write_pages(coverage, flags, earlier, (show, pool), (lists[0], lists[1]), progress)
-        elif not (show is None and pool is None):
-            raise TypeError("`show` and `pool` are for pages: give `html` or `single_file`")
-        found = coverage.report(flags, earlier)
+        if data is not None or pool is not None or "html" in options or "single_file" in options:
+            shown = data if isinstance(data, list) and all(isinstance(d, Data) for d in data) else [data]
+            preprocess = None if self._graph is None else self._graph._preprocess
+            seen = [as_data(d, preprocess=preprocess) for d in shown if d is not None]
+            seen += self._kept if self._graph is None else self._graph._held(self)
+            offered = None if pool is None else as_data(pool, preprocess=preprocess)
+            with watching(progress, None, "report") as told:
+                found = coverage.report(
+                    flags,
+                    earlier,
+                    None if self._graph is None else self._graph._graph,
+                    [d._samples for d in seen],
+                    None if offered is None else offered._samples,
+                    told,
+                )
+        else:
+            found = coverage.report(flags, earlier)
         warn(found[0][2])
         return Report(found)
-
-    def _write_pages(
-        self,
-        coverage: _npcov.Coverage,
-        flags: list[str],
-        earlier: _npcov.Coverage | None,
-        data: tuple[Any, Any],
-        names: tuple[list[str], list[str]],
-        progress: Progress,
-    ) -> None:
-        show, pool = data
-        preprocess = None if self._graph is None else self._graph._preprocess
-        several = isinstance(show, list) and all(isinstance(part, Data) for part in show)
-        shown = [as_data(part, preprocess=preprocess)._samples for part in (show if several else [show]) if part is not None]
-        graph = None if self._graph is None else self._graph._graph
-        found = None if pool is None else as_data(pool, preprocess=preprocess)._samples
-        with watching(progress, None, "report") as told:
-            warn(coverage.write_pages(flags, earlier, graph, shown, found, names, told))
 
     def check(self, *, against: Coverage | None = None, class_shares: Any = None, **options: Any) -> Check:
         """Whether rules hold: ``fail_under={"snpc": "0.8*random"}``, ``fail_on_thin=True``, ..."""
@@ -187,7 +174,8 @@ class Coverage:
     def merge(self, *others: Coverage, name: str | None = None) -> Coverage:
         """All together, as if measured at once; with ``name``, as one suite."""
         merged = self._coverage.merged([other._coverage for other in others], name)
-        return Coverage._of(merged, self._graph)
+        kept = [data for coverage in (self, *others) for data in coverage._kept]
+        return Coverage._of(merged, self._graph, kept=kept)
 
     def __or__(self, other: Coverage) -> Coverage:
         return self.merge(other)
@@ -223,7 +211,7 @@ class Coverage:
             with open(path, "wb") as file:
                 file.write(kept["state"])
             self._measured = _npcov.Coverage.open(path)
-        self._graph, self._spool = None, None
+        self._graph, self._spool, self._kept = None, None, []
         self._name, self._options = kept["name"], kept["options"]
 
 

@@ -50,7 +50,11 @@ class Data:
         if isinstance(x, Data):
             raise TypeError("this is Data already")
         files = _files(x)
-        if files is not None and len(files) == 1 and preprocess is None:
+        # Whether it takes room on the disk as long as it is there.
+        self._is_spooled = True
+        is_path = isinstance(x, (str, os.PathLike))
+        if files is not None and len(files) == 1 and preprocess is None and (is_path or y is None):
+            self._is_spooled = False
             if y is not None or class_names is not None or names is not None:
                 raise TypeError("a file or folder has labels and names of its own: give `x` alone")
             self._samples = _npcov.Samples.open(files[0])
@@ -61,13 +65,16 @@ class Data:
         )
         name = name or "arrays in memory"
         if files is not None:
+            if words[1] is None and not any(path.endswith((".npy", ".npz")) for path in files):
+                words = (words[0], files)
             self._samples = _spooled(name, _read(files), y, words, preprocess)
             return
         if isinstance(x, Mapping):
             if preprocess is not None:
                 raise TypeError("`preprocess` takes one input, and these are several")
             inputs = [(str(key), array(value)) for key, value in x.items()]
-            self._samples = _npcov.Samples.arrays(name, inputs, (labels(y), *words))
+            self._is_spooled = False
+            self._samples = _npcov.Samples.arrays(name, inputs, _words(y, words))
             return
         whole = _whole(x)
         if whole is None:
@@ -75,7 +82,8 @@ class Data:
         elif preprocess is not None:
             self._samples = _spooled(name, _chunks(whole), y, words, preprocess)
         else:
-            self._samples = _npcov.Samples.arrays(name, [("x", whole)], (labels(y), *words))
+            self._is_spooled = False
+            self._samples = _npcov.Samples.arrays(name, [("x", whole)], _words(y, words))
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -131,21 +139,54 @@ def array(x: Any) -> NDArray[Any]:
     return np.require(x, dtype=x.dtype.newbyteorder("="), requirements=["C", "A"])
 
 
-def labels(y: Any) -> list[int] | None:
-    """Labels as whole numbers."""
+def labels(y: Any) -> _npcov.Labels:
+    """Labels as the command line reads them: classes, which are whole numbers or one-hot rows, or else numbers."""
+    import numpy as np
+
     if y is None:
         return None
     found = array(y)
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.ndim != 1:
-        raise DataError(
-            f"labels are one number for each sample, and these have shape {found.shape}",
-            "`y.argmax(axis=1)` makes labels of one-hot rows",
-        )
-    if found.dtype.kind == "f" and not (found == found.round()).all():
-        raise DataError("labels are whole numbers, and these are not")
-    return [int(label) for label in found.tolist()]
+    if found.ndim == 0:
+        raise DataError("a single number is no label for each sample")
+    rows = found.reshape(len(found), int(np.prod(found.shape[1:])))
+    if rows.shape[1] == 1 and _are_whole(rows):
+        return [int(label) for label in rows[:, 0].tolist()]
+    if rows.shape[1] > 1 and ((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all():
+        return [int(label) for label in rows.argmax(axis=1).tolist()]
+    return rows.shape[1], rows.astype(np.float64).ravel().tolist()
+
+
+def _words(
+    y: Any, words: tuple[list[str] | None, list[str] | None]
+) -> tuple[_npcov.Labels, list[str] | None, list[str] | None]:
+    """Labels, names of classes and names of samples. Labels that are names count as folders of images do."""
+    classes, samples = words
+    column = None if y is None else _of_texts(y)
+    if column is None:
+        return labels(y), classes, samples
+    classes = sorted(set(column)) if classes is None else classes
+    places = {name: place for place, name in enumerate(classes)}
+    unknown = next((name for name in column if name not in places), None)
+    if unknown is not None:
+        raise DataError(f"the label `{unknown}` is none of the names of classes")
+    return [places[name] for name in column], classes, samples
+
+
+def _of_texts(y: Any) -> list[str] | None:
+    """Labels that are texts."""
+    import numpy as np
+
+    if not (isinstance(y, (np.ndarray, list, tuple)) or _is_frame(y)):
+        return None
+    found: NDArray[Any] = np.asarray(y)
+    if found.ndim != 1 or found.dtype.kind not in "UO" or not all(isinstance(name, str) for name in found):
+        return None
+    return [str(name) for name in found]
+
+
+def _are_whole(numbers: NDArray[Any]) -> bool:
+    # Floats count whole numbers exactly up to 2^53.
+    return numbers.dtype.kind != "f" or bool(((numbers == numbers.round()) & (abs(numbers) <= 2.0**53)).all())
 
 
 def _files(x: Any) -> list[str] | None:
@@ -229,23 +270,49 @@ def _spooled(
     words: tuple[list[str] | None, list[str] | None],
     preprocess: Callable[[Any], Any] | None,
 ) -> _npcov.Samples:
-    """Batches by way of a temporary file."""
+    """Batches by way of temporary files."""
     spool = Spool()
     try:
         spool.extend(batches, preprocess)
-        return spool.finish(name, labels(y), words)
+        return spool.finish(name, y, words)
     finally:
         spool.close()
 
 
+class _Column:
+    """A temporary file that takes the rows of one input."""
+
+    def __init__(self, first: NDArray[Any]) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="npcov-", suffix=".rows", delete=False)
+        self._row, self._dtype = first.shape[1:], first.dtype
+
+    def append(self, rows: NDArray[Any]) -> None:
+        if rows.shape[1:] != self._row or rows.dtype != self._dtype:
+            raise DataError(
+                f"batches differ: after rows of shape {self._row} and type {self._dtype} come rows of "
+                f"shape {rows.shape[1:]} and type {rows.dtype}"
+            )
+        if rows.size:
+            self._file.write(rows.data.cast("B"))
+
+    def finish(self, name: str, rows: int) -> tuple[str, str, str, list[int]]:
+        self._file.flush()
+        return name, self._file.name, self._dtype.str, [rows, *self._row]
+
+    def close(self) -> None:
+        self._file.close()
+        try:
+            os.unlink(self._file.name)
+        except OSError:
+            pass
+
+
 class Spool:
-    """A temporary file that takes rows, batch by batch."""
+    """Temporary files that take rows, batch by batch."""
 
     def __init__(self) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="npcov-", suffix=".rows", delete=False)
-        self._row: tuple[int, ...] | None = None
-        self._dtype: np.dtype[Any] | None = None
-        self._labels: list[int] | None = None
+        self._columns: dict[str, _Column] = {}
+        self._labels: list[NDArray[Any]] | None = None
         self.rows = 0
 
     def extend(self, batches: Iterable[Any], preprocess: Callable[[Any], Any] | None) -> None:
@@ -256,56 +323,66 @@ class Spool:
             self.append(x if preprocess is None else preprocess(x), y)
 
     def append(self, x: Any, y: Any = None) -> None:
-        """Takes a batch."""
-        rows, found = array(x), labels(y)
-        if rows.ndim == 0:
-            raise DataError("a batch is a single number, not one row for each sample")
-        if self._row is None:
-            self._row, self._dtype = rows.shape[1:], rows.dtype
-            self._labels = None if found is None else []
-        if rows.shape[1:] != self._row or rows.dtype != self._dtype:
+        """Takes a batch; a dict of arrays is one of a model with several inputs."""
+        import numpy as np
+
+        inputs = x if isinstance(x, Mapping) else {"x": x}
+        found = {str(name): array(values) for name, values in inputs.items()}
+        count = _rows_of(found)
+        texts = None if y is None else _of_texts(y)
+        labels = np.array(texts) if texts else None if y is None else array(y)
+        if labels is not None and (labels.ndim == 0 or len(labels) != count):
+            raise DataError(f"a batch has {labels.size} labels for {count} samples")
+        if not self._columns:
+            self._columns = {name: _Column(rows) for name, rows in found.items()}
+            self._labels = None if labels is None else []
+        if found.keys() != self._columns.keys():
             raise DataError(
-                f"batches differ: after rows of shape {self._row} and type {self._dtype} come rows of "
-                f"shape {rows.shape[1:]} and type {rows.dtype}"
+                f"batches differ: after inputs {', '.join(self._columns)} come {', '.join(found)}"
             )
-        if (found is None) != (self._labels is None):
+        if (labels is None) != (self._labels is None):
             raise DataError("some batches have labels and others have none")
-        if found is not None and self._labels is not None:
-            if len(found) != len(rows):
-                raise DataError(f"a batch has {len(found)} labels for {len(rows)} samples")
-            self._labels += found
-        if rows.size:
-            self._file.write(rows.data.cast("B"))
-        self.rows += len(rows)
+        for name, rows in found.items():
+            self._columns[name].append(rows)
+        if labels is not None and self._labels is not None:
+            self._labels.append(labels.copy())
+        self.rows += count
 
     def finish(
         self,
         name: str,
-        given: list[int] | None = None,
+        y: Any = None,
         words: tuple[list[str] | None, list[str] | None] = (None, None),
     ) -> _npcov.Samples:
         """All rows so far, as samples. More can be taken afterwards."""
-        if self._row is None or self._dtype is None:
+        import numpy as np
+
+        if not self._columns:
             raise DataError(f"`{name}` has no inputs: there was no batch")
-        self._file.flush()
-        if given is not None and self._labels is not None:
-            raise TypeError("the batches have labels: give no `y` beside them")
-        found = self._labels if given is None else given
-        shape = [self.rows, *self._row]
-        return _npcov.Samples.spooled(
-            name, self._file.name, self._dtype.str, shape, (found, *words)
-        )
+        if self._labels is not None:
+            if y is not None:
+                raise TypeError("the batches have labels: give no `y` beside them")
+            try:
+                y = np.concatenate(self._labels)
+            except ValueError as error:
+                raise DataError(f"labels of batches differ: {error}") from error
+        inputs = [column.finish(input, self.rows) for input, column in self._columns.items()]
+        return _npcov.Samples.spooled(name, inputs, _words(y, words))
 
     def close(self) -> None:
-        """Removes the file; samples that were made of it keep it open."""
-        self._file.close()
-        try:
-            os.unlink(self._file.name)
-        except OSError:
-            pass
+        """Removes the files; samples that were made of them keep them open."""
+        for column in self._columns.values():
+            column.close()
+
+
+def _rows_of(inputs: Mapping[str, NDArray[Any]]) -> int:
+    counts = {rows.shape[0] if rows.ndim else None for rows in inputs.values()}
+    if None in counts:
+        raise DataError("a batch is a single number, not one row for each sample")
+    if len(counts) != 1:
+        raise DataError(f"the inputs of a batch have different numbers of rows: {sorted(map(str, counts))}")
+    return int(next(iter(counts)) or 0)
 
 
 def _is_batch(x: Any) -> bool:
-    return hasattr(x, "shape") and len(x.shape) >= 1
-
-
+    return isinstance(x, Mapping) or (hasattr(x, "shape") and len(x.shape) >= 1)

@@ -35,31 +35,35 @@ class DecisionGraph:
         graph: StrPath | bytes,
         model: Any = None,
         *,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | StrPath | None = None,
         preprocess: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> None:
         if isinstance(model, Model):
             model = model._source
         self._model = None if model is None else _source(model, None)
-        self._class_names = None if class_names is None else [str(name) for name in class_names]
+        self._class_names = class_names
+        self._training: Data | None = None
         self._preprocess = preprocess
         self._options = options
         source = graph if isinstance(graph, bytes) else os.fspath(graph)
         self._file = None if isinstance(source, bytes) else source
-        flags = _options.flags("cover", options)
-        self._graph = _npcov.DecisionGraph(
-            source, self._model, flags, self._class_names, preprocess is not None
-        )
+        names, named = _options.class_names(class_names)
+        flags = _options.flags("cover", options) + named
+        self._graph = _npcov.DecisionGraph(source, self._model, flags, names, preprocess is not None)
 
     @classmethod
-    def _of(cls, graph: _npcov.DecisionGraph, model: Model, file: str | None) -> DecisionGraph:
+    def _of(
+        cls, graph: _npcov.DecisionGraph, model: Model, file: str | None, training: Data
+    ) -> DecisionGraph:
         made = object.__new__(cls)
         made._graph, made._file = graph, file
         made._model, made._class_names = model._source, model._class_names
         made._preprocess = model._preprocess
-        threads = model._options.get("threads")
-        made._options = {} if threads is None else {"threads": threads}
+        # For pictures.
+        made._training = None if training._is_spooled else training
+        kept = ("threads", "label_column")
+        made._options = {name: model._options[name] for name in kept if model._options.get(name) is not None}
         return made
 
     @property
@@ -75,6 +79,15 @@ class DecisionGraph:
     def inspect(self) -> GraphInspection:
         """Its classes, clusters and abstract paths."""
         return GraphInspection(self._graph.inspect())
+
+    def _flags(self, verb: str, options: dict[str, Any]) -> list[str]:
+        """Options of a verb. Labels are where they were in training, unless they are elsewhere."""
+        column = {key: value for key, value in self._options.items() if key == "label_column"}
+        return _options.flags(verb, {**column, **options})
+
+    def _held(self, coverage: Coverage) -> list[Data]:
+        """Data that is at hand: what it was learnt from, and what was measured."""
+        return [*([] if self._training is None else [self._training]), *coverage._kept]
 
     def _data(self, x: Any, y: Any) -> Data:
         return as_data(x, y, preprocess=self._preprocess)
@@ -95,23 +108,23 @@ class DecisionGraph:
         With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
         is coverage that this is added to.
         """
-        parts = _suites(x, y, name)
-        suites = []
-        for suite, data, labels in parts:
-            samples = self._data(data, labels)._samples
-            suites.append((suite or os.path.basename(samples.name), samples))
-        flags = _options.flags("cover", options)
-        total = sum(len(samples) for _, samples in suites)
+        flags = self._flags("cover", options)
+        suites, kept, total = [], [], 0
+        for suite, data, labels in _suites(x, y, name):
+            found = self._data(data, labels)
+            total += self._graph.count(found._samples)
+            suites.append((suite or os.path.basename(found.name), found._samples))
+            kept += [] if found._is_spooled else [found]
         with watching(progress, total, "cover") as told:
             coverage, warnings = self._graph.cover(
                 suites, flags, None if earlier is None else earlier._coverage, _path(output), told
             )
         warn(warnings)
-        return Coverage._of(coverage, self)
+        return Coverage._of(coverage, self, kept=kept + ([] if earlier is None else earlier._kept))
 
     def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
         """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
-        return Coverage._of(None, self, name, options)
+        return Coverage._of(None, self, name, options, [])
 
     @overload
     def explain(
@@ -134,9 +147,9 @@ class DecisionGraph:
         **options: Any,
     ) -> Explanation | Explanations:
         """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
-        flags = _options.flags("explain", {**options, "index": index})
+        flags = self._flags("explain", {**options, "index": index})
         data = self._data(x, y)
-        with watching(progress, len(data), "explain") as told:
+        with watching(progress, self._graph.count(data._samples), "explain") as told:
             answer, found, heatmap = self._graph.explain(data._samples, flags, _path(output), told)
         warn(answer[2])
         return Explanations(answer, found) if index is None else Explanation(answer, found, heatmap)
@@ -153,15 +166,17 @@ class DecisionGraph:
     ) -> Gaps:
         """What suites are missing and, from a pool, what to add.
 
-        ``show`` is training data or a suite, or a list of such :class:`Data`, for a picture of the gaps.
+        The picture shows training data and suites that are still in memory, or their files. ``show`` is other such
+        data, or a list of :class:`Data`.
         """
         if "class_shares" in options:
             coverage = coverage.with_class_shares(options.pop("class_shares"))
-        flags = _options.flags("gaps", options)
+        flags = self._flags("gaps", options)
         found = None if pool is None else self._data(pool, None)
         shown = show if isinstance(show, list) and all(isinstance(d, Data) for d in show) else [show]
         seen = [self._data(data, None)._samples for data in shown if data is not None]
-        total = None if found is None else len(found)
+        seen += [data._samples for data in self._held(coverage)]
+        total = None if found is None else self._graph.count(found._samples)
         with watching(progress, total, "gaps") as told:
             answer, sheet = self._graph.gaps(
                 coverage._coverage,
@@ -186,9 +201,9 @@ class DecisionGraph:
         **options: Any,
     ) -> Selection:
         """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
-        flags = _options.flags("select", {**options, "by": by})
+        flags = self._flags("select", {**options, "by": by})
         data = self._data(pool, y)
-        with watching(progress, len(data), "select") as told:
+        with watching(progress, self._graph.count(data._samples), "select") as told:
             answer = self._graph.select(
                 data._samples, flags, None if given is None else given._coverage, _path(output), told
             )
@@ -206,9 +221,9 @@ class DecisionGraph:
         **options: Any,
     ) -> Minimization:
         """Finds a small part of a suite that covers all that the suite covers."""
-        flags = _options.flags("minimize", options)
+        flags = self._flags("minimize", options)
         data = self._data(suite, y)
-        with watching(progress, len(data), "minimize") as told:
+        with watching(progress, self._graph.count(data._samples), "minimize") as told:
             answer = self._graph.minimize(
                 data._samples, flags, None if given is None else given._coverage, _path(output), told
             )
@@ -249,7 +264,7 @@ def _is_suite(part: Any) -> bool:
 def _unpickled(
     path: str,
     model: Any,
-    class_names: list[str] | None,
+    class_names: Sequence[str] | StrPath | None,
     preprocess: Callable[[Any], Any] | None,
     options: dict[str, Any],
     identity: str,

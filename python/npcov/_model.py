@@ -15,6 +15,7 @@ from ._results import (
     Compilation,
     Explanation,
     Explanations,
+    GraphInspection,
     Inspection,
     Predictions,
     Tuning,
@@ -30,8 +31,9 @@ StrPath = Union[str, "os.PathLike[str]"]
 class Model:
     """A model that is ready to be asked.
 
-    ``model`` is an ONNX file, the bytes of one, an ``onnx.ModelProto``, or a ``torch.nn.Module``; the last needs
-    ``example``, a batch of inputs, and is exported with the names of its modules.
+    ``model`` is an ONNX file, the bytes of one, an ``onnx.ModelProto``, a ``keras.Model``, or a ``torch.nn.Module``;
+    the last needs ``example``, a batch of inputs, and is exported with the names of its modules. For a module with
+    several inputs it is a tuple, or a dict of them by name.
 
     ``preprocess`` is called with batches on their way into the model; artefacts record that their caller did it. All
     other options are those of the command line: ``divide``, ``mean``, ``std``, ``resize``, ``layout``,
@@ -47,20 +49,21 @@ class Model:
         model: Any,
         *,
         example: Any = None,
-        class_names: Sequence[str] | None = None,
+        class_names: Sequence[str] | StrPath | None = None,
         preprocess: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> None:
         self._source = _source(model, example)
-        self._class_names = None if class_names is None else [str(name) for name in class_names]
+        self._class_names = class_names
         self._preprocess = preprocess
         self._options = options
         self._open()
 
     def _open(self) -> None:
-        flags = _options.flags("model", self._options)
+        names, named = _options.class_names(self._class_names)
+        flags = _options.flags("model", self._options) + named
         by = None if self._preprocess is None else _name(self._preprocess)
-        self._model = _npcov.Model(self._source, flags, self._class_names, by)
+        self._model = _npcov.Model(self._source, flags, names, by)
 
     @property
     def classes(self) -> int:
@@ -141,7 +144,7 @@ class Model:
         """
         model, flags = self._for("predict", options)
         data = self._data(x, y)
-        with watching(progress, len(data), "predict") as told:
+        with watching(progress, model._model.count(data._samples), "predict") as told:
             answer, found = model._model.predict(
                 data._samples, flags, _path(output), activations, told
             )
@@ -177,7 +180,7 @@ class Model:
         """
         model, flags = self._for("explain", {**options, "index": index})
         data = self._data(x, y)
-        with watching(progress, len(data), "explain") as told:
+        with watching(progress, model._model.count(data._samples), "explain") as told:
             answer, found, heatmap = model._model.explain(data._samples, flags, _path(output), told)
         warn(answer[2])
         return Explanations(answer, found) if index is None else Explanation(answer, found, heatmap)
@@ -196,11 +199,14 @@ class Model:
         x: Any,
         y: Any = None,
         *,
+        calibration: Any = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
     ) -> DecisionGraph:
         """Learns a decision graph from training data.
+
+        ``calibration`` is data that the model was not trained with: scores of inputs are ranked among theirs.
 
         With ``output``, it is written to that file; finished parts are kept beside it, and the same call goes on
         where one that was interrupted stopped.
@@ -209,10 +215,11 @@ class Model:
 
         model, flags = self._for("build", options)
         data = self._data(x, y)
-        with watching(progress, len(data), "build") as told:
-            graph, warnings = model._model.build(data._samples, flags, _path(output), told)
+        with watching(progress, model._model.count(data._samples), "build") as told:
+            apart = None if calibration is None else self._data(calibration, None)._samples
+            graph, warnings = model._model.build(data._samples, flags, apart, _path(output), told)
         warn(warnings)
-        return DecisionGraph._of(graph, model, None if output is None else os.fspath(output))
+        return DecisionGraph._of(graph, model, None if output is None else os.fspath(output), data)
 
     def attack(
         self,
@@ -250,7 +257,7 @@ class Model:
 
 def _unpickled(
     source: Any,
-    class_names: list[str] | None,
+    class_names: Sequence[str] | StrPath | None,
     preprocess: Callable[[Any], Any] | None,
     options: dict[str, Any],
     sha256: str,
@@ -268,10 +275,14 @@ def _unpickled(
 def inspect(model: Any, **options: Any) -> Inspection:
     """What is inside a model, also one that npcov cannot run: ``result.problem`` says why.
 
+    Of the file of a decision graph, which does not need its model for that, it gives its classes and clusters.
+
     >>> inspect(fixture("lenet.onnx")).classes
     10
     """
-    return Inspection(_npcov.inspect(_source(model, None), _options.flags("inspect", options)))
+    told = _npcov.inspect(_source(model, None), _options.flags("inspect", options))
+    found = Inspection(told)
+    return GraphInspection(told) if isinstance(found.to_dict().get("classes"), list) else found
 
 
 def _path(path: StrPath | None) -> str | None:

@@ -30,13 +30,27 @@ _OTHERWISE = {
     "append": "give `earlier=coverage`",
     "inputs": "coverage has `inputs()`",
     "against": "`against` is an argument of its own",
-    "graph": "coverage knows its graph: `graph.cover(...)`, or `Coverage(path, graph)`",
-    "pool": "`pool` is an argument of its own",
+    "calibration": "`calibration` is an argument of `build`",
     "class-names": "`Model` and `DecisionGraph` take the names of classes",
     "class-shares": "`coverage.with_class_shares(...)` says how frequent classes should be",
 }
 
-_BY_X = {"input-shape", "resize"}
+# The same, where a name means different things to different verbs.
+_OTHERWISE_OF = {
+    ("cover", "all"): "`coverage.report(all=True)` shows everything",
+    ("report", "data"): "`data` is an argument of its own",
+    ("report", "graph"): "the graph is an object: `Coverage(path, graph)`",
+    ("report", "pool"): "`pool` is an argument of its own",
+}
+
+_BY_X = {"input-shape", "resize", "crop"}
+
+
+def class_names(given: Any) -> tuple[list[str] | None, list[str]]:
+    """Names of classes: themselves, or the flag that names their file."""
+    if isinstance(given, (str, os.PathLike)):
+        return None, [f"--class-names={os.fspath(given)}"]
+    return (None if given is None else [str(name) for name in given]), []
 
 
 @functools.lru_cache(maxsize=None)
@@ -62,8 +76,9 @@ def flags(verb: str, options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for key, value in options.items():
         name = key.replace("_", "-")
-        if name in _OTHERWISE:
-            raise TypeError(f"`{key}` is no option here: {_OTHERWISE[name]}")
+        otherwise = _OTHERWISE_OF.get((verb, name)) or _OTHERWISE.get(name)
+        if otherwise is not None:
+            raise TypeError(f"`{key}` is no option here: {otherwise}")
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean `{close[0].replace('-', '_')}`?" if close else ""

@@ -177,7 +177,7 @@ class Inspection(Result):
     _table = "path_layers"
 
 
-class GraphInspection(Result):
+class GraphInspection(Inspection):
     """The classes, clusters and abstract paths of a decision graph."""
 
     _table = "classes"

@@ -65,8 +65,9 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
     forgets all graphs.
     """
     from . import Model, _options
-    from ._data import as_data
+    from ._data import Data, as_data
     from ._graph import DecisionGraph
+    from ._model import _name
     from ._npcov import version
 
     cache = getattr(request.config, "cache", None)
@@ -80,7 +81,21 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
         data = as_data(x, y, preprocess=opened._preprocess)
         if folder is None:
             return opened.build(data, progress=False, **rest)
-        made = repr((version, opened.sha256, data.sha256, sorted(opened._options.items()), sorted(rest.items())))
+        calibration = rest.pop("calibration", None)
+        if calibration is not None:
+            rest["calibration"] = as_data(calibration, preprocess=opened._preprocess)
+        known = {k: opened._model.digest(v._samples) if isinstance(v, Data) else v for k, v in rest.items()}
+        made = repr(
+            (
+                version,
+                opened.sha256,
+                opened._model.digest(data._samples),
+                opened._class_names,
+                None if opened._preprocess is None else _name(opened._preprocess),
+                sorted(opened._options.items()),
+                sorted(known.items()),
+            )
+        )
         path = folder / f"{hashlib.sha256(made.encode()).hexdigest()[:24]}.npcov"
         if path.exists():
             return DecisionGraph(path, opened, preprocess=opened._preprocess)

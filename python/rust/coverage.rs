@@ -92,51 +92,28 @@ impl Coverage {
         expecting.map(Coverage).map_err(|error| raised(py, &error))
     }
 
-    #[pyo3(signature = (flags, against=None))]
+    #[pyo3(signature = (flags, against=None, graph=None, data=Vec::new(), pool=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
     fn report(
         &self,
         py: Python<'_>,
         flags: Vec<String>,
         against: Option<&Coverage>,
-    ) -> PyResult<Reported> {
-        let (own, against) = (self.0.clone(), against.map(|c| &c.0));
-        let found = py.detach(|| {
-            let mut nothing = ();
-            let mut listener = Listener::new(&mut nothing);
-            let written = coverage::report(own, against, &flags, &mut listener)?;
-            Ok((written, listener.warnings))
-        });
-        let (written, warnings) = found.map_err(|error| raised(py, &error))?;
-        Ok(reported(written, warnings))
-    }
-
-    /// Writes pages to where the flags say.
-    #[pyo3(signature = (flags, against=None, graph=None, shown=Vec::new(), pool=None, names=(Vec::new(), Vec::new()), progress=None))]
-    #[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
-    fn write_pages(
-        &self,
-        py: Python<'_>,
-        flags: Vec<String>,
-        against: Option<&Coverage>,
         graph: Option<&DecisionGraph>,
-        shown: Vec<Bound<'_, Samples>>,
+        data: Vec<Bound<'_, Samples>>,
         pool: Option<&Samples>,
-        names: (Vec<String>, Vec<String>),
         progress: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<String>> {
+    ) -> PyResult<Reported> {
         let (own, against) = (self.0.clone(), against.map(|c| c.0.clone()));
-        let (features, words) = names;
-        let data = coverage::PageData {
+        let shown = coverage::Shown {
             graph: graph.map(|graph| graph.0.clone()),
-            shown: shown.iter().map(|data| data.get().0.clone()).collect(),
+            data: data.iter().map(|data| data.get().0.clone()).collect(),
             pool: pool.map(|pool| pool.0.clone()),
-            features,
-            words,
         };
-        let ((), warnings) = work(py, progress, move |listener| {
-            coverage::write_pages(&own, against.as_ref(), &data, &flags, listener)
+        let (written, warnings) = work(py, progress, move |listener| {
+            coverage::report(own, against.as_ref(), &shown, &flags, listener)
         })?;
-        Ok(warnings)
+        Ok(reported(written, warnings))
     }
 
     #[pyo3(signature = (flags, against=None))]

@@ -71,6 +71,13 @@ impl DecisionGraph {
         (record.engine, record.arithmetic, record.kernels)
     }
 
+    /// How many samples there are, read as its model reads them.
+    fn count(&self, py: Python<'_>, data: &Samples) -> PyResult<usize> {
+        let samples = py.detach(|| data.0.for_model(self.0.model()));
+        let samples = samples.map_err(|error| raised(py, &error))?;
+        Ok(samples.len())
+    }
+
     fn inspect(&self) -> Told {
         told(graph::inspect(&self.0), Vec::new())
     }

@@ -118,6 +118,23 @@ impl Model {
         layers.map(|l| (l.name.clone(), l.neurons)).collect()
     }
 
+    /// How many samples there are, read as the model reads them.
+    fn count(&self, py: Python<'_>, data: &Samples) -> PyResult<usize> {
+        let samples = py.detach(|| data.0.for_model(&self.0));
+        let samples = samples.map_err(|error| raised(py, &error))?;
+        Ok(samples.len())
+    }
+
+    /// The digest of samples, read as the model reads them.
+    fn digest(&self, py: Python<'_>, data: &Samples) -> PyResult<String> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let (digest, _) = work(py, None, move |_| {
+            let digest = data.for_model(&model)?.digest();
+            Ok(digest.map_err(npcov::Error::from)?.to_string())
+        })?;
+        Ok(digest)
+    }
+
     /// The engine, as it is recorded: its name, how products are added up, kernels.
     #[getter]
     fn engine(&self) -> (String, String, String) {
@@ -180,18 +197,21 @@ impl Model {
         Ok(told(answer, warnings))
     }
 
-    #[pyo3(signature = (data, flags, output=None, progress=None))]
+    #[pyo3(signature = (data, flags, calibration=None, output=None, progress=None))]
     fn build(
         &self,
         py: Python<'_>,
         data: &Samples,
         flags: Vec<String>,
+        calibration: Option<&Samples>,
         output: Option<PathBuf>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(DecisionGraph, Vec<String>)> {
         let (model, data) = (self.0.clone(), data.0.clone());
+        let calibration = calibration.map(|data| data.0.clone());
         let (graph, warnings) = work(py, progress, move |listener| {
-            model::build(&model, &data, &flags, output.as_deref(), listener)
+            let (calibration, output) = (calibration.as_ref(), output.as_deref());
+            model::build(&model, &data, calibration, &flags, output, listener)
         })?;
         Ok((DecisionGraph(graph), warnings))
     }
@@ -206,10 +226,12 @@ impl Model {
         output: Option<PathBuf>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(Told, Arrays)> {
-        let shape = data.0.samples.inputs()[0].shape().to_vec();
         let (model, data) = (self.0.clone(), data.0.clone());
-        let ((answer, found), warnings) = work(py, progress, move |listener| {
-            model::attack(&model, &data, &flags, output.as_deref(), listener)
+        let ((answer, found, shape), warnings) = work(py, progress, move |listener| {
+            let (answer, found) =
+                model::attack(&model, &data, &flags, output.as_deref(), listener)?;
+            let samples = data.for_model(&model)?;
+            Ok((answer, found, samples.inputs()[0].shape().to_vec()))
         })?;
         // As the file has them.
         let distances = found

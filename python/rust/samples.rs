@@ -5,20 +5,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::data::rows::{NumberFormat, Rows};
-use npcov::data::{Arrays, DataError, Element, Samples as _, Source};
+use npcov::data::{Arrays, DataError, Element, Samples as _, Source, Targets};
 use npcov_cli::embed::Data;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::array::Foreign;
 use crate::error::{raised, raised_from};
+use crate::work::work;
 
 /// Samples in arrays or files.
 #[pyclass(frozen, module = "npcov._npcov")]
 pub(crate) struct Samples(pub(crate) Data);
 
-/// Labels and names.
-type Words = (Option<Vec<i64>>, Option<Vec<String>>, Option<Vec<String>>);
+/// Labels, and names of classes and samples.
+type Words = (Option<Labels>, Option<Vec<String>>, Option<Vec<String>>);
+
+/// Classes, or rows of as many numbers as a model gives.
+#[derive(FromPyObject)]
+pub(crate) enum Labels {
+    Classes(Vec<i64>),
+    Numbers(usize, Vec<f64>),
+}
 
 #[pymethods]
 impl Samples {
@@ -48,42 +56,57 @@ impl Samples {
         finish(py, arrays.named(name), words)
     }
 
-    /// One input in a file that holds nothing but its numbers, in C order. Once it is open, the file may be
-    /// removed.
+    /// Inputs in files that hold nothing but their numbers, in C order: name, file, type and shape of each. Once
+    /// they are open, the files may be removed.
     #[staticmethod]
     fn spooled(
         py: Python<'_>,
         name: String,
-        path: PathBuf,
-        kind: &str,
-        shape: Vec<usize>,
+        inputs: Vec<(String, PathBuf, String, Vec<usize>)>,
         words: Words,
     ) -> PyResult<Samples> {
-        let open = || -> Result<Arrays<'static>, DataError> {
-            let rows = Source::open(&path).map_err(npcov::data::ReadError::Io);
-            let rows = rows.and_then(|source| Rows::new(format(kind, shape), source));
-            let rows = rows.map_err(|error| error.in_file(&name))?;
-            Arrays::of_rows("x", rows)
+        let open = || -> Result<Option<Arrays<'static>>, DataError> {
+            let mut arrays = None;
+            for (input, path, kind, shape) in inputs {
+                let rows = Source::open(&path).map_err(npcov::data::ReadError::Io);
+                let rows = rows.and_then(|source| Rows::new(format(&kind, shape), source));
+                let rows = rows.map_err(|error| error.in_file(&name))?;
+                arrays = Some(with_rows(arrays, &input, rows)?);
+            }
+            Ok(arrays)
         };
         let arrays = open().map_err(|error| raised_from(py, error))?;
+        let arrays = arrays.ok_or_else(|| PyTypeError::new_err("there are no inputs"))?;
         finish(py, arrays.named(name), words)
     }
 
     /// How many there are.
-    fn __len__(&self) -> usize {
-        self.0.samples.len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.read(py)?.len())
     }
 
     /// What the whole is called.
     #[getter]
-    fn name(&self) -> &str {
-        self.0.samples.name()
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.read(py)?.name().to_owned())
     }
 
     /// The digest that artefacts know the data by.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
-        let digest = py.detach(|| self.0.samples.digest());
-        Ok(digest.map_err(|error| raised_from(py, error))?.to_string())
+        let data = self.0.clone();
+        let (digest, _) = work(py, None, move |_| {
+            let digest = data.samples()?.digest();
+            Ok(digest.map_err(npcov::Error::from)?.to_string())
+        })?;
+        Ok(digest)
+    }
+}
+
+impl Samples {
+    /// As they were read last, or as they are without a model.
+    fn read(&self, py: Python<'_>) -> PyResult<Arc<dyn npcov::data::Samples>> {
+        let samples = py.detach(|| self.0.samples());
+        samples.map_err(|error| raised(py, &error))
     }
 }
 
@@ -119,10 +142,7 @@ fn add(
             let source = Source::from_bytes(array.bytes(2));
             let rows = Rows::new(format("<f2", shape), source);
             let rows = rows.map_err(|error| error.in_file("an array in memory"));
-            rows.and_then(|rows| match arrays {
-                None => Arrays::of_rows(input, rows),
-                Some(arrays) => arrays.with_rows(input, rows),
-            })
+            rows.and_then(|rows| with_rows(arrays, input, rows))
         }
         other => {
             return Err(PyTypeError::new_err(format!(
@@ -130,6 +150,17 @@ fn add(
             )));
         }
     })
+}
+
+fn with_rows(
+    arrays: Option<Arrays<'static>>,
+    input: &str,
+    rows: Rows,
+) -> Result<Arrays<'static>, DataError> {
+    match arrays {
+        None => Arrays::of_rows(input, rows),
+        Some(arrays) => arrays.with_rows(input, rows),
+    }
 }
 
 fn format(kind: &str, shape: Vec<usize>) -> NumberFormat {
@@ -162,9 +193,14 @@ fn finish(
 ) -> PyResult<Samples> {
     let with = || -> Result<Arrays<'static>, DataError> {
         let mut arrays = arrays;
-        if let Some(labels) = labels {
-            arrays = arrays.with_labels(labels)?;
-        }
+        arrays = match labels {
+            None => arrays,
+            Some(Labels::Classes(classes)) => arrays.with_labels(classes)?,
+            Some(Labels::Numbers(width, numbers)) => {
+                let targets = Targets::new(width, numbers);
+                arrays.with_targets(targets.map_err(|error| error.in_file("labels"))?)?
+            }
+        };
         if let Some(names) = class_names {
             arrays = arrays.with_class_names(names)?;
         }

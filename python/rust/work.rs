@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use npcov::Event;
@@ -19,7 +21,26 @@ const PACE: Duration = Duration::from_millis(50);
 
 /// How long work that is to stop is waited for. It stops between two inputs, or ends by itself later on: it
 /// holds on to everything that it needs.
-const PATIENCE: Duration = Duration::from_millis(800);
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Work that was to stop and has not yet, with the process that it is of: a fork has its handles, and not its threads.
+static GIVEN_UP: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
+
+/// Waits for work that was given up, as long as nobody presses Ctrl-C again: it may still hold the lock of the file
+/// that is to be written next.
+fn wait_for_others(py: Python<'_>) -> PyResult<()> {
+    loop {
+        {
+            let mut others = GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner);
+            others.retain(|(of, thread)| *of == process::id() && !thread.is_finished());
+            if others.is_empty() {
+                return Ok(());
+            }
+        }
+        py.detach(|| thread::sleep(PACE));
+        py.check_signals()?;
+    }
+}
 
 enum Message<T> {
     Happened(Event),
@@ -39,7 +60,8 @@ pub(crate) fn work<T: Send + 'static>(
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, mut receiver) = channel();
     let stopped = stop.clone();
-    std::thread::spawn(move || run(job, &sender, &stopped));
+    wait_for_others(py)?;
+    let thread = thread::spawn(move || run(job, &sender, &stopped));
     loop {
         let heard = listen(py, &mut receiver, PACE);
         let told = heard.tell(progress).and_then(|()| py.check_signals());
@@ -47,6 +69,8 @@ pub(crate) fn work<T: Send + 'static>(
             stop.store(true, Ordering::Relaxed);
             let until = Instant::now() + PATIENCE;
             while Instant::now() < until && listen(py, &mut receiver, PACE).done.is_none() {}
+            let mut others = GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner);
+            others.push((process::id(), thread));
             return Err(interruption);
         }
         match heard.done {

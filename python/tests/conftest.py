@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +20,14 @@ pytest_plugins = ["pytester"]
 
 
 class CommandLine:
-    """The command that the package installs, in a folder of its own."""
+    """The command that the package installs, or the one that `NPCOV_COMMAND` names, in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "npcov", *map(str, words)]
+        named = os.environ.get("NPCOV_COMMAND")
+        command = [*([named] if named else [sys.executable, "-m", "npcov"]), *map(str, words)]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
 
     def json(self, *words: object, code: int = 0) -> Any:

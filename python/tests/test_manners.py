@@ -23,37 +23,49 @@ from conftest import FIXTURES, IMAGES, MODEL, CommandLine
 import npcov
 
 
-def test_ctrl_c_stops_and_keeps_what_is_finished(tmp_path: Path) -> None:
-    """A network that takes long, stopped after its first finished shard; the next call goes on."""
-    program = textwrap.dedent(
-        f"""
-        import sys, time, numpy as np, npcov
-        x = np.random.default_rng(0).random((20000, 28, 28), np.float32)
-        y = np.zeros(20000, int)
-        model = npcov.Model({str(FIXTURES / "resnet8.onnx")!r}, threads=1)
-        def told(event, count):
-            print(event, count, flush=True)
-        try:
-            model.build(x, y, output="graph.npcov", criteria=["snpc"], progress=told)
-        except KeyboardInterrupt:
-            print("stopped", time.time(), flush=True)
-        """
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+# A network that takes long. It says what happens, and when it was stopped.
+LONG = textwrap.dedent(
+    f"""
+    import sys, time, numpy as np, npcov
+    x = np.random.default_rng(0).random((20000, 28, 28), np.float32)
+    y = np.zeros(20000, int)
+    model = npcov.Model({str(FIXTURES / "resnet8.onnx")!r}, threads=1)
+    def told(event, count):
+        print(event, count, flush=True)
+    try:
+        model.build(x, y, output="graph.npcov", criteria=["snpc"], progress=told)
+    except KeyboardInterrupt:
+        print("stopped", time.time(), flush=True)
+    """
+)
+
+
+def interrupted(folder: Path, after: str) -> float:
+    """Seconds from Ctrl-C, once the program has said `after`, to its exception."""
+    command = [sys.executable, "-c", LONG]
+    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     for line in child.stdout:
-        if line.startswith("kept"):
+        if line.startswith(after):
             break
     asked = time.time()
     child.send_signal(signal.SIGINT)
     rest = child.stdout.read()
     assert child.wait() == 0
-    stopped = float(rest.split("stopped ")[1])
-    assert stopped - asked < 5, "a second, on a machine that does nothing else"
-    assert not (tmp_path / "graph.npcov").exists()
-    assert any((tmp_path / "graph.npcov.parts").iterdir())
+    return float(rest.split("stopped ")[1]) - asked
+
+
+def test_ctrl_c_stops_within_a_second_and_loses_no_finished_shard(tmp_path: Path) -> None:
+    # The machine may do other things for a second; it does not do so three times.
+    taken = [interrupted(tmp_path, "kept")]
+    parts = tmp_path / "graph.npcov.parts"
+    shards = {path.name: path.read_bytes() for path in parts.iterdir() if path.name not in ("lock", "plan.json")}
+    assert shards and not (tmp_path / "graph.npcov").exists()
+    while taken[-1] > 1 and len(taken) < 3:
+        taken.append(interrupted(tmp_path, "finished"))
+    print(f"stopped after {taken} s")
+    assert min(taken) < 1
+    assert all((parts / name).read_bytes() == held for name, held in shards.items())
 
     seen: dict[str, int] = {}
 
@@ -64,11 +76,14 @@ def test_ctrl_c_stops_and_keeps_what_is_finished(tmp_path: Path) -> None:
 
     x = np.random.default_rng(0).random((20000, 28, 28), np.float32)
     model = npcov.Model(FIXTURES / "resnet8.onnx", threads=1)
-    with pytest.raises(RuntimeError, match="seen enough"):
-        model.build(
-            x, np.zeros(20000, int), output=tmp_path / "graph.npcov", criteria=["snpc"], progress=told
-        )
-    assert seen["resumed"] >= 512
+    # Twice: what is given up lets go of its file before the next call begins.
+    for _ in range(2):
+        seen.clear()
+        with pytest.raises(RuntimeError, match="seen enough"):
+            model.build(
+                x, np.zeros(20000, int), output=tmp_path / "graph.npcov", criteria=["snpc"], progress=told
+            )
+        assert seen["resumed"] >= 512 * len(shards)
 
 
 def test_other_threads_run_meanwhile(model: npcov.Model) -> None:
@@ -205,11 +220,17 @@ def test_arrays_of_all_kinds(model: npcov.Model, images: Any) -> None:
     unaligned = np.frombuffer(b"\0" + x.astype("<f4").tobytes(), "<f4", offset=1).reshape(x.shape)
     assert predicted(model, unaligned) == expected
     assert model.predict(x).logits.base is not None, "no copy"
-    npcov.Data(x)
-    view = npcov.Data(x)
-    x_changed = x.copy()
-    data = npcov.Data(x_changed)
-    assert data.sha256 == view.sha256
+    assert npcov.Data(x).sha256 == npcov.Data(x.copy()).sha256
+    y = images[1][:40]
+    found = model.predict(x, y).accuracy
+    for labels in (y.tolist(), y.astype(float), y[:, None], np.eye(10)[y], np.eye(10, dtype=bool)[y]):
+        assert model.predict(x, labels).accuracy == found
+    texts = [f"class {label}" for label in y]
+    named = npcov.Model(MODEL, divide=255, class_names=[f"class {i}" for i in range(10)])
+    assert named.predict(x, texts).accuracy == found
+    assert named.predict(iter([(x[:10], texts[:10]), (x[10:], texts[10:])])).accuracy == found
+    with pytest.raises(npcov.DataError, match="none of the names"):
+        npcov.Data(x, texts, class_names=["class 1"])
 
 
 def test_files_and_folders(tmp_path: Path, model: npcov.Model, images: Any) -> None:
@@ -218,6 +239,8 @@ def test_files_and_folders(tmp_path: Path, model: npcov.Model, images: Any) -> N
     np.save(tmp_path / "a.npy", x[:10])
     np.savez(tmp_path / "b.npz", x=x[10:30])
     assert predicted(model, [tmp_path / "a.npy", tmp_path / "b.npz"]) == expected  # type: ignore[arg-type]
+    assert predicted(model, [tmp_path / "a.npy"]) == predicted(model, x[:10])  # type: ignore[arg-type]
+    assert model.predict([tmp_path / "a.npy"], y[:10]).accuracy is not None
     found = model.predict(f"{IMAGES}:x,y", limit=30)
     assert found.logits.tobytes() == expected and found.accuracy is not None
     with pytest.raises(TypeError, match="labels and names of its own"):
@@ -229,10 +252,11 @@ def test_files_and_folders(tmp_path: Path, model: npcov.Model, images: Any) -> N
     [
         (np.zeros((3, 5)), None, "shape"),
         (np.zeros((3, 28, 28)), [1, 2], "2 labels for 3 samples"),
+        (iter([(np.zeros((3, 28, 28)), np.zeros(2))]), None, "2 labels for 3 samples"),
         (np.zeros((3, 28, 28), complex), None, "numbers are needed"),
         (np.array(["a", "b"]), None, "numbers are needed"),
-        (np.zeros((3, 28, 28)), np.eye(3), "one-hot"),
-        (np.zeros((3, 28, 28)), [0.5, 1, 2], "whole numbers"),
+        (np.zeros((3, 28, 28)), np.ones((3, 2)), "rows of 2 numbers are no classes"),
+        (np.zeros((3, 28, 28)), [0.5, 1, 2], "not a whole number"),
         ([np.zeros((28, 28)), np.zeros((27, 28))], None, ""),
         (iter([np.zeros((2, 28, 28)), np.zeros((2, 27, 28))]), None, "batches differ"),
         (iter([]), None, "no inputs"),
@@ -331,7 +355,7 @@ def test_exceptions_of_callables_survive(images: Any) -> None:
         npcov.Model(MODEL, divide=255).predict(images[0], progress=told)
 
 
-def test_results(graph: npcov.DecisionGraph, model: npcov.Model, images: Any) -> None:
+def test_results(graph: npcov.DecisionGraph, model: npcov.Model, images: Any, tmp_path: Path) -> None:
     coverage = graph.cover(IMAGES, limit=100)
     report = coverage.report()
     assert report.suites[0].criteria["snpc"] == report.to_dict()["suites"][0]["criteria"]["snpc"]
@@ -343,6 +367,15 @@ def test_results(graph: npcov.DecisionGraph, model: npcov.Model, images: Any) ->
         assert "<table>" in shown._repr_html_()
     one = graph.explain(IMAGES, index=3)
     assert "data:image/png;base64," in one._repr_html_()
+    few = (images[1] < 5) & (np.arange(1000) < 500)
+    gaps = graph.cover(images[0][few], images[1][few]).gaps()
+    assert gaps and "data:image/png;base64," in gaps._repr_html_(), "data that is at hand is shown"
+    names = [f"thing {i}" for i in range(10)]
+    file = tmp_path / "names.txt"
+    file.write_text("\n".join(names))
+    for given in (names, file, str(file)):
+        named = npcov.Model(MODEL, divide=255, class_names=given).predict(IMAGES, limit=5)
+        assert named.per_class[3].name == "thing 3"
     assert one.path.placement.cluster >= 0
     assert "suites" in dir(report) and "to_dict" in dir(report)
     assert repr(coverage) == "<npcov.Coverage: fashion-1000.npz (100 inputs)>"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,16 @@ def test_inspect(name: str, cli: CommandLine) -> None:
     if name != "mlp-external.onnx":  # Its weights are in another file.
         in_memory = npcov.inspect((FIXTURES / name).read_bytes()).to_dict()
         assert without(in_memory, "file") == without(expected, "file")
+
+
+def test_the_command_is_in_the_wheel(cli: CommandLine) -> None:
+    expected = cli.run("inspect", MODEL)
+    installed = Path(sysconfig.get_path("scripts"), "npcov")
+    for command in ([str(installed)], [sys.executable, "-m", "npcov"]):
+        found = subprocess.run([*command, "inspect", MODEL], capture_output=True, text=True)
+        assert (found.returncode, found.stdout) == (0, expected.stdout)
+        wrong = subprocess.run([*command, "inspect", "nowhere.onnx"], capture_output=True, text=True)
+        assert wrong.returncode == 2 and "nowhere.onnx" in wrong.stderr
 
 
 def test_predict(cli: CommandLine, model: npcov.Model, images: Any) -> None:
@@ -114,6 +127,7 @@ def test_build_and_cover(cli: CommandLine, images: Any, model: npcov.Model) -> N
     words = ("cover", "python.npcov", "--data", IMAGES, "--name", "test", "--shard", "2/4")
     expected = cli.json(*words, "-o", "cli-state.npcov")
     graph = npcov.DecisionGraph(cli.folder / "cli.npcov")
+    assert npcov.inspect(cli.folder / "cli.npcov").to_dict() == cli.json("inspect", cli.folder / "cli.npcov")
     coverage = graph.cover(IMAGES, name="test", shard="2/4", output=cli.folder / "state.npcov")
     assert coverage.report().to_dict() == cli.json("report", "cli-state.npcov")
     assert coverage.report().to_dict()["suites"] == expected["suites"]
@@ -214,3 +228,94 @@ def test_compile(program: str, cli: CommandLine) -> None:
     found = npcov.Model(lenet).compile(cli.folder / "python.onnx", program=program, batch=4)
     assert without(found.to_dict(), "file") == without(expected, "file")
     assert (cli.folder / "python.onnx").read_bytes() == (cli.folder / "cli.onnx").read_bytes()
+
+
+def test_calibration(cli: CommandLine, model: npcov.Model, images: Any) -> None:
+    x, y = images
+    np.savez(cli.folder / "apart.npz", x=x[600:800], y=y[600:800])
+    words = ("build", MODEL, "--data", IMAGES, "--divide", 255, "--limit", 200, "--calibration", "apart.npz")
+    cli.json(*words, "-o", "cli.npcov")
+    apart = npcov.Data(x[600:800], y[600:800])
+    model.build(IMAGES, limit=200, calibration=apart, output=cli.folder / "python.npcov")
+    assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+
+
+def test_tables_and_numbers(cli: CommandLine) -> None:
+    prices, train, test = (str(FIXTURES / name) for name in ("prices.onnx", "prices.csv", "prices-test.csv"))
+    label = ("--label-column", "price")
+    expected = cli.json("predict", prices, "--data", test, *label, "-o", "out.npz")
+    model = npcov.Model(prices, label_column="price")
+    found = model.predict(test, activations=True)
+    assert found.to_dict() == expected
+    same_bits(found.arrays, arrays(cli.folder / "out.npz"))
+    # The same numbers in memory.
+    table = np.genfromtxt(test, delimiter=",", names=True)
+    columns = [name for name in table.dtype.names or () if name != "price"]
+    x, y = np.stack([table[name] for name in columns], axis=1), table["price"]
+    in_memory = npcov.Model(prices).predict(x, y + 0.5)
+    assert in_memory.logits.tobytes() == found.logits.tobytes()
+    assert without(npcov.Model(prices).predict(x, y).to_dict(), "data") == without(expected, "data")
+
+    words = ("build", prices, "--data", train, *label, "--task", "regression", "--bins", 4, "-o", "cli.npcov")
+    cli.json(*words)
+    built = npcov.Model(prices, label_column="price", task="regression", bins=4)
+    graph = built.build(train, output=cli.folder / "python.npcov")
+    assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+    cli.json("cover", "cli.npcov", "--data", test, *label, "--name", "t", "-o", "cli-state.npcov")
+    opened = npcov.DecisionGraph(cli.folder / "cli.npcov", label_column="price")
+    for measured in (graph.cover(test, name="t"), opened.cover(test, name="t")):
+        measured.save(cli.folder / "state.npcov")
+        assert (cli.folder / "state.npcov").read_bytes() == (cli.folder / "cli-state.npcov").read_bytes()
+
+
+def test_several_inputs(cli: CommandLine, images: Any) -> None:
+    x, y = images
+    two = FIXTURES / "two-inputs.onnx"
+    mask = np.tile(np.arange(10, dtype=np.int64) % 2, (50, 1))
+    np.savez(cli.folder / "named.npz", image=x[:50], mask=mask, y=y[:50])
+    named = str(cli.folder / "named.npz")
+    words = (two, "--data", named, "--divide", 255)
+    expected = cli.json("predict", *words, "-o", "out.npz")
+    model = npcov.Model(two, divide=255)
+    found = model.predict(named, activations=True)
+    assert found.to_dict() == expected
+    same_bits(found.arrays, arrays(cli.folder / "out.npz"))
+    for data in (
+        {"image": x[:50], "mask": mask},
+        iter([{"image": x[:20], "mask": mask[:20]}, {"image": x[20:50], "mask": mask[20:50]}]),
+    ):
+        assert model.predict(data, y[:50]).logits.tobytes() == found.logits.tobytes()
+    with pytest.raises(npcov.DataError, match="batches differ"):
+        model.predict(iter([{"image": x[:20], "mask": mask[:20]}, {"image": x[20:50]}]))
+    expected = cli.json("explain", *words, "--index", 1, "--no-heatmap")
+    assert model.explain(named, index=1).to_dict() == expected
+    fixed = cli.json("predict", two, "--data", IMAGES, "--divide", 255, "--input", "mask=1", "--limit", 20)
+    assert npcov.Model(two, divide=255, input={"mask": 1}).predict(IMAGES, limit=20).to_dict() == fixed
+
+
+def test_words(cli: CommandLine) -> None:
+    bert, tokens = FIXTURES / "attention" / "bert.onnx", str(FIXTURES / "attention" / "bert.npz")
+    words = cli.folder / "words.txt"
+    words.write_text("\n".join(f"word{i}" for i in range(200)))
+    expected = cli.json("explain", bert, "--data", tokens, "--index", 2, "--vocabulary", words)
+    found = npcov.Model(bert).explain(tokens, index=2, vocabulary=words)
+    assert found.to_dict() == expected and found.tokens[0].word.startswith("word")
+
+
+def test_pages(cli: CommandLine) -> None:
+    """Pages are the same files, from data in memory and on disk."""
+    data = str(FIXTURES / "report" / "bumps.npz")
+    model = npcov.Model(FIXTURES / "report" / "bumps.onnx")
+    graph = model.build(data, output=cli.folder / "graph.npcov")
+    coverage = graph.cover(data, name="suite", limit=60, output=cli.folder / "state.npcov")
+    words = ("report", "state.npcov", "--html", "cli", "--single-file", "cli.html", "--data", data, "--pool", data)
+    expected = cli.json(*words)
+    found = coverage.report(html=cli.folder / "python", single_file=cli.folder / "python.html", pool=data)
+    assert found.to_dict() == expected
+    assert (cli.folder / "python.html").read_bytes() == (cli.folder / "cli.html").read_bytes()
+    pages = sorted(path.relative_to(cli.folder / "cli") for path in (cli.folder / "cli").rglob("*") if path.is_file())
+    assert len(pages) > 5
+    for page in pages:
+        assert (cli.folder / "python" / page).read_bytes() == (cli.folder / "cli" / page).read_bytes(), page
+    with pytest.raises(npcov.OptionError):
+        coverage.report(single_file=data)

@@ -28,26 +28,16 @@ pub(crate) fn write(
     printer: &Printer,
 ) -> anyhow::Result<Option<String>> {
     let pages = &args.pages;
-    let file = match (&pages.html, &pages.single_file) {
-        (Some(folder), _) => folder.join("index.html"),
-        (None, Some(file)) => file.clone(),
-        (None, None) => return Ok(None),
-    };
-    let mut outputs = Outputs::new(config, [("--single-file", pages.single_file.as_deref())])?;
-    if let Some(folder) = &pages.html {
-        outputs.add_folder("--html", folder);
+    if pages.html.is_none() && pages.single_file.is_none() {
+        return Ok(None);
     }
+    let outputs = outputs(pages, config)?;
     outputs.spare(&args.state)?;
     outputs.spare_all(args.against.iter().chain(&pages.graph).chain(&pages.model))?;
     for data in pages.data.iter().chain(&pages.pool) {
         outputs.spare_data(data)?;
     }
-    let mut coverage = coverage.clone();
-    if !args.suite.is_empty() {
-        coverage = coverage
-            .with_suites(&args.suite)
-            .map_err(npcov::Error::from)?;
-    }
+    let coverage = some_suites(coverage, &args.suite)?;
     let graph = find_graph(pages, &args.state, &coverage)?;
     let graph = match graph {
         Some(graph) => {
@@ -72,20 +62,50 @@ pub(crate) fn write(
         },
         ..Material::new(&coverage)
     };
-    let mut progress = ProgressBar::new(0, printer);
-    for note in publish(material, pages, &mut progress)? {
-        printer.warning(&note);
+    let Written { file, link, notes } = draw(pages, material, &mut ProgressBar::new(0, printer))?;
+    for note in &notes {
+        printer.warning(note);
     }
     printer.note(&format!("the report is in `{}`", file.display()));
-    Ok(link(pages))
+    Ok(Some(link))
 }
 
-/// Writes the pages that were asked for; gives what could not be shown, and why.
-pub(crate) fn publish(
-    material: Material<'_>,
+/// What pages are written to.
+pub(crate) fn outputs(pages: &PageArgs, config: &Config) -> anyhow::Result<Outputs> {
+    let mut outputs = Outputs::new(config, [("--single-file", pages.single_file.as_deref())])?;
+    if let Some(folder) = &pages.html {
+        outputs.add_folder("--html", folder);
+    }
+    Ok(outputs)
+}
+
+/// Coverage of the suites that are named, or of all.
+pub(crate) fn some_suites(
+    coverage: &Coverage,
+    suites: &[String],
+) -> Result<Coverage, npcov::Error> {
+    match suites {
+        [] => Ok(coverage.clone()),
+        _ => Ok(coverage.clone().with_suites(suites)?),
+    }
+}
+
+/// Pages that were written.
+pub(crate) struct Written {
+    /// The one to open first.
+    pub(crate) file: PathBuf,
+    /// Its address.
+    pub(crate) link: String,
+    /// What is not on them, and why.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Writes the pages that were asked for.
+pub(crate) fn draw(
     pages: &PageArgs,
+    material: Material<'_>,
     progress: &mut dyn Progress,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<Written> {
     let dossier = gather(material, progress)?;
     if let Some(folder) = &pages.html {
         write_folder(&dossier, folder)?;
@@ -93,15 +113,14 @@ pub(crate) fn publish(
     if let Some(file) = &pages.single_file {
         write_file(&dossier, file)?;
     }
-    Ok(dossier.notes)
-}
-
-/// What text can link to: the address that was named, or the file that is opened first.
-pub(crate) fn link(pages: &PageArgs) -> Option<String> {
-    let file = pages.html.as_ref().map(|folder| folder.join("index.html"));
-    let file = file.or_else(|| pages.single_file.clone())?;
+    let folder = pages.html.as_ref().map(|folder| folder.join("index.html"));
+    let file = folder.or(pages.single_file.clone()).unwrap_or_default();
     let link = pages.link.clone();
-    Some(link.unwrap_or_else(|| file.display().to_string()))
+    Ok(Written {
+        link: link.unwrap_or_else(|| file.display().to_string()),
+        file,
+        notes: dossier.notes,
+    })
 }
 
 pub(crate) fn names(file: Option<&Path>) -> Result<Vec<String>, npcov::Error> {
@@ -135,7 +154,7 @@ fn find_graph(
 
 /// Data that may be that of the suites, or the training data. What is named must be there; what is only looked for need
 /// not.
-pub(crate) fn find_data(
+fn find_data(
     pages: &PageArgs,
     config: &Config,
     state: &Path,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
 use npcov_coverage::{BuildOptions, Learning};
-use npcov_data::{Loader, Preprocessing, Samples};
+use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
 use npcov_run::{
@@ -140,8 +140,12 @@ impl Model {
 
     /// Opens a file or folder of data, for the inputs that the model has.
     pub fn open_data(&self, spec: impl AsRef<OsStr>) -> Result<Arc<dyn Samples>, Error> {
-        let reading = self.network.reading(self.labels.as_deref());
-        Ok(npcov_data::open_as(spec, &reading)?)
+        Ok(npcov_data::open_as(spec, &self.reading())?)
+    }
+
+    /// What data is read for: the inputs that the model has, and what holds the labels.
+    pub fn reading(&self) -> Reading {
+        self.network.reading(self.labels.as_deref())
     }
 
     /// The model for what its outputs mean, which inputs and their labels tell where nobody said it, and what was found

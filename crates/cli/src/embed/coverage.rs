@@ -1,12 +1,11 @@
 //! What coverage says.
 
-use std::path::Path;
-
 use npcov::coverage::{ClassShares, ComparedReport};
 use npcov::{Coverage, DecisionGraph, Inputs};
 use npcov_html::{Material, Names};
 
-use super::{Answer, Data, Listener, arguments, spare};
+use super::{Answer, Data, Listener, arguments};
+use crate::args::ReportArgs;
 use crate::config::Config;
 use crate::pages;
 
@@ -34,97 +33,87 @@ pub struct Written {
     pub junit: String,
 }
 
+/// What pages of a report (`--html`, `--single-file`) show beside the coverage.
+#[derive(Clone, Default)]
+pub struct Shown {
+    /// The decision graph. Without it there are no pictures and no paths.
+    pub graph: Option<DecisionGraph>,
+    /// Training data and suites; which they are, their content tells.
+    pub data: Vec<Data>,
+    /// Inputs that gaps may be filled from.
+    pub pool: Option<Data>,
+}
+
 /// What suites cover, and what changed since an earlier coverage.
 pub fn report(
     coverage: Coverage,
     against: Option<&Coverage>,
+    shown: &Shown,
     options: &[String],
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<Written> {
     let args = arguments!("report", Report, ["-"], options);
+    let link = write_pages(&args, &coverage, against, shown, listener)?;
+    let link = link.as_deref();
     let found = coverage.compared(against, &args.suite);
     let found = found.map_err(npcov::Error::from)?;
     let ComparedReport { report, difference } = &found;
     let difference = difference.as_ref();
     listener.warn(report.warnings.iter().cloned());
     let text = npcov_report::report(report, difference, args.detail.all);
-    let link = pages::link(&args.pages);
     Ok(Written {
         answer: Answer::new(&found, text),
-        markdown: npcov_report::linked_markdown(report, difference, link.as_deref()),
-        junit: npcov_report::linked_junit(report, difference, None, link.as_deref()),
+        markdown: npcov_report::linked_markdown(report, difference, link),
+        junit: npcov_report::linked_junit(report, difference, None, link),
     })
 }
 
-/// What pages show beside coverage.
-#[derive(Clone, Default)]
-pub struct PageData {
-    /// The decision graph; without it there are no pictures and no paths.
-    pub graph: Option<DecisionGraph>,
-    /// Training data and suites; which they are, their content tells.
-    pub shown: Vec<Data>,
-    /// Where inputs that fill gaps are sought.
-    pub pool: Option<Data>,
-    /// What the features of a table are called, where `--feature-names` does not say it.
-    pub features: Vec<String>,
-    /// What tokens mean, where `--words` does not say it.
-    pub words: Vec<String>,
-}
-
-/// Writes coverage as pages, to where `--html` and `--single-file` say.
-pub fn write_pages(
+/// Writes the pages that were asked for, and gives their address.
+fn write_pages(
+    args: &ReportArgs,
     coverage: &Coverage,
-    against: Option<&Coverage>,
-    data: &PageData,
-    options: &[String],
+    earlier: Option<&Coverage>,
+    shown: &Shown,
     listener: &mut Listener<'_>,
-) -> anyhow::Result<()> {
-    let args = arguments!("report", Report, ["-"], options);
-    let named = &args.pages;
-    let read: Vec<&Data> = data.shown.iter().chain(&data.pool).collect();
-    let model = data.graph.as_ref().map(|graph| graph.model().network());
-    let files = model.map_or(&[][..], |network| network.files());
-    spare(named.single_file.as_deref(), files, &read)?;
-    let mut coverage = coverage.clone();
-    if !args.suite.is_empty() {
-        let chosen = coverage.with_suites(&args.suite);
-        coverage = chosen.map_err(npcov::Error::from)?;
+) -> anyhow::Result<Option<String>> {
+    let asked = &args.pages;
+    if asked.html.is_none() && asked.single_file.is_none() {
+        return Ok(None);
     }
     let config = Config::default();
-    let graph = match (&data.graph, named.threads) {
-        (Some(graph), Some(_)) => Some(graph.clone().with_threads(config.threads(named.threads))),
-        (graph, _) => graph.clone(),
-    };
-    let mut loaders = Vec::new();
-    if let Some(graph) = &graph {
-        for shown in &data.shown {
-            loaders.push(graph.loader(shown.samples.clone())?);
-        }
-        let nowhere = Path::new("");
-        loaders.extend(pages::find_data(named, &config, nowhere, &coverage, graph)?);
+    let outputs = pages::outputs(asked, &config)?;
+    for spec in shown.data.iter().chain(&shown.pool).filter_map(Data::spec) {
+        outputs.spare_data(spec)?;
     }
-    let or = |given: Vec<String>, other: &[String]| match given.is_empty() {
-        true => other.to_vec(),
-        false => given,
-    };
+    let coverage = pages::some_suites(coverage, &args.suite)?;
+    let threads = config.threads(asked.threads);
+    let graph = shown.graph.clone().map(|graph| graph.with_threads(threads));
+    let (mut data, mut pool) = (Vec::new(), None);
+    if let Some(graph) = &graph {
+        outputs.spare_all(graph.model().network().files())?;
+        outputs.spare_all(graph.learnt().file().path())?;
+        for suite in &shown.data {
+            data.push(graph.loader(suite.for_model(graph.model())?)?);
+        }
+        if let Some(inputs) = &shown.pool {
+            pool = Some(Inputs::new(inputs.for_model(graph.model())?));
+        }
+    }
     let material = Material {
-        earlier: against,
-        gate: Some(&config.rules(against.is_some())),
+        earlier,
+        gate: Some(&config.rules(earlier.is_some())),
         graph: graph.as_ref(),
-        data: loaders,
-        pool: (data.pool.as_ref()).map(|pool| Inputs::new(pool.samples.clone())),
+        data,
+        pool,
         names: Names {
-            features: or(
-                pages::names(named.feature_names.as_deref())?,
-                &data.features,
-            ),
-            words: or(pages::names(named.words.as_deref())?, &data.words),
+            features: pages::names(asked.feature_names.as_deref())?,
+            words: pages::names(asked.words.as_deref())?,
         },
         ..Material::new(&coverage)
     };
-    let notes = pages::publish(material, named, listener.progress)?;
-    listener.warn(notes);
-    Ok(())
+    let written = pages::draw(asked, material, listener.progress)?;
+    listener.warn(written.notes);
+    Ok(Some(written.link))
 }
 
 /// Whether suites are what they must be.
@@ -149,7 +138,7 @@ pub fn check(
     let written = Written {
         answer: Answer::new(&check, npcov_report::check(&check)),
         markdown: npcov_report::markdown(report, difference),
-        junit: npcov_report::junit(report, difference, Some(&check)),
+        junit: npcov_report::linked_junit(report, difference, Some(&check), args.link.as_deref()),
     };
     Ok((check.passed, written))
 }

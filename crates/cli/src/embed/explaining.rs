@@ -20,6 +20,8 @@ pub(super) struct Job<'a> {
     threads: usize,
     loader: Loader<'static>,
     graph: Option<&'a DecisionGraph>,
+    /// The words for tokens, if there are any.
+    vocabulary: Option<Vec<String>>,
     extractor: PathExtractor,
     /// Whether paths are wanted as well.
     paths: bool,
@@ -35,7 +37,9 @@ impl<'a> Job<'a> {
         let config = Config::default();
         let mut settings = config.explain(&args.relevance)?;
         settings.input |= args.index.is_some();
-        listener.warn(model.warnings(&data.samples)?);
+        let samples = data.for_model(model)?;
+        let (model, _) = model.for_data(&samples)?;
+        listener.warn(model.warnings(&samples)?);
         let alpha = match args.alpha {
             Some(_) if settings.class.is_some() => {
                 bail!("`--alpha` and `--class`: a path is that of the predicted class")
@@ -52,8 +56,9 @@ impl<'a> Job<'a> {
         Ok(Job {
             args,
             threads: model.threads(),
-            loader: model.loader(data.samples.clone())?,
+            loader: model.loader(samples)?,
             graph: None,
+            vocabulary: config.vocabulary(args.vocabulary.as_deref())?,
             extractor: extractor.map_err(npcov::Error::from)?,
             paths: args.alpha.is_some(),
         })
@@ -65,7 +70,8 @@ impl<'a> Job<'a> {
         args: &'a ExplainArgs,
         listener: &mut Listener<'_>,
     ) -> anyhow::Result<Job<'a>> {
-        let mut settings = Config::default().explain(&args.relevance)?;
+        let config = Config::default();
+        let mut settings = config.explain(&args.relevance)?;
         if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
             bail!(
                 "a decision graph has its own alpha and rules: leave `alpha`, `class`, `rule`, `preset`, \
@@ -73,7 +79,8 @@ impl<'a> Job<'a> {
             );
         }
         settings.input |= args.index.is_some();
-        listener.warn(graph.warnings(&data.samples)?);
+        let samples = data.for_model(graph.model())?;
+        listener.warn(graph.warnings(&samples)?);
         let learnt = graph.learnt();
         let settings = ExplainOptions {
             method: learnt.method().clone(),
@@ -87,8 +94,9 @@ impl<'a> Job<'a> {
         Ok(Job {
             args,
             threads: graph.model().threads(),
-            loader: graph.loader(data.samples.clone())?,
+            loader: graph.loader(samples)?,
             graph: Some(graph),
+            vocabulary: config.vocabulary(args.vocabulary.as_deref())?,
             extractor: extractor.map_err(npcov::Error::from)?,
             paths: true,
         })
@@ -139,6 +147,9 @@ impl<'a> Job<'a> {
         let extractor = &self.extractor;
         let explainer = extractor.explainer();
         let mut explained = npcov::explain_one(explainer, &self.loader, index, self.args.top)?;
+        if let Some(vocabulary) = &self.vocabulary {
+            explained.explanation.name_tokens(vocabulary);
+        }
         let class = explained.explanation.prediction.class;
         let mut paths = PathRows::default();
         if self.paths {

@@ -68,9 +68,13 @@ fn prepared(
         let required = graph.learnt().require_preprocessing(&given);
         required.map_err(npcov::Error::from)?;
     }
-    Ok(match config.class_names(classes)? {
-        Some(names) => graph.clone().with_class_names(names)?,
+    let graph = match config.label_column(classes) {
+        Some(name) => graph.clone().with_label_column(&name),
         None => graph.clone(),
+    };
+    Ok(match config.class_names(classes)? {
+        Some(names) => graph.with_class_names(names)?,
+        None => graph,
     })
 }
 
@@ -112,8 +116,9 @@ pub fn cover(
     let measured = cover_options(&graph, choices, args.criteria.criteria.as_ref());
     let mut parts = Vec::new();
     for (name, data) in suites {
-        let inputs = Inputs::new(data.samples.clone());
-        let inputs = inputs.rows(args.range(data.samples.len()));
+        let samples = data.for_model(graph.model())?;
+        let range = args.range(samples.len());
+        let inputs = Inputs::new(samples).rows(range);
         listener.warn(graph.warnings(inputs.clone())?);
         parts.push(Suite::new(name.clone(), inputs));
     }
@@ -181,7 +186,7 @@ pub fn gaps(
     let found = match &data.pool {
         None => graph.gaps(coverage, &settings)?,
         Some(pool) => {
-            let inputs = samples::first(&pool.samples, args.limit);
+            let inputs = samples::first(&pool.for_model(graph.model())?, args.limit);
             listener.warn(graph.warnings(inputs.clone())?);
             let progress = &mut *listener.progress;
             match output {
@@ -205,13 +210,14 @@ fn sheet(
 ) -> anyhow::Result<Option<Vec<u8>>> {
     let mut loaders = Vec::new();
     for shown in &data.shown {
-        let loader = graph.loader(shown.samples.clone())?;
+        let loader = graph.loader(shown.for_model(graph.model())?)?;
         let digest = loader.fingerprint().map_err(npcov::Error::from)?.digest();
         loaders.push((digest.to_string(), loader));
     }
-    let pool = data.pool.as_ref();
-    let pool = pool.map(|pool| graph.loader(pool.samples.clone()));
-    let pool = pool.transpose()?;
+    let pool = match &data.pool {
+        Some(pool) => Some(graph.loader(pool.for_model(graph.model())?)?),
+        None => None,
+    };
     let training = &graph.learnt().file().record().training.sha256;
     let images = GapImages {
         training: loaders
@@ -250,7 +256,7 @@ pub fn select(
         choices: cover_options(&graph, &args.measuring.choices, None).choices,
         given,
     };
-    let inputs = samples::first(&pool.samples, args.limit);
+    let inputs = samples::first(&pool.for_model(graph.model())?, args.limit);
     listener.warn(graph.warnings(inputs.clone())?);
     let progress = &mut *listener.progress;
     let selection = match output {
@@ -282,7 +288,7 @@ pub fn minimize(
     if let Some(criteria) = &args.criteria {
         settings.criteria = criteria.specs(&counting_criteria(graph.learnt()));
     }
-    let inputs = samples::first(&suite.samples, args.limit);
+    let inputs = samples::first(&suite.for_model(graph.model())?, args.limit);
     listener.warn(graph.warnings(inputs.clone())?);
     let progress = &mut *listener.progress;
     let minimization = match output {

@@ -28,10 +28,12 @@ pub mod model;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{ArgAction, Args, CommandFactory, Parser};
-use npcov::data::Samples;
+use npcov::Model;
+use npcov::data::formats::split;
+use npcov::data::{Reading, Samples};
 use npcov::run::Progress;
 use serde::Serialize;
 
@@ -39,7 +41,6 @@ use crate::args::{Cli, Command, DataArgs, ModelArgs};
 use crate::config::Config;
 use crate::failure;
 use crate::output::Outputs;
-use crate::samples;
 
 /// A result as the command line prints it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,31 +69,76 @@ pub enum Source<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Samples, and how they were named where they are files: these are never written over.
+/// Samples in memory, or in files and folders: those are never written over.
 #[derive(Clone)]
-pub struct Data {
-    /// The samples.
-    pub samples: Arc<dyn Samples>,
-    /// The specification that they were opened with.
-    pub spec: Option<OsString>,
+pub struct Data(Held);
+
+#[derive(Clone)]
+enum Held {
+    Memory(Arc<dyn Samples>),
+    Files(Arc<Files>),
+}
+
+struct Files {
+    spec: OsString,
+    /// As they were read so far, which depends on the model. Each is opened once, so that its digest is taken once.
+    opened: Mutex<Vec<(Reading, Arc<dyn Samples>)>>,
 }
 
 impl Data {
     /// Samples in memory.
     pub fn new(samples: Arc<dyn Samples>) -> Data {
-        Data {
-            samples,
-            spec: None,
-        }
+        Data(Held::Memory(samples))
     }
 
-    /// Opens files and folders as `--data` names them.
+    /// Files and folders as `--data` names them. They are opened when it is known what they are read for.
     pub fn open(spec: impl AsRef<OsStr>) -> anyhow::Result<Data> {
-        let spec = spec.as_ref();
-        Ok(Data {
-            samples: samples::open(spec)?,
-            spec: Some(spec.to_owned()),
-        })
+        let files = Files {
+            spec: spec.as_ref().to_owned(),
+            opened: Mutex::default(),
+        };
+        let data = Data(Held::Files(Arc::new(files)));
+        if !split(spec.as_ref()).0.exists() {
+            data.read(Reading::default())?;
+        }
+        Ok(data)
+    }
+
+    /// The samples as a model reads them.
+    pub fn for_model(&self, model: &Model) -> anyhow::Result<Arc<dyn Samples>> {
+        self.read(model.reading())
+    }
+
+    /// The samples as they were read last or, where nobody did, as they are without a model.
+    pub fn samples(&self) -> anyhow::Result<Arc<dyn Samples>> {
+        if let Held::Files(files) = &self.0 {
+            let opened = files.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, samples)) = opened.last() {
+                return Ok(samples.clone());
+            }
+        }
+        self.read(Reading::default())
+    }
+
+    fn read(&self, reading: Reading) -> anyhow::Result<Arc<dyn Samples>> {
+        let files = match &self.0 {
+            Held::Memory(samples) => return Ok(samples.clone()),
+            Held::Files(files) => files,
+        };
+        let mut opened = files.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, samples)) = opened.iter().find(|(other, _)| *other == reading) {
+            return Ok(samples.clone());
+        }
+        let samples = npcov::data::open_as(&files.spec, &reading).map_err(npcov::Error::from)?;
+        opened.push((reading, samples.clone()));
+        Ok(samples)
+    }
+
+    fn spec(&self) -> Option<&OsStr> {
+        match &self.0 {
+            Held::Memory(_) => None,
+            Held::Files(files) => Some(&files.spec),
+        }
     }
 }
 
@@ -221,7 +267,7 @@ fn spare(output: Option<&Path>, files: &[impl AsRef<Path>], data: &[&Data]) -> a
     for file in files {
         outputs.spare(file.as_ref())?;
     }
-    for spec in data.iter().filter_map(|data| data.spec.as_ref()) {
+    for spec in data.iter().filter_map(|data| data.spec()) {
         outputs.spare_data(spec)?;
     }
     Ok(())

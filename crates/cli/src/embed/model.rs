@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use npcov::artefact::{GraphFile, Kind};
 use npcov::attack::{Adversaries, AttackFile, Attacked, attack as find_adversaries};
+use npcov::coverage::GraphInspection;
 use npcov::data::OutputLock;
-use npcov::{DecisionGraph, Model, ModelOptions, TraceArray, TraceArrays, TraceFile, TuneOptions};
+use npcov::{
+    DecisionGraph, Inputs, Model, ModelOptions, TraceArray, TraceArrays, TraceFile, TuneOptions,
+};
 
 use super::explaining::Job;
 use super::{Answer, Data, Listener, Source, arguments, spare};
@@ -36,9 +40,17 @@ pub fn open(
     })
 }
 
-/// What is inside a model's file, also where it cannot be run.
+/// What is inside a model's file, also where it cannot be run; or inside a decision graph's.
 pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer> {
     let args = arguments!("inspect", Inspect, ["-"], options);
+    if let Source::File(path) = source
+        && Kind::of(path) == Some(Kind::DecisionGraph)
+    {
+        let file = GraphFile::open(path).map_err(npcov::Error::from)?;
+        let inspection = GraphInspection::of(&file);
+        let text = npcov_report::decision_graph(&inspection);
+        return Ok(Answer::new(&inspection, text));
+    }
     let network = Config::default().network(&args.model);
     let (inspection, _) = match source {
         Source::File(path) => npcov::inspect(path, &network)?,
@@ -78,9 +90,11 @@ pub fn predict(
     let args = arguments!("predict", Predict, ["-", "--data=-"], options);
     let model = with_threads(model, args.run.threads);
     spare(output, model.network().files(), &[data])?;
-    let inputs = samples::first(&data.samples, args.limit);
+    let samples = data.for_model(&model)?;
+    let inputs = samples::first(&samples, args.limit);
+    let (model, _) = model.for_data(inputs.clone())?;
     listener.warn(model.warnings(inputs.clone())?);
-    let loader = model.loader(data.samples.clone())?;
+    let loader = model.loader(samples)?;
     let network = model.network();
     let tracer = match output.is_some() || activations {
         true => network.tracer(&[]),
@@ -155,15 +169,19 @@ pub fn tune(
         restarts: config.paths.restarts(),
     };
     let model = with_threads(model, args.run.threads);
-    listener.warn(model.warnings(&data.samples)?);
-    let tuning = model.tune(&data.samples, &settings, listener.progress)?;
+    let samples = data.for_model(&model)?;
+    let (model, _) = model.for_data(&samples)?;
+    listener.warn(model.warnings(&samples)?);
+    let tuning = model.tune(&samples, &settings, listener.progress)?;
     Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
 }
 
-/// Learns a decision graph, in memory or in a file.
+/// Learns a decision graph, in memory or in a file. Scores are ranked among those of `calibration`, or of training
+/// inputs that are set aside.
 pub fn build(
     model: &Model,
     data: &Data,
+    calibration: Option<&Data>,
     options: &[String],
     output: Option<&Path>,
     listener: &mut Listener<'_>,
@@ -173,13 +191,27 @@ pub fn build(
     let mut settings = config.paths.build(&args)?;
     settings.method = config.method(&args.method)?;
     let model = with_threads(model, args.run.threads);
-    spare(output, model.network().files(), &[data])?;
-    let inputs = samples::first(&data.samples, args.limit);
+    let read: Vec<&Data> = [data].into_iter().chain(calibration).collect();
+    spare(output, model.network().files(), &read)?;
+    let inputs = samples::first(&data.for_model(&model)?, args.limit);
+    let (model, _) = model.for_data(inputs.clone())?;
     listener.warn(model.warnings(inputs.clone())?);
     listener.warn(model.label_warning(inputs.clone())?);
-    let graph = match output {
-        Some(path) => model.build_file(inputs, &settings, path, listener.progress)?,
-        None => model.build(inputs, &settings, listener.progress)?,
+    let calibration = match calibration {
+        Some(data) => {
+            let inputs = Inputs::new(data.for_model(&model)?);
+            listener.warn(model.warnings(inputs.clone())?);
+            Some(inputs)
+        }
+        None => None,
+    };
+    let progress = &mut *listener.progress;
+    let graph = match (calibration, output) {
+        (Some(calibration), output) => {
+            model.build_calibrated(inputs, calibration, &settings, output, progress)?
+        }
+        (None, Some(path)) => model.build_file(inputs, &settings, path, progress)?,
+        (None, None) => model.build(inputs, &settings, progress)?,
     };
     listener.warn(graph.inspect().warnings);
     Ok(graph)
@@ -197,8 +229,10 @@ pub fn attack(
     let method = crate::attack::method(args.method, &args.choices)?;
     let model = with_threads(model, args.run.threads);
     spare(output, model.network().files(), &[data])?;
-    listener.warn(model.warnings(&data.samples)?);
-    let loader = model.loader(data.samples.clone())?;
+    let samples = data.for_model(&model)?;
+    let (model, _) = model.for_data(&samples)?;
+    listener.warn(model.warnings(&samples)?);
+    let loader = model.loader(samples)?;
     let settings = crate::attack::settings(&args, method, model.network())?;
     let rows = crate::attack::rows(&args, &loader)?;
     let mut file = match output {

@@ -2,7 +2,7 @@
 
 use npcov_report::number::{count, decimals, percent};
 
-use super::classes::mark;
+use super::classes::{mark, mark_class};
 use super::frame::{crumbs, filter, page_between, table};
 use super::sights::{Item, strip};
 use super::{Page, Site, To, drawing, pointer};
@@ -53,7 +53,7 @@ pub(super) fn page(site: &Site<'_>, class: &ClassView) -> Page {
                     .at(at("expected"))
                     .text(decimals(coverage.expected, 1));
                 line.text(" are expected ");
-                mark(line, coverage.thin);
+                mark_class(line, coverage);
             });
         }
         main.tag("p").holding(|line| {

@@ -1,6 +1,6 @@
 //! A gap: what is missing, what it looks like, and what to add.
 
-use npcov::coverage::{Gap, Gaps};
+use npcov::coverage::{CountedBy, Gap, Gaps};
 use npcov_report::number::{count, decimals, four_digits};
 
 use super::sights::{Item, strip};
@@ -133,6 +133,9 @@ pub(super) fn name(site: &Site<'_>, markup: &mut Markup, gap: &Gap) {
         None => {
             markup.text("Class ");
             site.class(markup, gap.class);
+            if gap.by == CountedBy::Label {
+                markup.text(", by label");
+            }
         }
     }
 }

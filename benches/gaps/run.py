@@ -83,7 +83,9 @@ def measure(options, folder):
         gaps = found["gaps"]
         named = sum(2 * sum(kinds[e["input"]] == kind for e in gap["exemplars"])
                     > len(gap["exemplars"]) for gap in gaps)
-        added = [pool[input["input"]] for gap in gaps for input in gap["add"]]
+        # An input that fills two gaps is added once.
+        added = {input["input"] for gap in gaps for input in gap["add"]}
+        added = [pool[input] for input in sorted(added)]
         before = npcov("check without.npcov --against complete.npcov", (0, 1)).returncode
         if added:
             npcov(f"cover {graph} --data add-{kind}.npz --name suite --criteria snpc -o add.npcov")

@@ -13,11 +13,11 @@ gives (`--verify` measures one draw anew and compares). Then the gate is asked,
 by the program itself.
 
 Rows: another draw of the same size, disjoint; the same suite with another
-training that is as accurate, within a point; a class gone; a cluster gone that has at least a twentieth of its class
-and is large enough to be missed; half of the suite replaced by copies of the
-other half; a random twentieth removed. Where something is gone, it also counts
-whether the gate names it. Rates have Clopper-Pearson intervals of 95 %. A class is
-gone by its label, and the gate counts predictions; so classes whose loss is not seen
+training that is as accurate, within a point; a class gone, by its label; a cluster gone that has at
+least a twentieth of its class and is large enough to be missed; half of the suite replaced by copies of
+the other half; a random twentieth removed; another draw of half the size; and a class gone from suites
+that have no labels, where the gate can count only predictions. Where something is gone, it also counts
+whether the gate names it. Rates have Clopper-Pearson intervals of 95 %. Classes whose loss is not seen
 are listed, with how many of the inputs that are classified as such are right.
 
 Needs NumPy.
@@ -37,6 +37,9 @@ from pathlib import Path
 import numpy as np
 
 TYPES = {"U32": "<u4", "I64": "<i8", "F64": "<f8", "U64": "<u8", "F32": "<f4", "U8": "u1"}
+
+# What stands in the place of a label where an input has none.
+NO_LABEL = -(1 << 63)
 
 # The tensor of checksums in a file, and the bytes that each but the last is of.
 SEAL, BLOCK = "npcov.sha256", 1 << 16
@@ -61,8 +64,8 @@ class State:
         lengths = self.tensors["0.snpc.inputs.lengths"].astype(np.int64)
         self.starts = np.concatenate([[0], np.cumsum(lengths)])
 
-    def pick(self, rows, path):
-        """Writes the state of some of the inputs."""
+    def pick(self, rows, path, labels=True):
+        """Writes the state of some of the inputs, with or without their labels."""
         slots = self.tensors["0.snpc.inputs"]
         lists = [slots[self.starts[row] : self.starts[row + 1]] for row in rows]
         lists = np.concatenate(lists) if lists else slots[:0]
@@ -74,6 +77,8 @@ class State:
                 picked[name] = lists
             elif name == "0.snpc.buckets":
                 picked[name] = np.packbits(bits, bitorder="little").view("<u8")
+            elif name == "0.label" and not labels:
+                picked[name] = np.full(len(rows), NO_LABEL, array.dtype)
             elif name.startswith("0.") and array.ndim and len(array) == self.inputs:
                 picked[name] = array[rows]
             else:
@@ -117,10 +122,11 @@ class Model:
     def __init__(self, options, folder, model):
         stem = folder / Path(model).stem
         graph, state = Path(f"{stem}.graph"), Path(f"{stem}.state")
-        if not state.exists():
+        if not graph.exists():
             build = [options.npcov, "build", model, "--data", options.train]
             build += ["--limit", str(options.limit), "--criteria", "snpc", "-o", str(graph)]
             run(build + shlex.split(options.options))
+        if not state.exists():
             run([options.npcov, "cover", str(graph), "--data", options.test, "-o", str(state)])
         self.graph = graph
         self.state = State(state)
@@ -139,13 +145,14 @@ class Gate:
 
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
-        # Labels whose loss was not seen, with the share of right ones among such predictions.
+        # Whether there were labels, a label whose loss was not seen, and the share of right ones among such
+        # predictions.
         self.unseen = []
 
-    def check(self, new, new_rows, old, old_rows):
+    def check(self, new, new_rows, old, old_rows, labels=True):
         """Whether the gate fails, and what it prints."""
-        now = new.state.pick(new_rows, self.folder / "new.state")
-        then = old.state.pick(old_rows, self.folder / "old.state")
+        now = new.state.pick(new_rows, self.folder / "new.state", labels)
+        then = old.state.pick(old_rows, self.folder / "old.state", labels)
         command = [self.options.npcov, "check", str(now), "--against", str(then)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode not in (0, 1):
@@ -168,6 +175,12 @@ def other_draw(gate, random, models, size):
     return gate.check(model, order[:size], model, order[size : 2 * size])[0], None
 
 
+def smaller_draw(gate, random, models, size):
+    model = models[random.integers(len(models))]
+    order = random.permutation(model.state.inputs)
+    return gate.check(model, order[: size // 2], model, order[size : 2 * size])[0], None
+
+
 def retrained(gate, random, models, size):
     pairs = [
         (new, old)
@@ -182,15 +195,20 @@ def retrained(gate, random, models, size):
     return gate.check(new, rows, old, rows)[0], None
 
 
-def class_gone(gate, random, models, size):
+def class_gone(gate, random, models, size, labels=True):
     model = models[random.integers(len(models))]
     rows = draw(random, model, size)
     gone = random.choice(np.unique(model.labels[rows]))
-    failed, text = gate.check(model, rows[model.labels[rows] != gone], model, rows)
+    failed, text = gate.check(model, rows[model.labels[rows] != gone], model, rows, labels)
     if not failed:
         right = np.mean(model.labels[model.predictions == gone] == gone)
-        gate.unseen.append((int(gone), right))
-    return failed, re.search(rf"\bclass {gone}\b[^;]*: ", text) is not None
+        gate.unseen.append((labels, int(gone), right))
+    # The class itself, not a cluster of it.
+    return failed, re.search(rf"(?<!of )class {gone}\b[^;:]*: ", text) is not None
+
+
+def unlabelled_class_gone(gate, random, models, size):
+    return class_gone(gate, random, models, size, labels=False)
 
 
 def cluster_gone(gate, random, models, size):
@@ -235,6 +253,8 @@ ROWS = [
     ("a cluster of at least 5 % of its class gone", "fails", cluster_gone),
     ("half replaced by copies of the other half", "fails", copies),
     ("a random 5 % removed", "passes", fewer),
+    ("same data, other draw of half the size", "at most 5 %", smaller_draw),
+    ("a class gone, no labels", "fails where it is known", unlabelled_class_gone),
 ]
 
 
@@ -308,10 +328,11 @@ def main():
                 f"| {title} | {should} | {failed} of {count} | {lower:.1%} to {upper:.1%} | {named} |",
                 flush=True,
             )
-        for label in sorted({label for label, _ in gate.unseen}):
-            right = [right for other, right in gate.unseen if other == label]
-            print(f"not seen: class {label}, {len(right)} times; of the inputs classified as it "
-                  f"{min(right):.0%} to {max(right):.0%} are right")
+        for case in sorted({(labels, label) for labels, label, _ in gate.unseen}):
+            right = [right for *other, right in gate.unseen if tuple(other) == case]
+            labels = "" if case[0] else " without labels"
+            print(f"not seen{labels}: class {case[1]}, {len(right)} times; of the inputs classified as "
+                  f"it {min(right):.0%} to {max(right):.0%} are right")
 
 
 if __name__ == "__main__":

@@ -503,6 +503,9 @@ pub struct StateRecord {
     pub classes: Vec<(usize, usize)>,
     /// By cluster: training inputs in it, by the rule that inputs of suites are told by.
     pub shares: Vec<u64>,
+    /// By class: training inputs that are labelled as it; empty where training inputs have no labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub training_labels: Vec<u64>,
     /// Names of the classes.
     pub class_names: Vec<Option<String>>,
     /// The path layers.

@@ -281,9 +281,11 @@ impl CoverageState {
 
     /// Fails with what differs unless another record is of the same graph and the same choices.
     pub fn require(&self, other: &StateRecord, file: &Path) -> Result<(), ArtefactError> {
-        // Baselines follow from the graph and the criteria, and nobody reads lists of frequencies.
+        // Baselines and labels follow from the graph and the criteria, and nobody reads lists of
+        // frequencies.
         let comparable = |record: &StateRecord| StateRecord {
             version: String::new(),
+            training_labels: Vec::new(),
             suites: Vec::new(),
             criteria: record.criteria.iter().map(CriterionRecord::bare).collect(),
             ..record.clone()
@@ -321,7 +323,7 @@ impl CoverageState {
             let reason = "a class has more clusters than it may have";
             return Err(refused(reason.to_owned()));
         }
-        if !are_possible(&record.shares) {
+        if !are_possible(&record.shares) || !are_possible(&record.training_labels) {
             return Err(refused(TOO_MANY_INPUTS.to_owned()));
         }
         let criteria = CriterionSet::new(&record.specs(), record.network_shape())

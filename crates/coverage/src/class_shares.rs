@@ -9,11 +9,12 @@ use crate::thin::training_predictions;
 /// How frequent classes are in data that a suite should be like.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ClassShares {
-    /// As among what training inputs are classified as.
+    /// As in the training data: among what training inputs are classified as where inputs are counted
+    /// by prediction, among their labels where they are counted by label.
     #[default]
     Training,
-    /// All classes alike, as far as training inputs are classified as them: for suites that are
-    /// balanced on purpose.
+    /// All classes alike, as far as there are training inputs of them: for suites that are balanced on
+    /// purpose.
     Balanced,
     /// A number for each class: its share, or how many inputs of it there are.
     Given(Vec<f64>),
@@ -51,9 +52,25 @@ impl Coverage {
         Ok(self.expecting(shares))
     }
 
-    /// By class: its share; nothing but zeros where nothing is known.
+    /// By class: its share of inputs that are classified; nothing but zeros where nothing is known.
     pub(crate) fn class_shares(&self) -> Vec<f64> {
-        let training = training_predictions(self.state().record());
+        self.shares(&training_predictions(self.state().record()))
+    }
+
+    /// By class: its share of labels; `None` where training inputs have no labels and nothing else is
+    /// said. A network takes inputs of one class for another, so the shares of its predictions are no
+    /// substitute.
+    pub(crate) fn label_shares(&self) -> Option<Vec<f64>> {
+        let record = self.state().record();
+        match (self.expected_classes(), &record.training_labels[..]) {
+            (ClassShares::Training, []) => None,
+            (_, []) => Some(self.class_shares()),
+            (_, labels) => Some(self.shares(labels)),
+        }
+    }
+
+    /// Shares of classes that have so many training inputs.
+    fn shares(&self, training: &[u64]) -> Vec<f64> {
         let numbers: Vec<f64> = match self.expected_classes() {
             ClassShares::Training => training.iter().map(|&inputs| inputs as f64).collect(),
             ClassShares::Balanced => {

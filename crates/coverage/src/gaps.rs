@@ -9,18 +9,20 @@
 //! n' = (n - K) / (1 - S)
 //! ```
 //!
-//! inputs, and a thin part with the share `s` is to have `n' s` of them.
+//! inputs, and a thin part with the share `s` is to have `n' s` of them. Classes that are thin by label
+//! alone are parts of the labelled inputs, and filled by inputs of a pool that has labels.
 
 use std::ops::Range;
 
 use npcov_artefact::{ArtefactError, InputRecord, MeasuredSuite, ScoreKind};
-use npcov_paths::Centres;
+use npcov_paths::{Centres, NO_CLUSTER};
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::Coverage;
 use crate::error::CoverageError;
 use crate::graph::LearntGraph;
-use crate::report::SuiteReport;
+use crate::missing::CountedBy;
+use crate::report::{ClassCoverage, LabelledClass, SuiteReport};
 
 /// How gaps are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub struct Gaps {
     pub suites: Vec<String>,
     /// Inputs in it.
     pub inputs: usize,
-    /// Its thin classes, then its thin clusters.
+    /// Its thin classes, by prediction and by label, then its thin clusters.
     pub gaps: Vec<Gap>,
     /// The names of the classes, where they have names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,6 +69,8 @@ pub struct GapPool {
     pub data: String,
     /// Inputs in it.
     pub inputs: usize,
+    /// Whether they have labels.
+    pub labelled: bool,
     /// Inputs that were taken.
     pub taken: usize,
     /// The file or folder that they were written to; `None` where they were not.
@@ -82,6 +86,9 @@ pub struct Gap {
     pub name: Option<String>,
     /// The cluster, among those of the graph; `None` where the class as a whole is thin.
     pub cluster: Option<usize>,
+    /// How its inputs are counted. A class that is thin by both is one gap, by prediction.
+    #[serde(default)]
+    pub by: CountedBy,
     /// Inputs of the suite that belong to it.
     pub inputs: usize,
     /// How many that would be if it were as frequent as it should be.
@@ -97,7 +104,7 @@ pub struct Gap {
     /// Inputs of the pool to add, the nearest to the centre first; `None` without a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<Vec<TypicalInput>>,
-    /// What is missing, by cluster.
+    /// What is missing, by cluster; nothing where inputs are counted by label.
     #[serde(skip)]
     pub wanted: Vec<ClusterWanted>,
 }
@@ -171,7 +178,10 @@ impl LearntGraph {
                 Some(cluster) => cluster..cluster + 1,
                 None => clusters_of(gap.class).unwrap_or_default(),
             };
-            gap.exemplars = self.typical(&centres, clusters, options.exemplars);
+            gap.exemplars = match gap.by {
+                CountedBy::Prediction => self.typical(&centres, clusters, options.exemplars),
+                CountedBy::Label => self.typical_labelled(&centres, gap.class, options.exemplars),
+            };
             gap.present = present(measured, gap, options.exemplars);
         }
         Ok(Gaps {
@@ -216,23 +226,50 @@ impl LearntGraph {
         clusters: Range<usize>,
         count: usize,
     ) -> Vec<TypicalInput> {
-        let file = self.file();
-        let labels = file.graph().parts().training.labels.as_deref();
         let of_clusters: Vec<Vec<TypicalInput>> = clusters
             .map(|cluster| {
-                let found = centres.typical(file.graph(), cluster, count);
-                let typical = |(row, distance): (u32, f64)| TypicalInput {
-                    input: file.record().training.start + row as usize,
-                    sample: file.training_name(row as usize).map(str::to_owned),
-                    label: labels.map(|labels| labels[row as usize]),
-                    cluster,
-                    distance,
-                };
+                let found = centres.typical(self.file().graph(), cluster, count);
+                let typical = |(row, distance)| self.typical_input(row, cluster, distance);
                 found.into_iter().map(typical).collect()
             })
             .collect();
         let turn = |place: usize| of_clusters.iter().filter_map(move |found| found.get(place));
         (0..count).flat_map(turn).take(count).cloned().collect()
+    }
+
+    /// Training inputs that are labelled as a class, those nearest to the centres of their clusters first,
+    /// whatever they are classified as.
+    fn typical_labelled(&self, centres: &Centres, class: usize, count: usize) -> Vec<TypicalInput> {
+        let graph = self.file().graph();
+        let parts = graph.parts();
+        let labels = parts.training.labels.iter().flatten();
+        let rows = labels.zip(&parts.assignment).enumerate();
+        let of_class = rows.filter(|(_, (label, cluster))| {
+            usize::try_from(**label) == Ok(class) && **cluster != NO_CLUSTER
+        });
+        let mut found: Vec<TypicalInput> = of_class
+            .map(|(row, (_, &cluster))| {
+                let (row, cluster) = (row as u32, cluster as usize);
+                let distance = centres.distance(cluster, graph.path(row));
+                self.typical_input(row, cluster, distance)
+            })
+            .collect();
+        // Stable: of equal ones the first.
+        found.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+        found.truncate(count);
+        found
+    }
+
+    fn typical_input(&self, row: u32, cluster: usize, distance: f64) -> TypicalInput {
+        let file = self.file();
+        let labels = file.graph().parts().training.labels.as_deref();
+        TypicalInput {
+            input: file.record().training.start + row as usize,
+            sample: file.training_name(row as usize).map(str::to_owned),
+            label: labels.map(|labels| labels[row as usize]),
+            cluster,
+            distance,
+        }
     }
 }
 
@@ -241,9 +278,10 @@ fn present(suite: &MeasuredSuite, gap: &Gap, count: usize) -> Vec<PresentInput> 
     let places = suite.shards.iter().flat_map(|shard| {
         (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input))
     });
-    let belongs = |input: &InputRecord| match gap.cluster {
-        Some(cluster) => input.cluster as usize == cluster,
-        None => input.prediction as usize == gap.class,
+    let belongs = |input: &InputRecord| match (gap.cluster, gap.by) {
+        (Some(cluster), _) => input.cluster as usize == cluster,
+        (None, CountedBy::Prediction) => input.prediction as usize == gap.class,
+        (None, CountedBy::Label) => usize::try_from(input.label) == Ok(gap.class),
     };
     let inputs = suite.inputs.iter().zip(places).enumerate();
     let mut found: Vec<PresentInput> = inputs
@@ -384,6 +422,7 @@ fn thin(suite: &SuiteReport, training: &[u64]) -> Vec<Gap> {
         let place = (class.class, None);
         Gap::new(place, name(class.class), counts, wanted(&rest))
     });
+    let by_label = by_label(suite);
     let clusters = suite.clusters.iter().filter(|cluster| cluster.thin);
     let clusters = clusters.map(|cluster| {
         let place = (cluster.class, Some(cluster.cluster));
@@ -391,7 +430,33 @@ fn thin(suite: &SuiteReport, training: &[u64]) -> Vec<Gap> {
         let itself = |other: usize| other == cluster.cluster;
         Gap::new(place, name(cluster.class), counts, wanted(&itself))
     });
-    classes.chain(clusters).collect()
+    classes.chain(by_label).chain(clusters).collect()
+}
+
+/// The classes of a suite that are thin by label alone, with what is missing.
+fn by_label(suite: &SuiteReport) -> Vec<Gap> {
+    let all = suite.labelled_inputs();
+    let part = |labelled: LabelledClass| {
+        let expected = labelled.expected.filter(|_| labelled.thin)?;
+        Some((expected / all.max(1) as f64, labelled.inputs))
+    };
+    let thin = suite
+        .classes
+        .iter()
+        .filter_map(|class| part(class.labelled?));
+    let whole = filled(all, thin);
+    let alone = suite.classes.iter().filter(|c| c.is_thin_by_label_alone());
+    let gap = |class: &ClassCoverage| {
+        let labelled = class.labelled?;
+        let (share, inputs) = part(labelled)?;
+        let counts = (inputs, labelled.expected?, labelled.p?);
+        Some(Gap {
+            by: CountedBy::Label,
+            missing: lacking(whole * share, inputs),
+            ..Gap::new((class.class, None), class.name.clone(), counts, Vec::new())
+        })
+    };
+    alone.filter_map(gap).collect()
 }
 
 impl Gap {
@@ -408,6 +473,7 @@ impl Gap {
             class,
             name,
             cluster,
+            by: CountedBy::Prediction,
             inputs,
             expected,
             p,
@@ -467,6 +533,44 @@ mod tests {
         ];
         assert_eq!(numbers(1000, &classes), [100, 250, 650]);
         assert_eq!(numbers(900, &classes[1..]), [100]);
+    }
+
+    #[test]
+    fn classes_by_label() {
+        let class = |class: usize, inputs: usize, expected: f64, thin: bool| ClassCoverage {
+            class,
+            name: None,
+            inputs: 100,
+            expected: 100.0,
+            p: 0.5,
+            // The last is thin by prediction as well.
+            thin: class == 3,
+            enough: None,
+            labelled: Some(LabelledClass {
+                inputs,
+                expected: Some(expected),
+                p: Some(1e-9),
+                thin,
+                enough: None,
+            }),
+            criteria: crate::report::Values::default(),
+        };
+        // The other 300 are to be 60 %: of 500. Of these 20 % are to be of the third class, of which there
+        // are 20.
+        let suite = SuiteReport {
+            inputs: 500,
+            classes: vec![
+                class(0, 150, 102.0, false),
+                class(1, 150, 102.0, false),
+                class(2, 20, 68.0, true),
+                class(3, 20, 68.0, true),
+            ],
+            ..SuiteReport::default()
+        };
+        let gaps = by_label(&suite);
+        let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+        assert_eq!((gap.class, gap.by, gap.missing), (2, CountedBy::Label, 80));
+        assert_eq!((gap.inputs, gap.expected, gap.cluster), (20, 68.0, None));
     }
 
     #[test]

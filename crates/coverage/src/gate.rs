@@ -7,7 +7,8 @@
 //! Numbers must be chosen, and two suites of the same data differ by chance. So the gate against an
 //! earlier state that needs no number asks whether something is *lost*: coverage, beside what random
 //! samples of training inputs of the same size cover by the same model, by more than chance and more
-//! than a little ([`Relative::is_lost`]); classes and clusters that had enough inputs and have too few;
+//! than a little ([`Relative::is_lost`]); classes, by prediction and by label, and clusters that had
+//! enough inputs and have too few;
 //! or different inputs, which gave way to copies.
 
 use std::fmt;
@@ -593,6 +594,7 @@ fn names<T>(values: &Values<T>) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::headline::Baselines;
+    use crate::missing::CountedBy;
     use proptest::prelude::*;
 
     fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
@@ -630,6 +632,7 @@ mod tests {
                 p: 0.001,
                 thin: class == 1,
                 enough,
+                labelled: None,
                 criteria: Values::default(),
             };
         Report {
@@ -664,6 +667,7 @@ mod tests {
                 name: Some("dress".to_owned()),
             },
             cluster: None,
+            by: CountedBy::Prediction,
             inputs: 0,
             expected: 5.9,
             earlier,

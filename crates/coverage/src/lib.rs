@@ -71,10 +71,10 @@ pub use graph::LearntGraph;
 pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
 pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
-pub use missing::{ClassName, Thin};
+pub use missing::{ClassName, CountedBy, Thin};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
-    ClassCoverage, ClusterCoverage, Contribution, LayerCoverage, Report, SuiteReport, UNUSUAL,
-    Unusual, Values,
+    ClassCoverage, ClusterCoverage, Contribution, LabelledClass, LayerCoverage, Report,
+    SuiteReport, UNUSUAL, Unusual, Values,
 };
 pub use scores::Scores;

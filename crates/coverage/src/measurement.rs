@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use npcov_artefact::{CoverageState, CriterionRecord, StateRecord};
 use npcov_criteria::{Batch, CriterionSet, InputNumbers, Member, Spec};
-use npcov_paths::{AnpcLayer, Choices, Observation, Observer};
+use npcov_paths::{AnpcLayer, Choices, Observation, Observer, PathGraph};
 use npcov_run::{Extraction, Extras, PathExtractor, PathRows};
 
 use crate::error::CoverageError;
@@ -202,6 +202,7 @@ impl<'g> Measurement<'g> {
             anpc: record.anpc.clone(),
             classes: classes.map(|c| (c.planned, c.clusters)).collect(),
             shares: record.shares.clone(),
+            training_labels: training_labels(file.graph()),
             class_names: record.classes.iter().map(|c| c.name.clone()).collect(),
             layers: record.extraction.layers.clone(),
             sums: record.extraction.sums.clone(),
@@ -213,6 +214,21 @@ impl<'g> Measurement<'g> {
         };
         CoverageState::new(state, file.calibration().clone())
     }
+}
+
+/// By class: training inputs that are labelled as it; empty without labels.
+fn training_labels(graph: &PathGraph) -> Vec<u64> {
+    let Some(labels) = &graph.parts().training.labels else {
+        return Vec::new();
+    };
+    let mut counts = vec![0; graph.classes().len()];
+    for &label in labels {
+        let class = usize::try_from(label).ok();
+        if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
+            *count += 1;
+        }
+    }
+    counts
 }
 
 /// The numbers that criteria look at.

@@ -175,8 +175,28 @@ pub struct ClassCoverage {
     /// A suite of so many inputs would show that the class is missing; `None` where no inputs of it
     /// are expected.
     pub enough: Option<u64>,
+    /// The same by label; `None` without labels. A network may take inputs of one class for another, so
+    /// that a class is gone from the labels and still predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labelled: Option<LabelledClass>,
     /// The share of its buckets that are covered.
     pub criteria: Values,
+}
+
+/// Inputs of a suite that are labelled as a class.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabelledClass {
+    /// How many there are.
+    pub inputs: usize,
+    /// How many that would be if labels were as frequent as they [should be](crate::ClassShares); `None`
+    /// where training inputs have no labels and nothing else is said.
+    pub expected: Option<f64>,
+    /// How likely it is that chance leaves no more of them; `None` like `expected`.
+    pub p: Option<f64>,
+    /// Whether these are far fewer than expected, by more than chance.
+    pub thin: bool,
+    /// So many labelled inputs would show that the class is missing; `None` where none are expected.
+    pub enough: Option<u64>,
 }
 
 /// What a suite covers of a cluster.
@@ -354,10 +374,12 @@ impl Coverage {
         let known = shares.iter().filter(|&&share| share > 0.0).count();
         let predictions = suite.inputs.iter().map(|input| input.prediction);
         let counts = counts(record.classes.len(), predictions);
+        let labelled = self.labelled(suite);
         let class = |(class, inputs): (usize, usize)| {
             let share = shares.get(class).copied().unwrap_or(0.0);
             let verdict = judge(inputs, suite.inputs.len(), share, known);
             ClassCoverage {
+                labelled: labelled.get(class).copied(),
                 class,
                 name: record.class_names.get(class).cloned().flatten(),
                 inputs,
@@ -369,6 +391,33 @@ impl Coverage {
             }
         };
         Ok(counts.into_iter().enumerate().map(class).collect())
+    }
+
+    /// By class: what a suite has of it by label; nothing without labels. Labels that are no classes do
+    /// not count.
+    fn labelled(&self, suite: &MeasuredSuite) -> Vec<LabelledClass> {
+        let labels = suite.inputs.iter().filter(|i| i.is_correct().is_some());
+        let classes = labels.filter_map(|input| u32::try_from(input.label).ok());
+        let counts = counts(self.state().record().classes.len(), classes);
+        let all: usize = counts.iter().sum();
+        if all == 0 {
+            return Vec::new();
+        }
+        let shares = self.label_shares();
+        let known = |shares: &Vec<f64>| shares.iter().filter(|&&share| share > 0.0).count();
+        let known = shares.as_ref().map_or(0, known);
+        let class = |(class, inputs): (usize, usize)| {
+            let share = shares.as_ref().and_then(|shares| shares.get(class));
+            let verdict = share.map(|&share| judge(inputs, all, share, known));
+            LabelledClass {
+                inputs,
+                expected: verdict.map(|verdict| verdict.expected),
+                p: verdict.map(|verdict| verdict.p),
+                thin: verdict.is_some_and(|verdict| verdict.thin),
+                enough: verdict.and_then(|verdict| verdict.enough),
+            }
+        };
+        counts.into_iter().enumerate().map(class).collect()
     }
 
     fn clusters(

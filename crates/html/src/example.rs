@@ -2,8 +2,8 @@
 
 use npcov::artefact::LayerRecord;
 use npcov::coverage::{
-    ClassCoverage, ClusterCoverage, ComparedReport, Gap, Gaps, LayerCoverage, PresentInput, Rank,
-    Report, SuiteReport, TypicalInput, Values,
+    ClassCoverage, ClusterCoverage, ComparedReport, CountedBy, Gap, Gaps, LayerCoverage,
+    PresentInput, Rank, Report, SuiteReport, TypicalInput, Values,
 };
 use npcov::criteria::Amount;
 
@@ -58,6 +58,7 @@ fn suite(extent: &Extent<'_>, number: usize) -> SuiteReport {
         p: 0.4,
         thin: class % 50 == 1,
         enough: Some(30),
+        labelled: None,
         criteria: share(12, 800),
     };
     let cluster = |cluster: usize| ClusterCoverage {
@@ -99,6 +100,7 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
         class: cluster.class,
         name: Some(extent.name.to_owned()),
         cluster: Some(cluster.cluster),
+        by: CountedBy::Prediction,
         inputs: cluster.inputs,
         expected: cluster.expected,
         p: cluster.p,

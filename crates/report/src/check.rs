@@ -298,12 +298,13 @@ fn classes(list: &[ClassName]) -> String {
 mod tests {
     use super::*;
     use crate::{Document, example, json};
-    use npcov::coverage::{Counts, Relative};
+    use npcov::coverage::{CountedBy, Counts, Relative};
 
     fn thin(class: ClassName, inputs: usize) -> Thin {
         Thin {
             class,
             cluster: None,
+            by: CountedBy::Prediction,
             inputs,
             expected: 7.6,
             earlier: None,

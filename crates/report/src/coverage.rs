@@ -209,14 +209,17 @@ pub fn source(baselines: &Baselines) -> String {
 /// for.
 pub(crate) fn classes(suite: &SuiteReport, all: bool) -> Option<String> {
     // Classes that nobody expects and nobody sees are a line together.
-    let unseen = |class: &&ClassCoverage| class.inputs == 0 && class.enough.is_none();
+    let unseen = |class: &&ClassCoverage| {
+        class.inputs == 0 && class.enough.is_none() && !class.is_thin_by_label_alone()
+    };
     let (unseen, mut shown): (Vec<_>, Vec<_>) = suite.classes.iter().partition(unseen);
     shown.first()?;
     let mut more = 0;
     if !all && shown.len() > MOST_CLASSES {
         let part =
             |class: &ClassCoverage| class.inputs as f64 / class.expected.max(f64::MIN_POSITIVE);
-        shown.sort_by(|a, b| (b.thin.cmp(&a.thin)).then(part(a).total_cmp(&part(b))));
+        let thin = |class: &ClassCoverage| class.thin || class.is_thin_by_label_alone();
+        shown.sort_by(|a, b| (thin(b).cmp(&thin(a))).then(part(a).total_cmp(&part(b))));
         more = shown.len() - MOST_CLASSES;
         shown.truncate(MOST_CLASSES);
     }
@@ -250,7 +253,11 @@ pub(crate) fn classes(suite: &SuiteReport, all: bool) -> Option<String> {
         ];
         let values = class.criteria.0.iter();
         let values = values.map(|(_, amount): &(String, Amount)| percent(amount.value()));
-        let thin = if class.thin { "thin" } else { "" };
+        let thin = match (class.thin, class.is_thin_by_label_alone()) {
+            (true, _) => "thin",
+            (false, true) => "thin by label",
+            (false, false) => "",
+        };
         table.row(cells.into_iter().chain(values).chain([thin.to_owned()]));
     }
     let mut text = table.lines();

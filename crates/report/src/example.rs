@@ -52,6 +52,7 @@ pub(crate) fn two_suites() -> Report {
                 p: 1.0,
                 thin: false,
                 enough: Some(8),
+                labelled: None,
                 criteria: values(&[("snpc", percent(60))]),
             },
             ClassCoverage {
@@ -62,6 +63,7 @@ pub(crate) fn two_suites() -> Report {
                 p: 1e-4,
                 thin: true,
                 enough: Some(6),
+                labelled: None,
                 criteria: values(&[("snpc", percent(0))]),
             },
         ],

@@ -1,6 +1,6 @@
 //! What a suite is missing, in words and as a picture.
 
-use npcov::coverage::{Gap, Gaps, PresentInput, TypicalInput};
+use npcov::coverage::{CountedBy, Gap, Gaps, PresentInput, TypicalInput};
 use npcov::data::{Element, Loader};
 
 use crate::image_grid::ImageGrid;
@@ -49,9 +49,10 @@ fn title(gap: &Gap) -> String {
         Some(name) => format!("class {} {name}", gap.class),
         None => format!("class {}", gap.class),
     };
-    let place = match gap.cluster {
-        Some(cluster) => format!("{class}, cluster {cluster}"),
-        None => class,
+    let place = match (gap.cluster, gap.by) {
+        (Some(cluster), _) => format!("{class}, cluster {cluster}"),
+        (None, CountedBy::Prediction) => class,
+        (None, CountedBy::Label) => format!("{class}, by label"),
     };
     let (inputs, expected) = (counted(gap.inputs, "input"), decimals(gap.expected, 1));
     format!(
@@ -109,6 +110,11 @@ fn details(gap: &Gap, found: &Gaps) -> String {
         if let more @ 1.. = add.len().saturating_sub(SHOWN) {
             inputs.push(format!("and {} more", count(more)));
         }
+        let unlabelled = found.pool.as_ref().is_some_and(|pool| !pool.labelled);
+        let nothing = match gap.by == CountedBy::Label && unlabelled {
+            true => "nothing: the pool has no labels",
+            false => nothing,
+        };
         lines("in the pool, to add", inputs, nothing);
         if add.len() < gap.missing && !add.is_empty() {
             let lacking = count(gap.missing - add.len());
@@ -220,6 +226,7 @@ mod tests {
                 class: 1,
                 name: Some("shoe".to_owned()),
                 cluster: Some(4),
+                by: CountedBy::Prediction,
                 inputs: 1,
                 expected: 164.04,
                 p: 1e-70,
@@ -247,6 +254,7 @@ mod tests {
         found.pool = Some(GapPool {
             data: "pool.npz".to_owned(),
             inputs: 8000,
+            labelled: false,
             taken: 12,
             file: Some("add.npz".to_owned()),
         });
@@ -260,6 +268,15 @@ mod tests {
             text.ends_with("\n12 of 8,000 inputs of pool.npz written to add.npz\n"),
             "{text}"
         );
+        found.gaps[0].by = CountedBy::Label;
+        found.gaps[0].add = Some(Vec::new());
+        let text = gaps(&found);
+        assert!(
+            text.contains("\nclass 1 shoe, by label: 1 input, "),
+            "{text}"
+        );
+        let none = "in the pool, to add  nothing: the pool has no labels\n";
+        assert!(text.contains(none), "{text}");
         found.gaps.clear();
         assert!(gaps(&found).starts_with("unit + field: 1,820 inputs, no gaps\n"));
     }

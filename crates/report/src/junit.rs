@@ -196,7 +196,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::example;
-    use npcov::coverage::{Bound, Thin};
+    use npcov::coverage::{Bound, CountedBy, Thin};
 
     #[test]
     fn the_pages_are_a_property() {
@@ -240,6 +240,7 @@ mod tests {
             thin: vec![Thin {
                 class: example::dress(),
                 cluster: None,
+                by: CountedBy::Prediction,
                 inputs: 0,
                 expected: 5.9,
                 earlier: None,

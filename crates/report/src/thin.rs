@@ -1,6 +1,6 @@
 //! What suites have too few inputs of, in a line each.
 
-use npcov::coverage::{ClassName, Report, SuiteReport, Thin};
+use npcov::coverage::{ClassName, CountedBy, Report, SuiteReport, Thin};
 
 use crate::number::{count, decimals};
 use crate::visible::on_one_line;
@@ -60,9 +60,10 @@ pub fn gap(thin: &Thin) -> String {
 /// A class or a cluster of it, by name.
 fn place(thin: &Thin) -> String {
     let class = class(&thin.class);
-    match thin.cluster {
-        Some(cluster) => format!("cluster {cluster} of class {class}"),
-        None => format!("class {class}"),
+    match (thin.cluster, thin.by) {
+        (Some(cluster), _) => format!("cluster {cluster} of class {class}"),
+        (None, CountedBy::Prediction) => format!("class {class}"),
+        (None, CountedBy::Label) => format!("class {class} by label"),
     }
 }
 
@@ -121,6 +122,7 @@ mod tests {
                 name: (class == 1).then(|| "dress".to_owned()),
             },
             cluster,
+            by: CountedBy::Prediction,
             inputs,
             expected: 7.6,
             earlier,
@@ -137,6 +139,13 @@ mod tests {
             (
                 thin(4, Some(12), 1, Some(1500)),
                 "cluster 12 of class 4: 1 input where 7.6 are expected and 1,500 were",
+            ),
+            (
+                Thin {
+                    by: CountedBy::Label,
+                    ..thin(1, None, 0, Some(9))
+                },
+                "class 1 (dress) by label: no inputs where 7.6 are expected and 9 were",
             ),
         ] {
             assert_eq!(gap(&thin), text);

@@ -1,10 +1,11 @@
 //! Inputs of a pool that fill the gaps of a suite.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use npcov_coverage::{
-    CoverOptions, Coverage, Gap, GapOptions, GapPool, Gaps, LearntGraph, TypicalInput,
+    CountedBy, CoverOptions, Coverage, Gap, GapOptions, GapPool, Gaps, LearntGraph, TypicalInput,
 };
 use npcov_criteria::Spec;
 use npcov_paths::Centres;
@@ -21,8 +22,9 @@ use crate::strategy::PATHS;
 /// Finds what a suite is missing, and inputs of a pool to add.
 ///
 /// An input of the pool belongs to a gap by the rule by which those of the suite are counted: predicted
-/// class and cluster. The nearest to the centre of the cluster come first, as many as are missing. Inputs
-/// that the suite has already are passed over.
+/// class and cluster, or its label. The nearest to the centre of the cluster come first, as many as are
+/// missing. Inputs that the suite has already are passed over. One that fills two gaps is named for both and
+/// written once.
 ///
 /// With `output`, they are written to an npz file; those of an image folder to a folder of links, unless the
 /// name ends with `.npz`. Work on a pool that was cut off goes on where it was.
@@ -58,21 +60,35 @@ pub fn fill_gaps(
     candidates.retain(|&place| !is_present(start + place));
     // Stable: of equal ones the first.
     candidates.sort_by(|&a, &b| measured.scores[a].total_cmp(&measured.scores[b]));
-    let mut order = Vec::new();
+    let label = |place: usize| data.labels().and_then(|labels| labels.get(start + place));
+    let mut order: Vec<Ranked> = Vec::new();
+    let mut named = BTreeSet::new();
     for gap in &mut gaps.gaps {
-        let taken = nearest(gap, &candidates, &measured.clusters, options.count);
+        let taken = match gap.by {
+            CountedBy::Prediction => nearest(gap, &candidates, &measured.clusters, options.count),
+            CountedBy::Label => {
+                let of_class = |place: &usize| {
+                    label(*place).is_some_and(|&label| usize::try_from(label) == Ok(gap.class))
+                };
+                let count = options.count.unwrap_or(usize::MAX).min(gap.missing);
+                candidates
+                    .iter()
+                    .copied()
+                    .filter(of_class)
+                    .take(count)
+                    .collect()
+            }
+        };
         let typical = |&place: &usize| TypicalInput {
             input: start + place,
             sample: data.sample_name(start + place).map(Cow::into_owned),
-            label: data
-                .labels()
-                .and_then(|labels| labels.get(start + place))
-                .copied(),
+            label: label(place).copied(),
             cluster: measured.clusters[place] as usize,
             distance: measured.scores[place],
         };
         gap.add = Some(taken.iter().map(typical).collect());
-        order.extend(taken.iter().map(|&input| Ranked {
+        let fresh = taken.iter().filter(|&&input| named.insert(input));
+        order.extend(fresh.map(|&input| Ranked {
             input,
             score: measured.scores[input],
         }));
@@ -82,12 +98,11 @@ pub fn fill_gaps(
     if let Some(output) = output {
         match links::folder_of(data, output) {
             Some(folder) => {
-                let samples = gaps
-                    .gaps
+                let samples = order
                     .iter()
-                    .filter_map(|gap| gap.add.as_ref())
-                    .flatten();
-                let samples = samples.filter_map(|input| input.sample.as_deref());
+                    .map(|ranked| data.sample_name(start + ranked.input));
+                let samples: Vec<Cow<'_, str>> = samples.flatten().collect();
+                let samples = samples.iter().map(AsRef::as_ref);
                 links::write(&folder, samples, &measured.store.unfinished(output), output)?;
             }
             None => chosen::write(data, &order, start, &measured, output)?,
@@ -96,6 +111,7 @@ pub fn fill_gaps(
     gaps.pool = Some(GapPool {
         data: data.name().to_owned(),
         inputs: pool.range.len(),
+        labelled: data.labels().is_some(),
         taken: order.len(),
         file: output.map(|file| file.display().to_string()),
     });

@@ -25,7 +25,7 @@ pub(crate) struct DetailArgs {
 pub(crate) struct ClassSharesArgs {
     /// How frequent classes should be in a suite: `training`, `balanced`, or a file
     ///
-    /// By default as frequent as training inputs are classified as them. `balanced` is for suites that
+    /// By default as frequent as among training inputs, by prediction and by label. `balanced` is for suites that
     /// have all classes alike on purpose. A file has a number for each class, its share or how many
     /// inputs of it there should be, with commas or space between them. In `npcov.toml`:
     /// `class-shares`.

@@ -97,6 +97,99 @@ fn a_class_that_is_missing_is_found_and_filled() {
     assert!((has - expected).abs() < 2.0, "{class}");
 }
 
+/// The same images, of which none is labelled as a shirt any more: the network predicts shirts as before.
+#[test]
+fn a_class_that_is_gone_by_label_is_named_and_filled() {
+    let project = with_graph();
+    let images = project.rows("fashion-1000.npz", "x")[500..].concat();
+    let labels = project.rows("fashion-1000.npz", "y")[500..].concat();
+    let labels: Vec<i64> = labels.iter().map(|&label| label as i64).collect();
+    let others: Vec<i64> = labels.iter().map(|&l| if l == 6 { 0 } else { l }).collect();
+    let shirts = labels.iter().filter(|&&label| label == 6).count();
+    for (name, labels) in [("whole", &labels[..]), ("others", &others), ("silent", &[])] {
+        project.npz(&format!("{name}.npz"), &[28, 28], &images, labels);
+        succeed(
+            &project,
+            &format!("cover g.npcov --data {name}.npz --name s -o {name}.npcov"),
+        );
+    }
+    let check = |state: &str, options: &str| {
+        let command = format!("check {state}.npcov --against whole.npcov {options} --format json");
+        let outcome = project.run(&command);
+        let found: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let findings = found["findings"].as_array().unwrap().clone();
+        let thin: Vec<_> = (findings.iter())
+            .flat_map(|finding| finding["thin"].as_array().unwrap().clone())
+            .collect();
+        (outcome.code, thin)
+    };
+    let (code, thin) = check("others", "");
+    let [thin] = &thin[..] else {
+        panic!("{thin:?}")
+    };
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        (&thin["class"], &thin["by"], &thin["cluster"]),
+        (&6.into(), &"label".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&thin["inputs"], &thin["earlier"]),
+        (&0.into(), &shirts.into())
+    );
+    // Without labels nobody can tell, and without shirts on purpose nothing is lost.
+    assert_eq!(check("silent", ""), (Some(0), vec![]));
+    project.write("shares.txt", "2 1 1 1 1 1 0 1 1 1\n");
+    assert_eq!(
+        check("others", "--class-shares shares.txt"),
+        (Some(0), vec![])
+    );
+    let balanced = check("others", "--class-shares balanced");
+    assert_eq!((balanced.0, balanced.1.len()), (Some(1), 1));
+    let words = |command: &str| project.snapshot(command);
+    assert_snapshot!("gaps_by_label", words("gaps g.npcov others.npcov"));
+    assert_snapshot!("report_by_label", words("report others.npcov"));
+
+    let pool = "gaps g.npcov others.npcov --pool fashion-1000.npz";
+    let found = json(&project, &format!("{pool} -o add.npz"));
+    let [gap] = &found["gaps"].as_array().unwrap()[..] else {
+        panic!("{found}")
+    };
+    let add = gap["add"].as_array().unwrap();
+    assert_eq!(
+        (&gap["by"], &gap["missing"]),
+        (&"label".into(), &add.len().into())
+    );
+    assert!(add.iter().all(|input| input["label"] == 6), "{gap}");
+    assert!(
+        gap["exemplars"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|e| e["label"] == 6)
+    );
+    assert_eq!(project.rows("add.npz", "index").len(), add.len());
+    succeed(
+        &project,
+        "cover g.npcov --data add.npz --name s -o add.npcov",
+    );
+    succeed(&project, "merge others.npcov add.npcov -o filled.npcov");
+    let left = json(&project, "gaps g.npcov filled.npcov");
+    assert_eq!(left["gaps"], serde_json::json!([]));
+    // The gate against nothing earlier says so too.
+    let verdict = |state: &str| {
+        project
+            .run(&format!("check {state}.npcov --fail-on-thin"))
+            .code
+    };
+    assert_eq!((verdict("others"), verdict("filled")), (Some(1), Some(0)));
+    // A pool without labels has nothing to offer, and it is said why.
+    let silent = succeed(&project, &pool.replace("fashion-1000", "silent")).stdout;
+    assert!(
+        silent.contains("nothing: the pool has no labels\n"),
+        "{silent}"
+    );
+}
+
 #[test]
 fn a_cluster_that_is_missing_is_found_and_filled() {
     let project = with_graph();

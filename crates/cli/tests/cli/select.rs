@@ -195,6 +195,25 @@ fn what_a_state_covers_is_not_selected_again() {
         "given_words",
         project.snapshot(&format!("{SELECT} {by} --count 5"))
     );
+    // Each of them covers something that neither the state nor those before it do.
+    let some = json(&project, &format!("{SELECT} {by} --count 5"));
+    let chosen = some["chosen"].as_array().unwrap();
+    assert_eq!(chosen.len(), 5);
+    let images = project.rows("fashion-1000.npz", "x");
+    for input in chosen {
+        let row = input["input"].as_u64().unwrap() as usize;
+        project.npz("one.npz", &[28, 28], &images[row], &[]);
+        let one = "cover g.npcov --data one.npz --criteria snpc,tknp -o one.npcov";
+        succeed(&project, one);
+        succeed(&project, "merge s.npcov one.npcov --name all -o both.npcov");
+        let against = json(&project, "report both.npcov --against s.npcov");
+        let new = &against["difference"]["suites"][0]["things"]["snpc"]["new"];
+        assert!(
+            new.as_u64() >= input["score"].as_f64().map(|score| score as u64),
+            "{against}"
+        );
+        assert!(new.as_u64() > Some(0), "{input}");
+    }
     // Everything in the pool is in the state.
     let none = json(&project, &format!("{SELECT} {by} --limit 400"));
     assert_eq!(none["chosen"].as_array().unwrap().len(), 0);

@@ -1,6 +1,6 @@
 //! What changed since an earlier state.
 
-use npcov::coverage::{Difference, SuiteDifference, SuiteReport};
+use npcov::coverage::{CountedBy, Difference, SuiteDifference, SuiteReport};
 use npcov_report::criterion_label;
 use npcov_report::number::{change, count, decimals, percent, share, worth};
 
@@ -195,6 +195,9 @@ fn lost(site: &Site<'_>, section: &mut Markup, suite: &SuiteDifference) {
                     if let Some(cluster) = thin.cluster {
                         item.text(", ");
                         site.cluster(item, cluster);
+                    }
+                    if thin.by == CountedBy::Label {
+                        item.text(", by label");
                     }
                     let earlier = thin.earlier.map_or(String::new(), |earlier| {
                         format!("; earlier there were {}", count(earlier))

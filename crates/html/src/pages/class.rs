@@ -2,7 +2,7 @@
 
 use npcov_report::number::{count, decimals};
 
-use super::classes::mark;
+use super::classes::{mark, mark_class};
 use super::frame::{crumbs, filter, page_between, percent, table};
 use super::sights::{Item, tiny};
 use super::{Page, Site, To, drawing, pointer};
@@ -98,9 +98,9 @@ fn has(site: &Site<'_>, line: &mut Markup, suite: usize, class: usize) {
         .at(at("expected"))
         .text(decimals(coverage.expected, 1));
     line.text(" are expected");
-    if coverage.thin {
+    if coverage.thin || coverage.is_thin_by_label_alone() {
         line.text(" ");
-        mark(line, true);
+        mark_class(line, coverage);
     }
     line.text(". ");
 }

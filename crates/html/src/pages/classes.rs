@@ -13,7 +13,7 @@ pub(super) fn by_need(classes: &[ClassCoverage], order: &mut [usize]) {
     let part = |class: usize| {
         let class = &classes[class];
         (
-            !class.thin,
+            !class.thin && !class.is_thin_by_label_alone(),
             class.inputs as f64 / class.expected.max(f64::MIN_POSITIVE),
         )
     };
@@ -100,7 +100,7 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
                     continue;
                 };
                 let at = |field: &str| pointer(&[&"suites", &suite, &"classes", &class, &field]);
-                let thin = coverage.thin;
+                let thin = coverage.thin || coverage.is_thin_by_label_alone();
                 let tag = rows.tag("tr").attr("data-row", "");
                 tag.attr_if("data-stop", thin.then_some(""))
                     .attr_if("tabindex", thin.then_some("-1"))
@@ -109,7 +109,7 @@ pub(super) fn rows(site: &Site<'_>, markup: &mut Markup, suite: usize, order: &[
                             site.class(cell, class);
                             site.class_number(cell, class);
                         });
-                        row.tag("td").holding(|cell| mark(cell, thin));
+                        row.tag("td").holding(|cell| mark_class(cell, coverage));
                         amounts(row, coverage.inputs, coverage.expected, thin, &at);
                         if clustered {
                             let view = &site.dossier.classes[class];
@@ -200,6 +200,14 @@ fn cells(site: &Site<'_>, markup: &mut Markup, suite: usize, class: usize) {
             cells.text(&format!(" +{}", own.len() - MOST_CELLS));
         }
     });
+}
+
+/// Says that a class is thin, and where it is by label alone.
+pub(super) fn mark_class(markup: &mut Markup, class: &ClassCoverage) {
+    mark(markup, class.thin);
+    if class.is_thin_by_label_alone() {
+        markup.tag("span").class("thin").text("▲ thin by label");
+    }
 }
 
 /// Says that something is thin, by a sign and a word.

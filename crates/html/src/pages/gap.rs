@@ -1,6 +1,6 @@
 //! A gap: what is missing, what it looks like, and what to add.
 
-use npcov::coverage::{Gap, Gaps};
+use npcov::coverage::{CountedBy, Gap, Gaps};
 use npcov_report::number::{count, decimals, four_digits};
 
 use super::sights::{Item, Look, strip};
@@ -105,7 +105,12 @@ pub(super) fn name(site: &Site<'_>, markup: &mut Markup, gap: &Gap) {
             markup.text(", ");
             site.cluster(markup, cluster);
         }
-        None => markup.text(", the whole class"),
+        None => {
+            markup.text(", the whole class");
+            if gap.by == CountedBy::Label {
+                markup.text(", by label");
+            }
+        }
     }
 }
 

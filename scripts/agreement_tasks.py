@@ -74,7 +74,8 @@ def main():
         allowed = STEPS if name.startswith("dynamic-") else TOLERANCE
         above = int((ratios > allowed).sum())
         good = above <= ABOVE * len(ratios)
-        print(f"{name:28} {len(ratios):4} inputs, worst {ratios.max():.1e}, {above} above{'' if good else '  FAILED'}", flush=True)
+        verdict = "" if good else "  FAILED"
+        print(f"{name:28} {len(ratios):4} inputs, worst {ratios.max():.1e}, {above} above{verdict}", flush=True)
         failed += not good
         compared += 1
     print(f"{compared} compared, {failed} failed")

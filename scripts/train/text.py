@@ -10,10 +10,10 @@ away. Words are in small letters, numbers are `0`; the first 96 of a message cou
 are one.
 
 Writes `train.npz` and `test.npz` (a fifth, drawn with seed 0) with `input_ids`, `attention_mask`, labels `y`
-(0 mail, 1 spam) and `group`, the corpus' own division, which the network is not told; `words.txt`, the word of
-each number; `part.npz`, the test messages without the group easy-ham-1; and `mail-words.onnx`, a convolutional network over words, or with `--network attention` a small
-transformer, `mail-attention.onnx`. The same seed, PyTorch and processor give the same model. Needs
-requirements.txt beside this file, and npm.
+(0 mail, 1 spam) and `group`, the corpus' own division, which the network is not told; `part.npz`, the test
+messages without the group easy-ham-1; `words.txt`, the word of each number; and `mail-words.onnx`, a convolutional
+network over words, or with `--network attention` a small transformer, `mail-attention.onnx`. The same seed, PyTorch
+and processor give the same model. Needs requirements.txt beside this file, and npm.
 """
 
 import argparse
@@ -189,7 +189,8 @@ def messages(package):
 
 def words_of(text):
     # The first line is the mailbox's, not the message's.
-    message = email.message_from_string(text.split("\n", 1)[1] if text.startswith("From ") else text, policy=policy.compat32)
+    text = text.split("\n", 1)[1] if text.startswith("From ") else text
+    message = email.message_from_string(text, policy=policy.compat32)
     parts = [p for p in message.walk() if p.get_content_maintype() == "text"]
     plain = [p for p in parts if p.get_content_subtype() == "plain"] or parts
     body = "\n".join(decoded(p) for p in plain)

@@ -42,6 +42,7 @@ agreement: venv ## The fixture models against ONNX Runtime
 	$(VENV)/bin/python scripts/agreement.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_relevance.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_recurrent.py --npcov target/release/npcov
+	$(VENV)/bin/python scripts/agreement_tasks.py --npcov target/release/npcov
 
 test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs Node.js)
 	cargo build --release --quiet

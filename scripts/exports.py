@@ -6,8 +6,8 @@
 
 Every model has the topology that its library gives it, seeded random weights, small inputs
 and, where the library lets one choose, small widths; nothing is downloaded. Statistics of batch
-normalisation are those of the inputs, and the bias of the last layer is such that all classes
-occur: without that, a random network says the same of everything.
+normalisation are those of the inputs, and the last layer is such that all classes occur: without
+that, a random network says the same of everything.
 
 For an export NAME, FOLDER gets NAME.onnx; NAME.npz with the inputs by their names, and labels
 `y`; NAME-outputs.npz with what ONNX Runtime makes of these inputs, by the names of the outputs.
@@ -61,14 +61,16 @@ class Export:
     output: str = "logits"
     """What the output is: logits, probabilities, numbers (regression) or trees (refused)."""
     tolerance: str = EXACT
+    linear: bool = False
+    """Whether there is no hidden layer, so that there are no neurons to explain by."""
 
 
-def export(name, source, output="logits", tolerance=EXACT):
+def export(name, source, output="logits", tolerance=EXACT, linear=False):
     """Registers a function `make(path) -> (inputs, labels or None)`; without labels, those that
     ONNX Runtime predicts are taken."""
 
     def register(make):
-        EXPORTS.append(Export(name, source, make, output, tolerance))
+        EXPORTS.append(Export(name, source, make, output, tolerance, linear))
         return make
 
     return register
@@ -97,6 +99,7 @@ def main():
             "source": item.source,
             "output": item.output,
             "tolerance": item.tolerance,
+            "linear": item.linear,
             "failed": failed,
         }
         order = [made[e.name] for e in EXPORTS if e.name in made]
@@ -197,8 +200,10 @@ def table(count=INPUTS, columns=6):
 # PyTorch.
 
 
-def settle(model, inputs, batch_norm=True):
-    """Statistics of batch normalisation from the inputs, and logits around zero."""
+def settle(model, inputs, batch_norm=True, apart=False):
+    """Statistics of batch normalisation from the inputs, and logits around zero. `apart`: the last layer looks at
+    where inputs differ most, as a trained one does. Of a deep random network they hardly differ elsewhere, and
+    differences of nearly equal numbers are rounding errors, in every runtime."""
     tensors = [torch.from_numpy(x) for x in inputs]
     with torch.no_grad():
         norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
@@ -213,6 +218,8 @@ def settle(model, inputs, batch_norm=True):
             model(*tensors)
         model.eval()
         heads = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv2d)) and m.weight.shape[0] in (1, CLASSES)]
+        if heads and apart:
+            look_apart(model, tensors, heads[-1])
         logits = first(model(*tensors))
         spread = logits.std(0)
         if heads and logits.ndim == 2:
@@ -223,6 +230,27 @@ def settle(model, inputs, batch_norm=True):
                 head.bias.mul_(scale.flatten())
                 head.bias.sub_(first(model(*tensors)).mean(0))
     return model.eval()
+
+
+def decided(model, inputs):
+    """Of spare inputs, those are left out that the network is least decided about: next to a logit of nearly 0, which
+    is a difference of large numbers, every rounding error is large."""
+    with torch.no_grad():
+        largest = first(model(*(torch.from_numpy(x) for x in inputs))).abs().amax(-1)
+    chosen = largest.argsort(descending=True, stable=True)[:INPUTS].sort().values.numpy()
+    return [x[chosen] for x in inputs]
+
+
+def look_apart(model, tensors, head):
+    """Gives a dense layer the two principal components of its inputs as weights, and their negatives."""
+    seen = []
+    hook = head.register_forward_hook(lambda _module, given, _output: seen.append(given[0]))
+    model(*tensors)
+    hook.remove()
+    features = seen[-1]
+    if isinstance(head, nn.Linear) and features.ndim == 2 and len(head.weight) == CLASSES:
+        components = torch.linalg.svd((features - features.mean(0)).double(), full_matrices=False).Vh[:2]
+        head.weight.copy_(torch.cat([components, -components]))
 
 
 def first(output):
@@ -243,7 +271,7 @@ class Logits(nn.Module):
         return first(self.model(**dict(zip(self.names, inputs))) if self.names else self.model(*inputs))
 
 
-def torch_export(model, inputs, path, dynamo, names, half=False, dynamic=True):
+def torch_export(model, inputs, path, dynamo, names, half=False, dynamic=True, opset=None):
     model.eval()
     tensors = [torch.from_numpy(x[:2]) for x in inputs]
     if half:
@@ -255,7 +283,7 @@ def torch_export(model, inputs, path, dynamo, names, half=False, dynamic=True):
             shapes = (shapes,) if shapes else None
         program = torch.onnx.export(
             model, tuple(tensors), input_names=names, output_names=["output"],
-            dynamic_shapes=shapes, dynamo=True, verbose=False,
+            dynamic_shapes=shapes, dynamo=True, verbose=False, opset_version=opset,
         )
         program.save(str(path), external_data=False)
     else:
@@ -272,21 +300,31 @@ def torch_models(name, library, build, names=("input",), exporters=(False, True)
 
         def make(path, dynamo=dynamo):
             model, inputs = build()
-            settle(model, inputs)
+            settle(model, inputs, apart=library.startswith(("torchvision", "timm")))
+            inputs = decided(model, inputs)
             torch_export(model, inputs, path, dynamo, list(names))
             return dict(zip(names, inputs)), None
 
         export(f"{name}-dynamo" if dynamo else name, source, **given)(make)
 
 
-def torchvision_model(name, size=64, **options):
+def torchvision_model(name, size=64, spare=0, **options):
     def build():
         import torchvision
 
         model = getattr(torchvision.models, name)(weights=None, num_classes=CLASSES, **options)
-        return model, [smooth(3, size, size)]
+        return calmed(model), [smooth(3, size, size, count=INPUTS + spare)]
 
     return build
+
+
+def calmed(model):
+    """Branches of bottlenecks count a quarter at first. With all of their weight, fifty random layers enlarge every
+    rounding error a thousand times; training usually begins with none (`zero_init_residual`)."""
+    for module in model.modules():
+        if hasattr(module, "bn3") and hasattr(module, "downsample"):
+            nn.init.constant_(module.bn3.weight, 0.25)
+    return model
 
 
 def vgg():
@@ -305,7 +343,7 @@ def timm_model(name, size=64, **options):
         import timm
 
         model = timm.create_model(name, pretrained=False, num_classes=CLASSES, **options)
-        return model, [smooth(3, size, size)]
+        return calmed(model), [smooth(3, size, size)]
 
     return build
 
@@ -315,11 +353,11 @@ TORCHVISION = [
     ("resnet50", "resnet50", {}),
     ("regnet", "regnet_y_400mf", {}),
     ("densenet", "densenet121", {}),
-    ("mobilenet-v2", "mobilenet_v2", {}),
+    ("mobilenet-v2", "mobilenet_v2", {"spare": INPUTS}),
     ("mobilenet-v3", "mobilenet_v3_small", {}),
     ("efficientnet", "efficientnet_b0", {}),
     ("convnext", "convnext_tiny", {}),
-    ("inception", "inception_v3", {"size": 96, "aux_logits": False, "init_weights": False}),
+    ("inception", "inception_v3", {"size": 96, "spare": INPUTS, "aux_logits": False, "init_weights": False}),
     ("googlenet", "googlenet", {"aux_logits": False, "init_weights": False}),
     ("swin-torchvision", "swin_t", {}),
 ]
@@ -375,6 +413,18 @@ def gpt2():
         pad_token_id=0, initializer_range=0.3, use_cache=False, bos_token_id=1, eos_token_id=1,
     )
     return text_model(GPT2ForSequenceClassification(config), True)
+
+
+def llama():
+    """RMS normalisation, rotary embeddings, gated MLPs, and heads that share keys and values."""
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, num_labels=CLASSES, pad_token_id=0,
+        initializer_range=0.3, use_cache=False, bos_token_id=1, eos_token_id=1,
+    )
+    return text_model(LlamaForSequenceClassification(config), True)
 
 
 def text_model(model, masked):
@@ -512,6 +562,7 @@ torch_models("bert-mask", "transformers BertForSequenceClassification", bert(Tru
 torch_models("distilbert", "transformers DistilBertForSequenceClassification", distilbert, MASKED)
 torch_models("gpt2", "transformers GPT2ForSequenceClassification", gpt2, MASKED)
 torch_models("gpt-small", "PyTorch TransformerEncoder, causal", IDS(CausalClassifier), ("ids",))
+torch_models("llama", "transformers LlamaForSequenceClassification", llama, MASKED)
 torch_models("text-cnn", "PyTorch", IDS(TextCnn), ("ids",))
 torch_models("embedding-mean", "PyTorch Embedding and mean", IDS(lambda: EmbeddingBag(True)), ("ids",))
 torch_models("embedding-bag", "PyTorch EmbeddingBag", IDS(lambda: EmbeddingBag(False)), ("ids",))
@@ -528,6 +579,15 @@ torch_models("conv3d", "PyTorch", signal(conv3d, 2, 8, 16, 16), ("volume",))
 torch_models("resnet3d", "torchvision r3d_18", video_resnet, ("video",))
 torch_models("two-inputs", "PyTorch", lambda: (TwoInputs(), [smooth(3, 32, 32), table()[0]]), ("image", "table"))
 torch_models("one-logit", "PyTorch", lambda: (small_cnn(1), [smooth(3, 32, 32)]))
+
+
+@export("gpt-small-attention", "PyTorch TransformerEncoder, causal, torch.export, opset 23")
+def attention_operator(path):
+    """From opset 23 on, attention is an operator."""
+    model, inputs = IDS(CausalClassifier)()
+    settle(model, inputs)
+    torch_export(model, inputs, path, True, ["ids"], opset=23)
+    return {"ids": inputs[0]}, None
 
 
 @export("half", "PyTorch, model.half()", tolerance=HALF)
@@ -623,8 +683,8 @@ for short, base in [("cnn", base_cnn), ("mlp", base_mlp)]:
 # scikit-learn.
 
 
-def sklearn_export(name, source, build, output="probabilities", binary=False, **options):
-    @export(name, f"scikit-learn {source}", output)
+def sklearn_export(name, source, build, output="probabilities", binary=False, linear=False, **options):
+    @export(name, f"scikit-learn {source}", output, linear=linear)
     def make(path):
         from skl2onnx import to_onnx
 
@@ -687,9 +747,9 @@ def forest():
     return RandomForestClassifier(8, random_state=0)
 
 
-sklearn_export("sklearn-logistic", "LogisticRegression", logistic, zipmap=False)
+sklearn_export("sklearn-logistic", "LogisticRegression", logistic, linear=True, zipmap=False)
 sklearn_export("sklearn-mlp", "MLPClassifier", mlp, zipmap=False)
-sklearn_export("sklearn-logistic-two", "LogisticRegression, two classes", logistic, binary=True, zipmap=False)
+sklearn_export("sklearn-logistic-two", "LogisticRegression, two classes", logistic, binary=True, linear=True, zipmap=False)
 sklearn_export("sklearn-mlp-two", "MLPClassifier, two classes", mlp, binary=True, zipmap=False)
 sklearn_export("sklearn-mlp-zipmap", "MLPClassifier, ZipMap", mlp)
 sklearn_export("sklearn-mlp-tanh", "MLPClassifier, tanh", lambda: mlp(activation="tanh"), zipmap=False)
@@ -700,7 +760,7 @@ sklearn_export(
 )
 sklearn_export("sklearn-regressor", "MLPRegressor", mlp_regressor, "numbers")
 sklearn_export("sklearn-regressor-pipeline", "StandardScaler, MLPRegressor", scaled_regressor, "numbers")
-sklearn_export("sklearn-linear-regression", "LinearRegression", linear_regressor, "numbers")
+sklearn_export("sklearn-linear-regression", "LinearRegression", linear_regressor, "numbers", linear=True)
 sklearn_export("sklearn-forest", "RandomForestClassifier", forest, "trees", zipmap=False)
 
 

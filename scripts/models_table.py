@@ -7,12 +7,13 @@ FOLDER is what scripts/exports.py wrote. For each export, without any option but
 
 * `inspect` ends well;
 * `predict` agrees with ONNX Runtime on all inputs: |a - b| at most 1e-4 of the largest |b| of
-  the input (2e-3 for half precision). Where the model ends in probabilities, so do both sides.
+  the input, or of all inputs where the model gives a single number (2e-3 for half precision). Where the model ends in probabilities, so do both sides.
   For 8-bit integers, the class is the same for 99 % of the inputs and the logits lie within two
   quanta of the output: its scale, or a 255th of its range where it is not quantised;
 * `explain`, `build` and `cover` end well.
 
-Trees are to be refused, and the reason is to name them. What was found stays in FOLDER/results.json,
+Trees are to be refused, and the reason is to name them. Linear models have no neurons: `explain` and
+`build` are to say so. What was found stays in FOLDER/results.json,
 so that `--only` runs some exports again; the table between the two markers of docs/models.md has
 all that were ever run. Exit 1 when anything of it failed. Needs requirements-test.txt.
 """
@@ -88,6 +89,11 @@ class Row:
             output = scratch / "out.npz"
             if self.command("predict", [self.model, *data, "--output", output]):
                 self.compare(output)
+            if self.export.get("linear"):
+                self.refused("explain", [self.model, *data], "no hidden activation function")
+                self.refused("build", [self.model, *data, "-o", graph], "no hidden activation function")
+                self.results["cover"] = "-"
+                return
             self.command("explain", [self.model, *data])
             if self.command("build", [self.model, *data, "-o", graph]):
                 self.command("cover", [graph, *data])
@@ -124,11 +130,15 @@ class Row:
             if name in ("build", "cover"):
                 self.results[name] = "-"
                 continue
-            ended = self.call(name, arguments)
-            refused = ended.returncode == 2 and "decision trees" in ended.stderr + ended.stdout
-            self.results[name] = "refused" if refused else "no"
-            if not refused:
-                self.reasons[name] = reason(ended)
+            self.refused(name, arguments, "decision trees")
+
+    def refused(self, name, arguments, why):
+        """A command that has to say no, and why."""
+        ended = self.call(name, arguments)
+        refused = ended.returncode == 2 and why in ended.stderr + ended.stdout
+        self.results[name] = "refused" if refused else "no"
+        if not refused:
+            self.reasons[name] = reason(ended)
 
     def compare(self, output):
         with np.load(output) as arrays:
@@ -148,7 +158,8 @@ class Row:
             good = same >= 0.99 and difference.max() <= 2 * quantum * (1 + 1e-6)
             self.results["predict"] = f"{difference.max() / quantum:.1f} quanta, {same:.0%}"
         else:
-            worst = (difference / np.abs(theirs).max(1)).max()
+            largest = np.abs(theirs).max(1)
+            worst = (difference / (largest if theirs.shape[1] > 1 else largest.max())).max()
             good = worst <= BOUND[self.export["tolerance"]]
             self.results["predict"] = f"{worst:.0e}".replace("e-0", "e-")
         if not good:

@@ -184,9 +184,10 @@ impl FromStr for DirectionName {
             "deviation" => Direction::Deviation,
             "output" => Direction::Output,
             "up" => Direction::Up,
+            "from-reference" => Direction::FromReference,
             _ => {
                 return Err(format!(
-                    "`{text}` is nothing that can be explained; write `deviation`, `output` or `up`"
+                    "`{text}` is nothing that can be explained; write `deviation`, `output`, `up` or `from-reference`"
                 ));
             }
         }))

@@ -12,6 +12,7 @@ use zune_jpeg::JpegDecoder;
 
 use crate::contained::{Panicked, contained};
 use crate::error::ReadError;
+use crate::jpeg_colours::StoredColours;
 
 /// The largest file and the longest decoded image that are read: far beyond any dataset, and an allocation that any
 /// machine survives.
@@ -173,6 +174,15 @@ fn decode_jpeg(bytes: &[u8]) -> Result<Image, ReadError> {
         Some(ColorSpace::Luma) => (1, ColorSpace::Luma),
         _ => (3, ColorSpace::RGB),
     };
+    if let Some(stored) = StoredColours::find(bytes) {
+        let options = options.jpeg_set_out_colorspace(ColorSpace::YCbCr);
+        let decoded =
+            JpegDecoder::new_with_options(ZCursor::new(&stored.laid_out), options).decode();
+        // What is wrong with a file is told by the decoder of the file as it is.
+        if let Some(pixels) = decoded.ok().and_then(|decoded| stored.pixels(&decoded)) {
+            return Image::new(height, width, channels, pixels);
+        }
+    }
     decoder.set_options(options.jpeg_set_out_colorspace(colours));
     let pixels = decoder.decode().map_err(damaged)?;
     Image::new(height, width, channels, pixels)
@@ -283,16 +293,33 @@ pub(crate) mod tests {
         );
     }
 
+    /// Where colours are stored at half the resolution, nothing but rounding in cosine transforms is left.
+    #[test]
+    fn colours_at_half_the_resolution_are_those_of_pillow() {
+        let image = Image::decode(include_bytes!("../tests/fixtures/colours.jpg")).unwrap();
+        let expected = include_bytes!("../tests/fixtures/colours.raw");
+        assert_eq!((image.height, image.width, image.channels), (43, 61, 3));
+        let apart = |levels: u8| {
+            let pairs = image.pixels.iter().zip(expected);
+            pairs.filter(|(a, b)| a.abs_diff(**b) >= levels).count()
+        };
+        assert_eq!(image.pixels.len(), expected.len());
+        assert!(apart(1) * 30 < expected.len(), "{}", apart(1));
+        assert!(apart(2) * 100 < expected.len(), "{}", apart(2));
+        assert_eq!(apart(3), 0);
+    }
+
     proptest! {
         #[test]
         fn damaged_images_never_panic(
-            file in 0usize..4,
+            file in 0usize..5,
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         ) {
             let mut bytes = match file {
                 0 => include_bytes!("../tests/fixtures/grey.jpg").to_vec(),
                 1 => include_bytes!("../tests/fixtures/rgb.jpg").to_vec(),
                 2 => include_bytes!("../tests/fixtures/progressive.jpg").to_vec(),
+                3 => include_bytes!("../tests/fixtures/colours.jpg").to_vec(),
                 _ => png(png::ColorType::Rgb, 5, 4, &[9; 60]),
             };
             for (place, value) in changes {

@@ -85,6 +85,7 @@ mod folder;
 pub mod formats;
 pub mod idx;
 mod image;
+mod jpeg_colours;
 mod labels;
 mod layout;
 mod loader;

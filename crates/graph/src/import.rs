@@ -2,6 +2,7 @@
 //! becomes a constant, functions and decided branches are inlined.
 
 mod loops;
+mod sequences;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,6 +19,7 @@ use crate::onnx::tensor::read_tensor;
 use crate::op::{Import, import_number, import_of, import_of_domain, is_tree};
 use crate::order::ordered;
 use crate::tensor::{Data, ShapeDisplay, Tensor, TensorType, element_count};
+use sequences::is_of_sequences;
 
 /// Functions and branches may nest this deep; a function that calls itself never ends.
 const MAX_DEPTH: usize = 32;
@@ -52,6 +54,7 @@ impl OnnxModel {
             model: self,
             graph: Graph::new(),
             stored: Stored::default(),
+            sequences: HashMap::new(),
             inlined: 0,
             errors: Vec::new(),
         };
@@ -215,6 +218,8 @@ struct Importer<'m> {
     model: &'m OnnxModel,
     graph: Graph,
     stored: Stored,
+    /// What is in a sequence of tensors, by the value that stands for it.
+    sequences: HashMap<ValueId, Vec<ValueId>>,
     /// Number of nodes from functions and branches.
     inlined: usize,
     errors: Vec<NodeError>,
@@ -398,7 +403,16 @@ impl<'m> Importer<'m> {
         if let Err(reason) = known(node) {
             return Ok(Err(Some(reason)));
         }
+        let takes_sequences = node.is_standard()
+            && (is_of_sequences(context.op_type)
+                || matches!(context.op_type, "Identity" | "Loop" | "If"));
+        let is_sequence = |value: &ValueId| self.sequences.contains_key(value);
+        if !takes_sequences && context.inputs.iter().flatten().any(is_sequence) {
+            let error = OpError::unsupported("a sequence of tensors as input");
+            return Ok(Err(Some(NodeErrorKind::Op(error))));
+        }
         let result = match (node.is_standard(), context.op_type) {
+            (true, op_type) if is_of_sequences(op_type) => self.sequence(&context),
             (true, "Constant") => self.constant(node, &context),
             (true, "ConstantOfShape") => self.constant_of_shape(node, &context),
             (true, "If") => return self.branch(&context, scope, around),
@@ -577,10 +591,11 @@ impl<'m> Importer<'m> {
 pub(crate) fn known(node: &NodeProto) -> Result<(), NodeErrorKind> {
     let op_type = node.op_type.as_deref().unwrap_or_default();
     let here = node.is_standard()
-        && matches!(
-            op_type,
-            "Constant" | "ConstantOfShape" | "If" | "Loop" | "Scan"
-        );
+        && (is_of_sequences(op_type)
+            || matches!(
+                op_type,
+                "Constant" | "ConstantOfShape" | "If" | "Loop" | "Scan"
+            ));
     if here || import_in(node).is_some() {
         return Ok(());
     }

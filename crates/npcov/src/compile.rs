@@ -4,7 +4,7 @@ use std::path::Path;
 
 use npcov_data::write_whole;
 use npcov_graph::{Op, OpError};
-use npcov_program::{Loss, Output, Program, ProgramError, explain, gradient, mask, trace};
+use npcov_program::{Loss, Output, Program, ProgramError, Target, explain, gradient, mask, trace};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -37,7 +37,11 @@ impl ProgramKind {
             ProgramKind::Mask => mask(&view)?,
             ProgramKind::Explain(settings) => {
                 let attribution = settings.method.attribution(view.graph);
-                explain(&view, attribution.as_ref(), &settings.options())?
+                let mut outputs = settings.options();
+                if let Some(deviation) = network.deviation()? {
+                    outputs.target = Target::Deviation(deviation);
+                }
+                explain(&view, attribution.as_ref(), &outputs)?
             }
         })
     }

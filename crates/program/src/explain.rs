@@ -7,6 +7,7 @@ use npcov_tap::Tap;
 use crate::append::Append;
 use crate::attribution::{Attribution, Lrp, RelevanceSeed};
 use crate::error::ProgramError;
+use crate::flooding::Flooded;
 use crate::head::explained_logits;
 use crate::layers::PathLayer;
 use crate::neurons;
@@ -41,6 +42,9 @@ pub struct Deviation {
     pub scale: Vec<f32>,
     /// Whether what raises the output is explained, wherever it is.
     pub up: bool,
+    /// Whether only what lies between the number and its reference is explained: the last hidden layer is flooded up to
+    /// the reference.
+    pub flooded: bool,
 }
 
 impl Deviation {
@@ -76,7 +80,11 @@ pub fn explain(
 ) -> Result<Program, ProgramError> {
     view.check()?;
     let mut program = view.graph.clone();
-    let logits = explained_logits(&mut program, view.classifier)?;
+    let flooded = flooded(&mut program, view, &options.target)?;
+    let logits = match &flooded {
+        Some(flooded) => flooded.sides,
+        None => explained_logits(&mut program, view.classifier)?,
+    };
     let seed = seed(&mut program, view, logits, &options.target)?;
     let explains = |v: ValueId| {
         view.graph.value(v).ty.dtype == DType::F32 || known_tokens(view.graph, v).is_some()
@@ -85,9 +93,21 @@ pub fn explain(
     let inputs: Vec<(usize, ValueId)> = inputs
         .filter(|&(_, v)| options.input && explains(v))
         .collect();
-    let mut targets: Vec<ValueId> = view.layers.iter().map(PathLayer::explained).collect();
-    targets.extend(inputs.iter().map(|(_, value)| value));
-    let relevances = relevances(attribution, &mut program, &seed, &targets)?;
+    let stands_for = |value: ValueId| flooded.as_ref().filter(|flooded| flooded.hidden == value);
+    let targets = view.layers.iter().map(PathLayer::explained);
+    let targets = targets.chain(inputs.iter().map(|&(_, value)| value));
+    let values: Vec<ValueId> = targets.collect();
+    let targets = values
+        .iter()
+        .map(|&v| stands_for(v).map_or(v, |flooded| flooded.units));
+    let targets: Vec<ValueId> = targets.collect();
+    let mut relevances = relevances(attribution, &mut program, &seed, &targets)?;
+    for (&value, relevance) in values.iter().zip(&mut relevances) {
+        if let Some(flooded) = stands_for(value) {
+            let folded = flooded.folded(&mut program, *relevance);
+            *relevance = folded.map_err(at_logits)?;
+        }
+    }
 
     let mut outputs = vec![Output::Logits];
     let mut values = vec![view.classifier.logits];
@@ -125,6 +145,35 @@ pub fn explain(
         graph: program.pruned(),
         outputs,
     })
+}
+
+/// The network with another top, where a number is explained from its reference on.
+fn flooded(
+    program: &mut Graph,
+    view: &NetworkView<'_>,
+    target: &Target,
+) -> Result<Option<Flooded>, ProgramError> {
+    let Target::Deviation(deviation) = target else {
+        return Ok(None);
+    };
+    if !deviation.flooded {
+        return Ok(None);
+    }
+    let together =
+        || OpError::unsupported("several numbers together, explained from their references on");
+    let outputs = deviation.reference.len();
+    let explained = deviation.output.ok_or_else(|| at_logits(together()))?;
+    let reference = deviation.reference.get(explained).copied().unwrap_or(0.0);
+    let output = view.classifier.logits;
+    let flooded = Flooded::new(program, output, (explained, outputs), reference);
+    flooded.map(Some).map_err(at_logits)
+}
+
+fn at_logits(source: OpError) -> ProgramError {
+    ProgramError::Op {
+        layer: "logits".to_owned(),
+        source,
+    }
 }
 
 /// The relevance of each target, of its shape, as an attribution promises.
@@ -249,10 +298,7 @@ fn seed(
             relevance,
         })
     };
-    make(program).map_err(|source| ProgramError::Op {
-        layer: "logits".to_owned(),
-        source,
-    })
+    make(program).map_err(at_logits)
 }
 
 /// The seed of numbers: of each output the directions down and up, and what is shared out is how far it deviates, or 1

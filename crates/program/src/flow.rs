@@ -6,6 +6,7 @@ use npcov_graph::op::{Binary, Recurrence, Unary};
 use npcov_graph::{Graph, Node, Op, ValueId};
 
 use crate::attention::attention_weights;
+use crate::flooding::is_flood;
 
 /// Which inputs of each node relevance passes to.
 ///
@@ -89,6 +90,7 @@ fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
         },
         Op::GatherElements(_) => varying(0..1),
         Op::ArgMax(_) => Vec::new(),
+        Op::Composite(op) if is_flood(op) => Vec::new(),
         // Of a recurrent layer, the sequence and the state before its first step.
         Op::Composite(_) => match Recurrence::of(node).map(|op| op.arguments(inputs)) {
             Some(Ok(arguments)) => {

@@ -73,7 +73,8 @@ pub fn explained_number(graph: &Graph, output: ValueId) -> ValueId {
     found
 }
 
-fn widened(
+/// The dense layer that computes a value, with these columns of it, each with a sign; and what stands between the two.
+pub(crate) fn widened(
     program: &mut Graph,
     logit: ValueId,
     columns: &[(usize, f32)],

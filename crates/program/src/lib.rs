@@ -53,6 +53,7 @@ mod backward;
 mod channel;
 mod error;
 mod explain;
+mod flooding;
 mod flow;
 mod gradient;
 mod head;

@@ -119,6 +119,26 @@ fn a_product_of_two_activations() {
     }
 }
 
+/// The same with weights that a softmax made of (0, ln 3): the values get everything.
+#[test]
+fn a_product_with_constant_weights() {
+    for (v, all) in [([4.0, 2.0], [0.4, 0.6]), ([4.0, -2.0], [-2.0, 3.0])] {
+        let mut net = Net::new();
+        let scores = net.input(&[1, 2], &[0.0, 3.0_f32.ln()]);
+        let values = net.input(&[2, 1], &v);
+        let a = net.op(softmax(), &[scores]);
+        let o = net.op(Op::MatMul, &[a, values]);
+        for rules in [
+            Rules::uniform(Rule::epsilon(0.0)),
+            Preset::Transformer.rules(),
+        ] {
+            let found = net.relevances(&Lrp { rules }, (o, &[1.0]), &[scores, values]);
+            close(&found[0], &[0.0, 0.0]);
+            close(&found[1], &all);
+        }
+    }
+}
+
 /// One head on two tokens: X = I, Wq = (1, 1)', Wk = (1, 2)', Wv = (4, 1)', o = 1.8068243.
 fn head() -> (Net, [ValueId; 7]) {
     let mut net = Net::new();
@@ -200,6 +220,16 @@ fn layer_normalisation_passes_on_or_is_centred() {
     let g = as_gradient(&r, &[-0.425_820_1, -0.925_820_1, 0.888_730_1]);
     let found = net.relevances(&AttnLrp, (y, &g), &[x]);
     close(&found[0], &[-0.578_935_1, -2.983_665_4, 12.424_607]);
+    // Without the bias nothing is absorbed: the sum stays 6.
+    let none = net.constant(&[3], &[0.0; 3]);
+    let layer = LayerNormalization {
+        axis: 1,
+        epsilon: 0.0,
+    };
+    let y = net.op(Op::LayerNormalization(layer), &[x, scale, none]);
+    let g = as_gradient(&r, &[-0.925_820_1, -0.925_820_1, 1.388_730_1]);
+    let found = net.relevances(&AttnLrp, (y, &g), &[x]);
+    close(&found[0], &[0.0, -3.0, 9.0]);
 }
 
 /// GELU(-1, .5, 2) has the factors (.1587, .6915, .9772), SiLU (.2689, .6225, .8808); at zero both

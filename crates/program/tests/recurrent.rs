@@ -224,11 +224,110 @@ fn worked_lstm() -> Layer {
     )
 }
 
+/// What an LSTM of one unit computes at a step, and how relevance goes back through it.
+struct Step {
+    x: f64,
+    h_before: f64,
+    c_before: f64,
+    i: f64,
+    o: f64,
+    f: f64,
+    g: f64,
+    /// The sum behind `g`: without its biases, and the biases.
+    sum: f64,
+    bias: f64,
+    c: f64,
+    h: f64,
+}
+
+/// The worked case by the formulas, one number at a time.
+fn lstm_steps(x: &[f64]) -> Vec<Step> {
+    let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+    let (w, r) = ([0.5, 0.6, 0.7, 0.8], [0.1, 0.2, 0.3, 0.4]);
+    let bias = [0.06, 0.08, 0.10, 0.12];
+    let (mut h, mut c) = (0.0, 0.0);
+    let mut steps = Vec::new();
+    for &x in x {
+        let z = [0, 1, 2, 3].map(|gate: usize| w[gate] * x + r[gate] * h + bias[gate]);
+        let [i, o, f] = [sigmoid(z[0]), sigmoid(z[1]), sigmoid(z[2])];
+        let g = z[3].tanh();
+        let (h_before, c_before) = (h, c);
+        c = f * c + i * g;
+        h = o * c.tanh();
+        steps.push(Step {
+            x,
+            h_before,
+            c_before,
+            i,
+            o,
+            f,
+            g,
+            sum: z[3] - bias[3],
+            bias: bias[3],
+            c,
+            h,
+        });
+    }
+    steps
+}
+
+/// Of each step, the relevance of the memory, of the signal and of the input, when `seed` arrives at
+/// the last output.
+fn lstm_relevances(steps: &[Step], seed: f64, absorb: bool) -> [Vec<f64>; 3] {
+    let mut of = [vec![0.0; 2], vec![0.0; 2], vec![0.0; 2]];
+    let (mut r_h, mut r_c) = (seed, 0.0);
+    for (t, step) in steps.iter().enumerate().rev() {
+        r_c += r_h;
+        let r_g = step.i * step.g / step.c * r_c;
+        let whole = step.sum + if absorb { step.bias } else { 0.0 };
+        of[0][t] = r_c;
+        of[1][t] = r_g;
+        of[2][t] = 0.8 * step.x / whole * r_g;
+        r_h = 0.4 * step.h_before / whole * r_g;
+        r_c *= step.f * step.c_before / step.c;
+    }
+    of
+}
+
+fn close_f64(found: &[f64], expected: &[f64]) {
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() < 1e-7, "{found:?}, not {expected:?}");
+    }
+}
+
 #[test]
 fn an_lstm_by_hand() {
+    let steps = lstm_steps(&[1.0, -2.0]);
+    let of = |f: fn(&Step) -> f64| -> Vec<f64> { steps.iter().map(f).collect() };
+    close_f64(&of(|s| s.i), &[0.636_452_5, 0.286_724_6]);
+    close_f64(&of(|s| s.o), &[0.663_738_7, 0.256_795_5]);
+    close_f64(&of(|s| s.f), &[0.689_974_5, 0.228_987_6]);
+    close_f64(&of(|s| s.g), &[0.725_897_4, -0.877_635_6]);
+    close_f64(&of(|s| s.c), &[0.461_999_3, -0.145_847_5]);
+    close_f64(&of(|s| s.h), &[0.286_544_1, -0.037_189_7]);
+    close_f64(&[steps[1].sum + steps[1].bias], &[-1.365_382_4]);
+    let [r_c, r_g, r_x] = lstm_relevances(&steps, steps[1].h, false);
+    close_f64(&r_c, &[0.031_927_2, -0.037_189_7]);
+    close_f64(&r_g, &[0.031_927_2, -0.064_165_6]);
+    close_f64(&r_x, &[0.031_927_2, -0.069_116_9]);
+    close_f64(&[r_x[0] + r_x[1]], &[steps[1].h]);
+    let [r_c, _, r_x] = lstm_relevances(&steps, steps[1].h, true);
+    close_f64(&r_c, &[0.032_362_3, -0.037_189_7]);
+    close_f64(&r_x, &[0.028_141_2, -0.075_191_4]);
+    close_f64(&[r_x[0] + r_x[1]], &[-0.047_050_2]);
+}
+
+#[test]
+fn an_lstm_is_what_it_is_by_hand() {
     let (layer, x) = (worked_lstm(), [1.0, -2.0]);
     let y = layer.outputs(&x);
     close(&y, &[0.286_544_1, -0.037_189_7], 1e-6);
+    let mut v = layer.values();
+    v.graph.set_outputs(vec![v.states]);
+    let states = agreed(&v.graph, &[&x]).remove(0);
+    // The output and the memory of each step.
+    let expected = [0.286_544_1, 0.461_999_3, -0.037_189_7, -0.145_847_5];
+    close(&states, &expected, 1e-6);
     let seed = [0.0, y[1]];
     let [of_x, of_states] = layer.relevances(&x, &seed, 0.0, Bias::Ignore);
     close(&of_x, &[0.031_927_2, -0.069_116_9], 1e-5);

@@ -14,8 +14,8 @@ use npcov_graph::{
     ShapeDisplay, Specialisation, ValueId, fold_batch_norm,
 };
 use npcov_program::{
-    Attribution, BatchNorm, ExplainOutputs, LayerOptions, NetworkView, PathLayer, ProgramError,
-    Tap, explain, explained_number, known_tokens, path_layers, trace, weighted_sums,
+    Attribution, BatchNorm, Deviation, ExplainOutputs, LayerOptions, NetworkView, PathLayer,
+    ProgramError, Tap, explain, explained_number, known_tokens, path_layers, trace, weighted_sums,
 };
 
 use crate::error::RunError;
@@ -349,6 +349,16 @@ impl Network {
     /// What it takes and gives.
     pub fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// What is explained of a network of numbers; `None` where its outputs are classes. Without data that it learnt from,
+    /// options have to say what numbers are held against.
+    pub fn deviation(&self) -> Result<Option<Deviation>, RunError> {
+        match (self.signature.numbers(), &self.options.task) {
+            (Some(numbers), _) => Ok(Some(numbers.target())),
+            (None, Task::Regression(options)) => options.target(self.signature.logits()).map(Some),
+            (None, _) => Ok(None),
+        }
     }
 
     /// The path layers, as in [`Signature::layers`].

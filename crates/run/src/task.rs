@@ -95,6 +95,9 @@ pub enum Direction {
     Output,
     /// Up: what raises the number.
     Up,
+    /// As `Deviation`, and only what lies between the reference and the number.
+    #[serde(rename = "from-reference")]
+    FromReference,
 }
 
 /// Most bins. Neighbouring ones share their logic, so that more say nothing more.
@@ -173,7 +176,9 @@ impl Numbers {
     pub fn deviation(&self, output: usize, numbers: &[f64]) -> f64 {
         let number = numbers.get(output).copied().unwrap_or(f64::NAN);
         let reference = match self.direction {
-            Direction::Deviation | Direction::Up => self.reference.get(output).copied(),
+            Direction::Deviation | Direction::Up | Direction::FromReference => {
+                self.reference.get(output).copied()
+            }
             Direction::Output => Some(0.0),
         };
         number - reference.unwrap_or(0.0)
@@ -215,7 +220,7 @@ impl Numbers {
     pub fn target(&self) -> Deviation {
         let reference = match self.direction {
             Direction::Output => vec![0.0; self.reference.len()],
-            Direction::Deviation | Direction::Up => {
+            Direction::Deviation | Direction::Up | Direction::FromReference => {
                 self.reference.iter().map(|&x| x as f32).collect()
             }
         };
@@ -224,6 +229,7 @@ impl Numbers {
             reference,
             scale: self.scale.iter().map(|&x| x as f32).collect(),
             up: self.direction == Direction::Up,
+            flooded: self.direction == Direction::FromReference,
         }
     }
 
@@ -326,6 +332,40 @@ pub struct Observed<'a> {
 }
 
 impl RegressionOptions {
+    /// What programs are told to explain where there is no data to learn from: the reference has to be a number, and the
+    /// output one.
+    pub fn target(&self, outputs: usize) -> Result<Deviation, RunError> {
+        let wrong = |name, value: &str, wanted| RunError::Parameter {
+            name,
+            value: value.to_owned(),
+            wanted,
+        };
+        let output = match self.output {
+            OutputChoice::One(output) if output < outputs => output,
+            OutputChoice::Auto if outputs == 1 => 0,
+            OutputChoice::One(_) | OutputChoice::Auto | OutputChoice::Joint => {
+                let wanted = "one that the model has: there is no data to learn their scales from";
+                return Err(wrong("the output", "left open", wanted));
+            }
+        };
+        let reference = match (self.direction, self.reference) {
+            (Direction::Output, _) => 0.0,
+            (_, Reference::Number(number)) => number,
+            (Direction::Up, _) => 0.0,
+            (Direction::Deviation | Direction::FromReference, _) => {
+                let wanted = "a number: there is no data to learn it from";
+                return Err(wrong("the reference", "left open", wanted));
+            }
+        };
+        Ok(Deviation {
+            output: Some(output),
+            reference: vec![reference as f32; outputs],
+            scale: vec![1.0; outputs],
+            up: self.direction == Direction::Up,
+            flooded: self.direction == Direction::FromReference,
+        })
+    }
+
     /// Learns how numbers become classes, and says what is not quite as asked.
     pub fn learn(&self, observed: &Observed<'_>) -> Result<(Numbers, Vec<String>), RunError> {
         let outputs = observed.outputs.max(1);
@@ -529,7 +569,7 @@ mod tests {
         options.learn(&observed).unwrap().0
     }
 
-    /// The numbers of beyond.md 4.6, case 3.
+    /// Worked out by hand: linear interpolation between the sorted numbers.
     #[test]
     fn quartiles_are_interpolated_and_equal_ones_merged() {
         let numbers = [1.0, 2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 100.0];

@@ -572,8 +572,8 @@ pub(crate) struct TaskArgs {
     #[arg(long, value_name = "REF", allow_hyphen_values = true)]
     pub(crate) reference: Option<ReferenceName>,
 
-    /// What is explained of a number: its `deviation` from the reference, the `output` itself, or what
-    /// drives it `up`
+    /// What is explained of a number: its `deviation` from the reference, the `output` itself, what
+    /// drives it `up`, or only what lies between it and the reference (`from-reference`)
     #[arg(long, value_name = "WAY")]
     pub(crate) direction: Option<DirectionName>,
 

@@ -1,6 +1,6 @@
 //! `npcov compile`.
 //!
-//! What the files compute in ONNX Runtime is checked by `scripts/agreement_relevance.py`.
+//! What the files compute in ONNX Runtime is checked by `scripts/agreement_relevance.py` and `agreement_tasks.py`.
 
 use insta::assert_snapshot;
 use npcov::engine::Engine;
@@ -67,6 +67,58 @@ fn relevances_and_gradients() {
     let command = "compile mobilenet.onnx --program explain --batch-norm fold --rule zplus \
                    --class 3 -o out.onnx";
     assert_eq!(project.run(command).code, Some(0));
+}
+
+/// A file of numbers explains what `explain` does, in every direction; without data it has to be told the reference.
+#[test]
+fn numbers_are_explained_from_a_given_reference() {
+    let project = Project::new();
+    let rows = 20;
+    let explain = "explain prices.onnx --data prices-test.csv --label-column price --limit 20";
+    let table = std::fs::read_to_string(project.path("prices-test.csv")).unwrap();
+    let numbers = |line: &str| -> Vec<f32> {
+        let all: Vec<f32> = line.split(',').map(|x| x.parse().unwrap()).collect();
+        all[..9].to_vec()
+    };
+    assert!(table.lines().next().unwrap().ends_with("price"));
+    let x: Vec<f32> = table.lines().skip(1).take(rows).flat_map(numbers).collect();
+    for direction in ["deviation", "output", "up", "from-reference"] {
+        let options =
+            format!("--task regression --reference 3000 --direction {direction} --input-relevance");
+        let outcome = project.run(&format!("{explain} {options} --output out.npz"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let command = format!(
+            "compile prices.onnx --program explain {options} --batch {rows} -o program.onnx"
+        );
+        let outcome = project.run(&command);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let model = OnnxModel::read(project.path("program.onnx")).unwrap();
+        let graph = model.specialise(&Specialisation::default()).unwrap();
+        let found = Native::default().run_once(&graph, 1, &[&x]).unwrap();
+        for (found, name) in
+            found
+                .iter()
+                .zip(["logits", "relevance.0", "relevance.1", "relevance.input"])
+        {
+            let expected = project.rows("out.npz", name).concat();
+            let largest = expected.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+            assert_eq!(found.len(), expected.len());
+            for (a, b) in found.iter().zip(&expected) {
+                assert!(
+                    (a - b).abs() <= 1e-4 * largest,
+                    "{direction}, {name}: {a} for {b}"
+                );
+            }
+        }
+    }
+    let outcome =
+        project.run("compile prices.onnx --program explain --task regression -o program.onnx");
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("no data to learn it from"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn directions_are_opposite() {
     }
 }
 
-/// Only the direction of what is shared out matters to a path, as beyond.md 4.6, case 4 has it: relevances are
+/// Only the direction of what is shared out matters to a path, because relevances are
 /// proportional to it, and those of the opposite direction are negatives.
 #[test]
 fn the_size_of_a_deviation_changes_no_path() {

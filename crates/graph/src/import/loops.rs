@@ -292,7 +292,7 @@ impl Importer<'_> {
     }
 
     /// What repetitions gave, along an axis that appears for it.
-    fn stacked(&mut self, list: &[ValueId], along: i64) -> Result<ValueId, OpError> {
+    pub(super) fn stacked(&mut self, list: &[ValueId], along: i64) -> Result<ValueId, OpError> {
         let mut builder = self.builder("Loop");
         let Some(&first) = list.first() else {
             return Err(OpError::unsupported(
@@ -312,7 +312,7 @@ impl Importer<'_> {
         }
     }
 
-    fn builder<'b>(&'b mut self, name: &'b str) -> Builder<'b> {
+    pub(super) fn builder<'b>(&'b mut self, name: &'b str) -> Builder<'b> {
         Builder {
             graph: &mut self.graph,
             stored: &mut self.stored,

@@ -3,7 +3,7 @@
 use super::slice::{Slice, slice};
 use super::structure::select_by_axis;
 use super::window::too_large;
-use super::{Import, Op, arguments};
+use super::{Binary, Import, Op, arguments};
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext, axis};
 use crate::error::OpError;
@@ -220,7 +220,10 @@ fn import_gather_nd(
     if node.attributes.int("batch_dims", 0)? != 0 {
         return Err(OpError::unsupported("`batch_dims` is not 0"));
     }
-    let indices = builder.required_constant(node.input(1)?, "indices")?;
+    let Some(indices) = builder.constant(node.input(1)?) else {
+        return gather_nd_computed(builder, data, node.input(1)?);
+    };
+    let indices = indices.clone();
     let tuples = indices.as_i64();
     let tuples = tuples.ok_or_else(|| OpError::invalid("the indices are no integers"))?;
     let shape = builder.shape(data);
@@ -248,6 +251,49 @@ fn import_gather_nd(
     let data = builder.reshape(data, [&[flat], rest].concat())?;
     let numbers = Tensor::new(outer, Data::I64(numbers)).ok_or_else(too_large)?;
     let numbers = builder.tensor(numbers);
+    Ok(vec![gather(builder, data, numbers, 0)?])
+}
+
+/// The same for indices that depend on the model's input: their numbers are computed with it.
+fn gather_nd_computed(
+    builder: &mut Builder<'_>,
+    data: ValueId,
+    indices: ValueId,
+) -> Result<Vec<ValueId>, OpError> {
+    let (shape, places) = (builder.shape(data), builder.shape(indices));
+    let (&width, outer) = places
+        .split_last()
+        .filter(|&(&width, _)| (1..=shape.len()).contains(&width))
+        .ok_or_else(|| OpError::invalid("index tuples of another length than the data has axes"))?;
+    let (leading, rest) = shape.split_at(width);
+    let integer = |builder: &mut Builder<'_>, number: usize| {
+        let number = i64::try_from(number).map_err(|_| too_large())?;
+        let tensor = Tensor::new([], Data::I64(vec![number])).ok_or_else(too_large)?;
+        Ok::<ValueId, OpError>(builder.tensor(tensor))
+    };
+    let mut numbers: Option<ValueId> = None;
+    for (place, &extent) in leading.iter().enumerate() {
+        let mut part = Slice::identity(&places);
+        let last = places.len() - 1;
+        (part.starts[last], part.shape[last]) = (place, 1);
+        let index = slice(builder, indices, part)?;
+        let index = builder.reshape(index, outer.to_vec())?;
+        // Negative ones count from the end.
+        let (zero, extent) = (integer(builder, 0)?, integer(builder, extent)?);
+        let is_negative = builder.push(Op::Binary(Binary::Less), &[index, zero])?;
+        let from_end = builder.push(Op::Binary(Binary::Add), &[index, extent])?;
+        let index = builder.push(Op::Where, &[is_negative, from_end, index])?;
+        numbers = Some(match numbers {
+            Some(before) => {
+                let before = builder.push(Op::Binary(Binary::Mul), &[before, extent])?;
+                builder.push(Op::Binary(Binary::Add), &[before, index])?
+            }
+            None => index,
+        });
+    }
+    let numbers = numbers.ok_or_else(|| OpError::invalid("index tuples without indices"))?;
+    let flat = element_count(leading).ok_or_else(too_large)?;
+    let data = builder.reshape(data, [&[flat], rest].concat())?;
     Ok(vec![gather(builder, data, numbers, 0)?])
 }
 
@@ -394,6 +440,26 @@ mod tests {
         );
         let nested = nd(cube(), ints(&[2, 1, 2], &[0, 1, 1, 0]));
         assert_eq!(nested, ints(&[2, 1, 2], &[2, 3, 4, 5]));
+    }
+
+    /// As classifiers do that read the last word: `x[0, place]`, the place being computed.
+    #[test]
+    fn computed_tuples_become_numbers_of_one_axis() {
+        let case = |tuples: &[usize]| {
+            Case::new("GatherND", 13)
+                .input(DType::F32, &[2, 3, 4])
+                .input(DType::I64, tuples)
+                .import()
+        };
+        for (tuples, shape) in [(&[5, 2][..], &[5, 4][..]), (&[3], &[]), (&[1], &[3, 4])] {
+            let imported = case(tuples).unwrap();
+            assert_eq!(imported.ty().shape, shape);
+            assert_eq!(
+                imported.ops().last(),
+                Some(&&Op::Gather(Gather { axis: 0 }))
+            );
+        }
+        assert!(case(&[5, 4]).is_err());
     }
 
     #[test]

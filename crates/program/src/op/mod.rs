@@ -24,6 +24,7 @@ use npcov_graph::{DType, Graph, Node, Op, OpError, ValueId};
 
 use crate::append::Append;
 use crate::attention::is_product;
+use crate::flooding::is_flood;
 use crate::rule::{Bias, Rule, Sharing};
 
 /// A node at whose output a cotangent has arrived.
@@ -215,7 +216,7 @@ pub(crate) fn is_differentiable(op: &Op) -> bool {
         | Op::Gather(_)
         | Op::GatherElements(_)
         | Op::Resize(_)
-        | Op::ScatterSum(_)
-        | Op::Composite(_) => true,
+        | Op::ScatterSum(_) => true,
+        Op::Composite(op) => !is_flood(op),
     }
 }

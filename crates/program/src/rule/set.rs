@@ -103,6 +103,12 @@ impl Default for Rules {
     }
 }
 
+/// What stabilises denominators of the preset `transformer`. Nothing there needs more: a contribution under alpha-beta
+/// is never larger than its denominator, and what reaches a sum of values is proportional to that sum, because the
+/// projection behind it is linear. Normalisation makes sums of any size count alike, so that a larger stabiliser takes
+/// relevance away where activations are small.
+const TRANSFORMER_EPSILON: f32 = 1e-9;
+
 /// Rules under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -159,9 +165,15 @@ impl Preset {
         let conv = match self {
             Preset::Npc => return Rules::uniform(Rule::NPC),
             Preset::Transformer => {
+                let linear = AlphaBeta {
+                    beta: 0.5,
+                    epsilon: TRANSFORMER_EPSILON,
+                    rare: true,
+                };
+                let values = Rule::epsilon(TRANSFORMER_EPSILON);
                 return Rules {
-                    overrides: vec![(Place::Attention, Rule::epsilon(EPSILON))],
-                    ..Rules::uniform(Rule::NPC)
+                    overrides: vec![(Place::Attention, values)],
+                    ..Rules::uniform(Rule::AlphaBeta(linear))
                 };
             }
             Preset::EpsilonPlus | Preset::EpsilonPlusFlat => Rule::Z_PLUS,

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Checks relevances against ONNX Runtime where outputs are no logits of images: other tasks, inputs and precisions.
+
+    scripts/agreement_tasks.py --npcov target/release/npcov [--only PART]
+
+As agreement_relevance.py does for classifiers of images: `npcov compile --program explain` writes what npcov computes
+as plain ONNX operators, which ONNX Runtime runs, and `npcov explain` computes the same natively. Here for numbers (in
+all directions), single logits, smallest scores, tokens with a mask, several inputs, tables, quantised models, half
+precision and 3-D convolutions. |a - b| <= 1e-4 max|b| shall hold in every array of every input, but for one input in
+fifty, where a rule divides by a sum close to zero. Dynamic quantisation rounds what it has computed: a number half way
+between two steps may go either way, so that relevances may move by five steps of 255 there. Needs requirements-test.txt.
+"""
+
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+ROOT = Path(__file__).resolve().parent.parent
+TOLERANCE, STEPS, ABOVE, INPUTS = 1e-4, 5 / 255, 0.02, 50
+NUMBERS = ["--task", "regression", "--reference", "3000"]
+EXPORTS = [
+    "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-mlp-two",
+    "sklearn-pipeline-long", "half",
+]
+
+
+def cases(fixtures):
+    """Name, model, data as arrays by input, and options for both commands."""
+    with open(fixtures / "prices-test.csv") as file:
+        rows = [{k: float(v) for k, v in row.items() if k != "price"} for row in csv.DictReader(file)]
+    prices = {"diamond": np.array([list(row.values()) for row in rows], np.float32)}
+    images = np.load(fixtures / "fashion-1000.npz")["x"][:INPUTS].astype(np.float32) / 255
+    for direction in ("deviation", "output", "up", "from-reference"):
+        options = [*NUMBERS, "--direction", direction]
+        yield f"prices ({direction})", fixtures / "prices.onnx", prices, options
+    numbers = ["--task", "regression:1", "--reference", "0.3"]
+    yield "two-numbers", fixtures / "two-numbers.onnx", {"": images}, numbers
+    yield "one-logit", fixtures / "one-logit.onnx", {"": images}, ["--task", "classification"]
+    yield "distances", fixtures / "distances.onnx", {"": images}, ["--task", "classification:argmin"]
+    mask = (np.arange(10) % 2 == np.arange(len(images))[:, None] % 2).astype(np.int64)
+    yield "two-inputs", fixtures / "two-inputs.onnx", {"image": images, "mask": mask}, []
+    masked = dict(np.load(fixtures / "attention/bert-mask.npz"))
+    masked = {name: masked[name] for name in ("input_ids", "attention_mask")}
+    for way, options in {"": [], " (attnlrp)": ["--attribution", "attnlrp"]}.items():
+        yield f"bert-mask{way}", fixtures / "attention/bert-mask.onnx", masked, options
+    for name in EXPORTS:
+        arrays = dict(np.load(fixtures / f"exports/{name}.npz"))
+        arrays.pop("y")
+        yield name, fixtures / f"exports/{name}.onnx", arrays, []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--npcov", type=Path, required=True)
+    parser.add_argument("--fixtures", type=Path, default=ROOT / "fixtures")
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    options = parser.parse_args()
+    failed = compared = 0
+    for name, model, arrays, extra in cases(options.fixtures):
+        if options.only not in name:
+            continue
+        try:
+            ratios = compare(options.npcov, model, arrays, extra)
+        except subprocess.CalledProcessError as error:
+            print(f"{name:28} FAILED {error.stderr.strip()}")
+            failed += 1
+            continue
+        allowed = STEPS if name.startswith("dynamic-") else TOLERANCE
+        above = int((ratios > allowed).sum())
+        good = above <= ABOVE * len(ratios)
+        verdict = "" if good else "  FAILED"
+        print(f"{name:28} {len(ratios):4} inputs, worst {ratios.max():.1e}, {above} above{verdict}", flush=True)
+        failed += not good
+        compared += 1
+    print(f"{compared} compared, {failed} failed")
+    return 0 if compared and not failed else 1
+
+
+def compare(npcov, model, arrays, extra):
+    """For each input, the largest distance of an array, as a part of its largest number."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, output, program = (Path(folder) / name for name in ("data.npz", "out.npz", "program.onnx"))
+        named = {name or "x": values for name, values in arrays.items()}
+        np.savez(data, **named)
+        given = f"{data}:{next(iter(named))}" if len(named) == 1 else data
+        run(npcov, "explain", model, "--data", given, "--output", output, "--input-relevance", *extra)
+        run(npcov, "compile", model, "--program", "explain", "--input-relevance", "--batch", 1, "--output", program, *extra)
+        with np.load(output) as file:
+            ours = {name: file[name] for name in file.files}
+        theirs = onnx_runtime(program, arrays)
+    count = len(next(iter(arrays.values())))
+    worst = np.zeros(count)
+    for name, expected in theirs.items():
+        found, expected = ours[name].reshape(count, -1), expected.reshape(count, -1)
+        largest = np.abs(expected).max(1)
+        apart = np.abs(found.astype(np.float64) - expected).max(1)
+        worst = np.maximum(worst, np.where(apart == 0, 0, apart / np.maximum(largest, 1e-30)))
+    return worst
+
+
+def run(npcov, *arguments):
+    command = [str(word) for word in (npcov, *arguments, "--quiet")]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+def onnx_runtime(program, arrays):
+    session = onnxruntime.InferenceSession(str(program), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    types = {"tensor(int64)": np.int64, "tensor(float16)": np.float16}
+    rows = []
+    for i in range(len(next(iter(arrays.values())))):
+        feed = {}
+        for given in session.get_inputs():
+            values = arrays[given.name] if given.name in arrays else next(iter(arrays.values()))
+            values = values[i : i + 1].astype(types.get(given.type, np.float32))
+            feed[given.name] = values.reshape(given.shape)
+        rows.append(session.run(names, feed))
+    return {name: np.concatenate([row[k].reshape(1, -1) for row in rows]) for k, name in enumerate(names)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

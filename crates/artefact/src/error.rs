@@ -34,6 +34,16 @@ pub enum ArtefactError {
         /// What differs.
         differences: Vec<String>,
     },
+    /// Parts that should be joined are not all there, or not all of one piece.
+    #[error("`{folder}` cannot be joined, {} of {all} parts are wrong:{}", .wrong.len(), listed(.wrong))]
+    Parts {
+        /// The folder of parts.
+        folder: String,
+        /// How many parts there should be.
+        all: usize,
+        /// What is wrong, by part.
+        wrong: Vec<String>,
+    },
     /// Inputs would count twice.
     #[error("suite `{suite}`: inputs {start} to {} were measured twice", .end.saturating_sub(1))]
     Overlap {

@@ -15,6 +15,7 @@ use npcov_run::Found;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::difference::differences;
 use crate::error::ArtefactError;
 
 /// Shards of an artefact that is being made, and the artefact in the end.
@@ -42,6 +43,24 @@ enum Place {
     Memory(Mutex<BTreeMap<String, Source>>),
 }
 
+/// Why a shard cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It is not there.
+    Missing,
+    /// It is not what was written.
+    Damaged,
+    /// Another version of npcov wrote it.
+    OtherVersion(String),
+    /// It was made by another plan.
+    OtherPlan {
+        /// What it says of itself.
+        metadata: String,
+    },
+    /// It is another one than its name says: this one.
+    OtherShard(String),
+}
+
 /// Which shard a file is, in its metadata.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ShardRecord {
@@ -67,7 +86,7 @@ const SHARD: &str = "shard";
 const PLAN: &str = "plan.json";
 
 /// What shards are called: one of these words, and numbers.
-const WORDS: [&str; 4] = ["paths", "suite", "inputs", "lists"];
+const WORDS: [&str; 5] = ["paths", "calibration", "suite", "inputs", "lists"];
 
 /// What is written here before it is given its name elsewhere.
 const UNFINISHED: &str = "chosen.tmp";
@@ -91,7 +110,32 @@ impl ShardStore {
             clear(lock.folder())?;
             write_whole(&plan_file, plan.as_bytes())?;
         }
-        Ok(ShardStore {
+        Ok(ShardStore::on_disk(artefact, lock, plan, resumed))
+    }
+
+    /// The same for one of several processes that make shards of the artefact at the same time, or one
+    /// after the other: shards that are there stay. Those of another plan are an error.
+    pub fn shared(artefact: &Path, plan: &str) -> Result<ShardStore, ArtefactError> {
+        require_place(artefact)?;
+        let lock = OutputLock::shared(artefact)?;
+        if !has_plan(lock.folder(), plan)? {
+            write_whole(lock.folder().join(PLAN), plan.as_bytes())?;
+        }
+        Ok(ShardStore::on_disk(artefact, lock, plan, true))
+    }
+
+    /// The shards that [such](ShardStore::shared) processes made, here or in folders that were copied
+    /// together, for the one that makes the artefact of them. Those of another plan are an error, and so
+    /// is a process that still adds to them.
+    pub fn joining(artefact: &Path, plan: &str) -> Result<ShardStore, ArtefactError> {
+        require_place(artefact)?;
+        let lock = OutputLock::beside(artefact)?;
+        has_plan(lock.folder(), plan)?;
+        Ok(ShardStore::on_disk(artefact, lock, plan, true))
+    }
+
+    fn on_disk(artefact: &Path, lock: OutputLock, plan: &str, resumed: bool) -> ShardStore {
+        ShardStore {
             place: Place::Disk {
                 artefact: artefact.to_owned(),
                 lock,
@@ -99,7 +143,7 @@ impl ShardStore {
             },
             plan: Digest::of(plan.as_bytes()).to_string(),
             resumed,
-        })
+        }
     }
 
     /// Memory.
@@ -148,35 +192,36 @@ impl ShardStore {
         inputs: Range<usize>,
         fits: impl FnOnce(&SafetensorsReader) -> bool,
     ) -> Found {
-        let missing = |error: &DataError| {
-            let DataError::Read { source, .. } = error else {
-                return false;
-            };
-            matches!(source, ReadError::Io(error) if error.kind() == ErrorKind::NotFound)
-        };
         match self.open(shard, inputs) {
             Ok(reader) if reader.check().is_ok() && fits(&reader) => Found::Whole,
-            Err(error) if missing(&error) => Found::Nothing,
+            Err(error) if is_missing(&error) => Found::Nothing,
             _ => Found::Damaged,
+        }
+    }
+
+    /// Why a shard that was not [found whole](ShardStore::find) cannot be used.
+    pub fn flaw(&self, shard: &str, inputs: Range<usize>) -> Flaw {
+        let reader = match self.read(shard) {
+            Ok(reader) if reader.is_sealed() && reader.check().is_ok() => reader,
+            Err(error) if is_missing(&error) => return Flaw::Missing,
+            _ => return Flaw::Damaged,
+        };
+        let metadata = reader.metadata().unwrap_or_default().to_owned();
+        let Ok(ShardMetadata { shard: found }) = serde_json::from_str(&metadata) else {
+            return Flaw::Damaged;
+        };
+        let wanted = self.record(shard, inputs);
+        match found {
+            found if found.version != wanted.version => Flaw::OtherVersion(found.version),
+            found if found.plan != wanted.plan => Flaw::OtherPlan { metadata },
+            found if found != wanted => Flaw::OtherShard(found.name),
+            _ => Flaw::Damaged,
         }
     }
 
     /// Opens a shard: the one of this name, with these inputs, that was made by the store's plan.
     pub fn open(&self, shard: &str, inputs: Range<usize>) -> Result<SafetensorsReader, DataError> {
-        let reader = match &self.place {
-            Place::Disk { lock, files, .. } => {
-                let path = file(lock.folder(), shard);
-                let name = path.display().to_string();
-                match Source::pooled(files, &path) {
-                    Ok(source) => SafetensorsReader::new(&source, name)?,
-                    Err(error) => return Err(ReadError::Io(error).in_file(name)),
-                }
-            }
-            Place::Memory(shards) => match lock_map(shards).get(shard) {
-                Some(bytes) => SafetensorsReader::new(bytes, shard)?,
-                None => return Err(ReadError::Io(ErrorKind::NotFound.into()).in_file(shard)),
-            },
-        };
+        let reader = self.read(shard)?;
         let metadata = reader.metadata().unwrap_or_default();
         let found: Option<ShardMetadata> = serde_json::from_str(metadata).ok();
         let is_it = found.is_some_and(|found| found.shard == self.record(shard, inputs));
@@ -186,6 +231,24 @@ impl ShardStore {
                 let reason = "is damaged, or another part than its name says".to_owned();
                 Err(ReadError::Damaged(reason).in_file(reader.name()))
             }
+        }
+    }
+
+    /// Opens whatever is there under a shard's name.
+    fn read(&self, shard: &str) -> Result<SafetensorsReader, DataError> {
+        match &self.place {
+            Place::Disk { lock, files, .. } => {
+                let path = file(lock.folder(), shard);
+                let name = path.display().to_string();
+                match Source::pooled(files, &path) {
+                    Ok(source) => SafetensorsReader::new(&source, name),
+                    Err(error) => Err(ReadError::Io(error).in_file(name)),
+                }
+            }
+            Place::Memory(shards) => match lock_map(shards).get(shard) {
+                Some(bytes) => SafetensorsReader::new(bytes, shard),
+                None => Err(ReadError::Io(ErrorKind::NotFound.into()).in_file(shard)),
+            },
         }
     }
 
@@ -284,6 +347,37 @@ fn labelled(metadata: &str, record: &ShardRecord) -> Result<String, serde_json::
 fn lock_map(shards: &Mutex<BTreeMap<String, Source>>) -> MutexGuard<'_, BTreeMap<String, Source>> {
     // Shards are inserted whole.
     shards.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a file cannot be read because there is none.
+fn is_missing(error: &DataError) -> bool {
+    let DataError::Read { source, .. } = error else {
+        return false;
+    };
+    matches!(source, ReadError::Io(error) if error.kind() == ErrorKind::NotFound)
+}
+
+/// The most bytes that a plan has: it names layers and classes.
+const LARGEST_PLAN: u64 = 1 << 26;
+
+/// Whether a folder is that of a plan; `false` where it has none, and an error where it has another.
+fn has_plan(folder: &Path, plan: &str) -> Result<bool, ArtefactError> {
+    let path = folder.join(PLAN);
+    let Ok(found) = npcov_file::read_text(&path, LARGEST_PLAN) else {
+        return Ok(false);
+    };
+    if found == plan {
+        return Ok(true);
+    }
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let mut differences = differences(&value(&found), &value(plan));
+    if differences.is_empty() {
+        differences.push("it is no plan of npcov's".to_owned());
+    }
+    Err(ArtefactError::Mismatch {
+        file: path.display().to_string(),
+        differences,
+    })
 }
 
 fn file(folder: &Path, shard: &str) -> PathBuf {
@@ -466,6 +560,68 @@ mod tests {
         }
         std::fs::write(file("paths-0"), whole).unwrap();
         assert_eq!(found(&store, "paths-0"), Found::Whole);
+    }
+
+    #[test]
+    fn several_make_shards_and_one_joins_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let artefact = folder.path().join("graph.npcov");
+        let plan = r#"{"alpha": 0.8, "model": "a"}"#;
+        let [a, b] = [0, 1].map(|_| ShardStore::shared(&artefact, plan).unwrap());
+        write(&a, "paths-0", 7);
+        write(&b, "paths-1", 8);
+        // The same one twice is no harm.
+        write(&b, "paths-0", 7);
+        let error = ShardStore::joining(&artefact, plan).err().unwrap();
+        assert!(error.to_string().contains("is being written"), "{error}");
+        let other = r#"{"alpha": 0.9, "model": "a"}"#;
+        let refused = [ShardStore::shared(&artefact, other).err().unwrap(), {
+            drop((a, b));
+            ShardStore::joining(&artefact, other).err().unwrap()
+        }];
+        for error in refused.map(|error| error.to_string()) {
+            assert!(
+                error.contains("graph.npcov.parts/plan.json` does not fit"),
+                "{error}"
+            );
+            assert!(error.contains("alpha: 0.8, not 0.9"), "{error}");
+        }
+        let joined = ShardStore::joining(&artefact, plan).unwrap();
+        assert_eq!(read(&joined, "paths-0"), Some(vec![7]));
+        assert_eq!(read(&joined, "paths-1"), Some(vec![8]));
+        joined.remove().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_shard_that_cannot_be_used_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let artefact = folder.path().join("graph.npcov");
+        let store = ShardStore::shared(&artefact, "{}").unwrap();
+        let at = |name: &str| {
+            folder
+                .path()
+                .join(format!("graph.npcov.parts/{name}.safetensors"))
+        };
+        assert_eq!(store.flaw("paths-0", INPUTS), Flaw::Missing);
+        write(&store, "paths-1", 8);
+        std::fs::copy(at("paths-1"), at("paths-0")).unwrap();
+        assert_eq!(
+            store.flaw("paths-0", INPUTS),
+            Flaw::OtherShard("paths-1".to_owned())
+        );
+        let mut bytes = std::fs::read(at("paths-0")).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(at("paths-0"), bytes).unwrap();
+        assert_eq!(store.flaw("paths-0", INPUTS), Flaw::Damaged);
+        let other = ShardStore::shared(&folder.path().join("other.npcov"), "{ }").unwrap();
+        write(&other, "paths-0", 7);
+        let from = folder.path().join("other.npcov.parts/paths-0.safetensors");
+        std::fs::copy(from, at("paths-0")).unwrap();
+        let Flaw::OtherPlan { metadata } = store.flaw("paths-0", INPUTS) else {
+            panic!("no other plan");
+        };
+        assert!(metadata.contains("paths-0"), "{metadata}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The verb `build`: from training data to a decision graph.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,17 +17,17 @@ use npcov_paths::{
     LearnOptions, Observer, PathGraph, TrainingActivations,
 };
 use npcov_run::{
-    Event, Extraction, Extras, Method, Network, PathExtractor, Progress, RunError, SampleRange,
-    extract_shards,
+    Event, Extraction, Extras, Found, Method, Network, Part, PathExtractor, Progress, RunError,
+    SampleRange, extract_shards,
 };
 
 use crate::calibration::{self, Known, calibrate};
 use crate::clustering::{Clustered, cluster};
 use crate::cover::sample_names;
 use crate::error::CoverageError;
-use crate::fitting;
+use crate::fitting::{self, LeftOut};
 use crate::graph::LearntGraph;
-use crate::training::{ShardForm, ShardWriter, TrainingShards};
+use crate::training::{Origin, ShardForm, ShardWriter, TrainingShards};
 
 /// A number for all classes, and others for some.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -154,173 +155,278 @@ pub fn build<'a>(
     output: Option<&Path>,
     progress: &mut dyn Progress,
 ) -> Result<LearntGraph, CoverageError> {
-    let Learning {
-        training: inputs,
-        calibration: strangers,
-    } = inputs.into();
-    options.check(network, inputs)?;
-    let SampleRange {
-        data,
-        ref range,
-        threads,
-    } = *inputs;
-    let classes = network.classes();
-    let alpha = options.alpha.list(classes);
-    let mut model = ModelRecord::new(
-        Digest::from(*network.digest()).to_string(),
-        network.options(),
-    );
-    if let Some(output) = output {
-        model.place(network.file(), output);
+    let prepared = Prepared::new(network, inputs.into(), options, output)?;
+    let store = ShardStore::of(output, &prepared.plan)?;
+    prepared.extract(&store, None, progress)?;
+    prepared.finish(store, progress)
+}
+
+/// All that is settled before the first input is run: the same in every process that takes part.
+pub(crate) struct Prepared<'a> {
+    network: &'a Arc<Network>,
+    pub(crate) inputs: Learning<'a>,
+    options: &'a BuildOptions,
+    extraction: ExtractionRecord,
+    /// The criteria that training inputs are run for.
+    specs: Vec<Spec>,
+    left_out: Vec<LeftOut>,
+    program: Extraction,
+    training: DataRecord,
+    calibration: Option<DataRecord>,
+    /// What is kept of training inputs, and of those for calibration.
+    forms: [ShardForm; 2],
+    /// What that depends on.
+    pub(crate) plan: String,
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(
+        network: &'a Arc<Network>,
+        inputs: Learning<'a>,
+        options: &'a BuildOptions,
+        output: Option<&Path>,
+    ) -> Result<Prepared<'a>, CoverageError> {
+        options.check(network, inputs.training)?;
+        let SampleRange {
+            data, ref range, ..
+        } = *inputs.training;
+        let classes = network.classes();
+        let alpha = options.alpha.list(classes);
+        let mut model = ModelRecord::new(
+            Digest::from(*network.digest()).to_string(),
+            network.options(),
+        );
+        if let Some(output) = output {
+            model.place(network.file(), output);
+        }
+        let extraction = ExtractionRecord::new(
+            network,
+            &options.method,
+            model,
+            data.preprocessing().clone(),
+            alpha.clone(),
+        );
+        let (choices, mut left_out) = (&options.choices, Vec::new());
+        // What criteria ask for is known before there are clusters.
+        let before =
+            extraction.network_shape(vec![(0, 0); classes], choices, &AnpcRecord::default());
+        let specs = match &options.criteria {
+            Some(specs) => specs.clone(),
+            None => fitting::possible(default_criteria(), &before, &mut left_out)?,
+        };
+        // Of numbers, there are no probabilities that could be uncertain.
+        let (uncertain, specs): (Vec<Spec>, Vec<Spec>) = (specs.into_iter())
+            .partition(|spec| network.signature().numbers().is_some() && is_of_probabilities(spec));
+        let no_probabilities =
+            |spec| (spec, "a model of numbers gives no probabilities".to_owned());
+        left_out.extend(uncertain.into_iter().map(no_probabilities));
+        let planned = CriterionSet::new(&specs, before)?;
+        let importance = planned.importance().map_err(|spec| RunError::Parameter {
+            name: "layer",
+            value: spec.to_string(),
+            wanted: "the same layer for all criteria that rank neurons",
+        })?;
+        let taps = planned.training_taps();
+        let extras = Extras {
+            importance,
+            taps: taps.clone(),
+            ..Extras::default()
+        };
+        let extractor =
+            PathExtractor::with_extras(network, &options.method, choices, &alpha, &extras)?;
+        let training = DataRecord::new(data, range.start, range.end)?;
+        let calibration = (inputs.calibration)
+            .map(|strangers| calibration::record(strangers, &training))
+            .transpose()?;
+        let form = ShardForm {
+            word: "paths",
+            layout: extractor.layout().clone(),
+            logits: network.signature().logits(),
+            importance,
+            taps: taps
+                .iter()
+                .map(|&tap| (tap, extraction.layers[tap.layer].units))
+                .collect(),
+        };
+        let plan = plan(
+            &extraction,
+            (&training, calibration.as_ref()),
+            choices,
+            &form,
+        )?;
+        let strangers = ShardForm {
+            word: "calibration",
+            importance: None,
+            taps: Vec::new(),
+            ..form.clone()
+        };
+        Ok(Prepared {
+            network,
+            inputs,
+            options,
+            extraction,
+            specs,
+            left_out,
+            program: Extraction::Paths(Box::new(extractor)),
+            training,
+            calibration,
+            forms: [form, strangers],
+            plan,
+        })
     }
-    let extraction = ExtractionRecord::new(
-        network,
-        &options.method,
-        model,
-        data.preprocessing().clone(),
-        alpha.clone(),
-    );
-    let (choices, mut left_out) = (&options.choices, Vec::new());
-    // What criteria ask for is known before there are clusters.
-    let before = extraction.network_shape(vec![(0, 0); classes], choices, &AnpcRecord::default());
-    let specs = match &options.criteria {
-        Some(specs) => specs.clone(),
-        None => fitting::possible(default_criteria(), &before, &mut left_out)?,
-    };
-    // Of numbers, there are no probabilities that could be uncertain.
-    let (uncertain, specs): (Vec<Spec>, Vec<Spec>) = (specs.into_iter())
-        .partition(|spec| network.signature().numbers().is_some() && is_of_probabilities(spec));
-    let no_probabilities = |spec| (spec, "a model of numbers gives no probabilities".to_owned());
-    left_out.extend(uncertain.into_iter().map(no_probabilities));
-    let planned = CriterionSet::new(&specs, before)?;
-    let importance = planned.importance().map_err(|spec| RunError::Parameter {
-        name: "layer",
-        value: spec.to_string(),
-        wanted: "the same layer for all criteria that rank neurons",
-    })?;
-    let taps = planned.training_taps();
-    let extras = Extras {
-        importance,
-        taps: taps.clone(),
-        ..Extras::default()
-    };
-    let extractor = PathExtractor::with_extras(network, &options.method, choices, &alpha, &extras)?;
-    let training = DataRecord::new(data, range.start, range.end)?;
-    let strangers_record = strangers
-        .map(|strangers| calibration::record(strangers, &training))
-        .transpose()?;
-    let form = ShardForm {
-        layout: extractor.layout().clone(),
-        logits: network.signature().logits(),
-        importance,
-        taps: taps
-            .iter()
-            .map(|&tap| (tap, extraction.layers[tap.layer].units))
-            .collect(),
-    };
 
-    let plan = plan(&extraction, &training, choices, &form)?;
-    let store = ShardStore::of(output, &plan)?;
-    let program = Extraction::Paths(Box::new(extractor));
-    extract_shards(
-        &program,
-        inputs,
-        |i, rows| form.find(&store, i, rows),
-        progress,
-        &mut ShardWriter {
-            form: &form,
-            store: &store,
-            labels: data.labels(),
-            taps: vec![Vec::new(); taps.len()],
-        },
-    )?;
+    /// The inputs that are run, with the form of their shards and the digest of their data.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&'a SampleRange<'a>, &ShardForm, &str)> {
+        let training = Some((self.inputs.training, &self.forms[0], &self.training));
+        let strangers = self.inputs.calibration.zip(self.calibration.as_ref());
+        let strangers = strangers.map(|(inputs, record)| (inputs, &self.forms[1], record));
+        let runs = [training, strangers].into_iter().flatten();
+        runs.map(|(inputs, form, record)| (inputs, form, record.sha256.as_str()))
+    }
 
-    progress.tell(Event::Clustering)?;
-    let labels = data.labels().and_then(|labels| labels.get(range.clone()));
-    let shards = TrainingShards::open(&store, &form, range.clone(), labels.map(<[i64]>::to_vec))?;
-    let Clustered {
-        graph,
-        landmarks,
-        shares,
-        calibration: mut scores,
-    } = cluster(
-        &options.clustering,
-        &options.learn_options(classes, threads),
-        &shards,
-        strangers.is_none(),
-    )?;
-    if let Some(strangers) = strangers {
-        let known = Known {
-            shards: &shards,
+    /// The digest of the model.
+    pub(crate) fn model(&self) -> &str {
+        &self.extraction.model.sha256
+    }
+
+    /// Runs inputs, or a part of them, and keeps what comes out.
+    pub(crate) fn extract(
+        &self,
+        store: &ShardStore,
+        part: Option<Part>,
+        progress: &mut dyn Progress,
+    ) -> Result<(), CoverageError> {
+        for (inputs, form, data) in self.runs() {
+            let own = part.map_or(inputs.range.clone(), |part| part.rows(inputs.range.clone()));
+            let find = |i: usize, rows: Range<usize>| match own.contains(&rows.start) {
+                true => form.find(store, i, rows),
+                false => Found::NotWanted,
+            };
+            let mut writer = ShardWriter {
+                form,
+                store,
+                origin: Origin {
+                    model: self.model().to_owned(),
+                    data: data.to_owned(),
+                },
+                labels: inputs.data.labels(),
+                taps: vec![Vec::new(); form.taps.len()],
+            };
+            extract_shards(&self.program, inputs, find, progress, &mut writer)?;
+        }
+        Ok(())
+    }
+
+    /// Learns the graph from what is kept of all inputs.
+    pub(crate) fn finish(
+        self,
+        store: ShardStore,
+        progress: &mut dyn Progress,
+    ) -> Result<LearntGraph, CoverageError> {
+        let Prepared {
+            network,
+            inputs,
+            options,
+            extraction,
+            specs,
+            mut left_out,
+            ..
+        } = self;
+        let SampleRange {
+            data,
+            ref range,
+            threads,
+        } = *inputs.training;
+        let (classes, choices) = (network.classes(), &options.choices);
+        let [form, strangers_form] = &self.forms;
+        progress.tell(Event::Clustering)?;
+        let labels = data.labels().and_then(|labels| labels.get(range.clone()));
+        let shards =
+            TrainingShards::open(&store, form, range.clone(), labels.map(<[i64]>::to_vec))?;
+        let Clustered {
+            graph,
+            landmarks,
+            shares,
+            calibration: mut scores,
+        } = cluster(
+            &options.clustering,
+            &options.learn_options(classes, threads),
+            &shards,
+            inputs.calibration.is_none(),
+        )?;
+        if let Some(strangers) = inputs.calibration {
+            let known = Known {
+                shards: &shards,
+                landmarks: &landmarks,
+                layout: graph.layout(),
+                classes,
+            };
+            scores = calibrate(strangers, (&store, strangers_form), &known)?;
+        }
+        let anpc = options.anpc(&graph, &shards)?;
+        progress.tell(Event::Fitting)?;
+        let counts = graph.classes().iter();
+        let counts = counts.map(|class| (class.planned, class.clusters.len()));
+        let network_shape = extraction.network_shape(counts.collect(), choices, &anpc);
+        let mut criteria = CriterionSet::new(&specs, network_shape)?;
+        let fits = fitting::fit(&mut criteria, &shards, &mut left_out)?;
+        if let (Some((spec, reason)), Some(_)) = (left_out.first(), &options.criteria) {
+            let source = CriterionError::Fit {
+                criterion: spec.name.clone(),
+                reason: reason.clone(),
+            };
+            return Err(spec.failed(source).into());
+        }
+        let learnt = fitting::Learnt {
+            graph: &graph,
+            choices,
+            anpc: &anpc.layers(),
+            training: &shards,
+            sample: options.yardstick_inputs,
+        };
+        let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
+        let class_names = data.class_names().unwrap_or_default();
+        let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
+            name: class_names.get(i).cloned(),
+            planned: class.planned,
+            clusters: class.clusters.len(),
+            beta: class.beta,
+        };
+        let mut record = GraphRecord {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            id: String::new(),
+            extraction,
+            data: data.name().to_owned(),
+            training: self.training,
+            calibration: self.calibration,
+            values: data.value_range(range.clone())?,
+            classes: graph.classes().iter().enumerate().map(class).collect(),
+            clustering: options.clustering.clone(),
+            shares,
+            restarts: options.restarts,
+            seed: options.seed,
+            choices: choices.clone(),
+            anpc,
+            criteria,
+            left_out: left_out
+                .into_iter()
+                .map(|(spec, reason)| format!("{spec}: {reason}"))
+                .collect(),
+        };
+        record.id = identify(&record, &graph)?;
+        let names = sample_names(data, range.clone());
+        let surroundings = Surroundings {
+            fits: &fits,
             landmarks: &landmarks,
-            layout: graph.layout(),
-            classes,
+            calibration: &scores,
+            names: &names,
         };
-        scores = calibrate(&program, strangers, &known, progress)?;
+        let file = GraphFile::write(&store, &record, &graph, &surroundings, &shards)?;
+        drop(shards);
+        store.remove()?;
+        let method = options.method.clone();
+        Ok(LearntGraph::learnt(file, network.clone(), method))
     }
-    let anpc = options.anpc(&graph, &shards)?;
-    progress.tell(Event::Fitting)?;
-    let counts = graph.classes().iter();
-    let counts = counts.map(|class| (class.planned, class.clusters.len()));
-    let network_shape = extraction.network_shape(counts.collect(), choices, &anpc);
-    let mut criteria = CriterionSet::new(&specs, network_shape)?;
-    let fits = fitting::fit(&mut criteria, &shards, &mut left_out)?;
-    if let (Some((spec, reason)), Some(_)) = (left_out.first(), &options.criteria) {
-        let source = CriterionError::Fit {
-            criterion: spec.name.clone(),
-            reason: reason.clone(),
-        };
-        return Err(spec.failed(source).into());
-    }
-    let learnt = fitting::Learnt {
-        graph: &graph,
-        choices,
-        anpc: &anpc.layers(),
-        training: &shards,
-        sample: options.yardstick_inputs,
-    };
-    let criteria = fitting::records(&criteria, &fits, &learnt, threads)?;
-    let class_names = data.class_names().unwrap_or_default();
-    let class = |(i, class): (usize, &npcov_paths::ClassNode)| ClassRecord {
-        name: class_names.get(i).cloned(),
-        planned: class.planned,
-        clusters: class.clusters.len(),
-        beta: class.beta,
-    };
-    let mut record = GraphRecord {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        id: String::new(),
-        extraction,
-        data: data.name().to_owned(),
-        training,
-        calibration: strangers_record,
-        values: data.value_range(range.clone())?,
-        classes: graph.classes().iter().enumerate().map(class).collect(),
-        clustering: options.clustering.clone(),
-        shares,
-        restarts: options.restarts,
-        seed: options.seed,
-        choices: choices.clone(),
-        anpc,
-        criteria,
-        left_out: left_out
-            .into_iter()
-            .map(|(spec, reason)| format!("{spec}: {reason}"))
-            .collect(),
-    };
-    record.id = identify(&record, &graph)?;
-    let names = sample_names(data, range.clone());
-    let surroundings = Surroundings {
-        fits: &fits,
-        landmarks: &landmarks,
-        calibration: &scores,
-        names: &names,
-    };
-    let file = GraphFile::write(&store, &record, &graph, &surroundings, &shards)?;
-    drop(shards);
-    store.remove()?;
-    let method = options.method.clone();
-    Ok(LearntGraph::learnt(file, network.clone(), method))
 }
 
 /// Whether a criterion looks at nothing but the probabilities of classes.
@@ -331,10 +437,11 @@ fn is_of_probabilities(spec: &Spec) -> bool {
     )
 }
 
-/// What the parts of a decision graph depend on: not on how their paths are clustered.
+/// What the parts of a decision graph depend on: not on how their paths are clustered, nor on where the
+/// model is, or which of the CPUs computes that give the same numbers.
 fn plan(
     extraction: &ExtractionRecord,
-    training: &DataRecord,
+    (training, calibration): (&DataRecord, Option<&DataRecord>),
     choices: &Choices,
     form: &ShardForm,
 ) -> Result<String, CoverageError> {
@@ -344,6 +451,9 @@ fn plan(
         seed: choices.seed,
         ..Choices::default()
     };
+    let mut extraction = extraction.clone();
+    extraction.model.file.clear();
+    extraction.cpu.clear();
     let mut plan = serde_json::json!({
         "choices": choices,
         "extraction": extraction,
@@ -353,6 +463,9 @@ fn plan(
     if !form.taps.is_empty() {
         let names = form.taps.iter().map(|(tap, _)| ShardForm::tap_name(*tap));
         plan["taps"] = names.collect();
+    }
+    if let Some(calibration) = calibration {
+        plan["calibration"] = serde_json::json!(calibration);
     }
     Ok(serde_json::to_string(&plan).map_err(ArtefactError::Json)?)
 }

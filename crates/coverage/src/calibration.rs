@@ -1,16 +1,14 @@
 //! Calibration by data of the user's own: inputs that the network was not trained with.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
-use npcov_artefact::{Calibration, DataRecord, NO_SCORE};
+use npcov_artefact::{Calibration, DataRecord, NO_SCORE, ShardStore};
 use npcov_paths::{Landmarks, PathLayout};
-use npcov_run::{
-    Event, Extraction, Found, PathRows, Progress, RunError, SampleRange, Sink, extract_shards,
-};
+use npcov_run::{PathRows, RunError, SampleRange, shards};
 
 use crate::error::CoverageError;
 use crate::scores::{LastLayer, neighbours_of_all, unfamiliar};
-use crate::training::TrainingShards;
+use crate::training::{ShardForm, TrainingShards, read_shard};
 
 /// Training inputs that others are held against.
 pub(crate) struct Known<'a> {
@@ -40,12 +38,12 @@ pub(crate) fn record(
     }
 }
 
-/// The scores of inputs that are classified as labelled; of all where there are no labels.
+/// The scores of inputs that are classified as labelled, by what is kept of them; of all where there are
+/// no labels.
 pub(crate) fn calibrate(
-    extraction: &Extraction,
     inputs: &SampleRange<'_>,
+    kept: (&ShardStore, &ShardForm),
     known: &Known<'_>,
-    progress: &mut dyn Progress,
 ) -> Result<Calibration, CoverageError> {
     let mut strangers = Strangers {
         known,
@@ -55,22 +53,10 @@ pub(crate) fn calibrate(
         unfamiliar: Vec::new(),
         contested: Vec::new(),
     };
-    let find = |_, _: Range<usize>| Found::Nothing;
-    let progress = &mut NothingKept(progress);
-    extract_shards(extraction, inputs, find, progress, &mut strangers)?;
-    Ok(Calibration::new(strangers.unfamiliar, strangers.contested))
-}
-
-/// Progress of work whose parts are not there for a later run.
-struct NothingKept<'a>(&'a mut dyn Progress);
-
-impl Progress for NothingKept<'_> {
-    fn on(&mut self, event: Event) -> ControlFlow<()> {
-        match event {
-            Event::Kept(_) => ControlFlow::Continue(()),
-            event => self.0.on(event),
-        }
+    for (i, rows) in shards(inputs.range.clone()) {
+        strangers.add(&read_shard(kept, i, rows)?)?;
     }
+    Ok(Calibration::new(strangers.unfamiliar, strangers.contested))
 }
 
 /// Inputs that the network was not trained with, and their scores.
@@ -84,10 +70,8 @@ struct Strangers<'a> {
     contested: Vec<f64>,
 }
 
-impl Sink<'_> for Strangers<'_> {
-    type Error = CoverageError;
-
-    fn shard(&mut self, _index: usize, rows: &PathRows) -> Result<(), CoverageError> {
+impl Strangers<'_> {
+    fn add(&mut self, rows: &PathRows) -> Result<(), CoverageError> {
         let Known {
             shards,
             landmarks,

@@ -50,6 +50,7 @@ mod graph_inspection;
 mod headline;
 mod measurement;
 mod missing;
+mod parts;
 mod placement;
 mod report;
 mod scores;
@@ -72,6 +73,7 @@ pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, Gr
 pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
 pub use missing::{ClassName, CountedBy, Thin};
+pub use parts::{BuiltPart, build_part, join_parts};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
     ClassCoverage, ClusterCoverage, Contribution, LabelledClass, LayerCoverage, Report,

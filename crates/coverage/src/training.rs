@@ -9,6 +9,7 @@ use npcov_criteria::{Tap, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
 use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
 use npcov_run::{Found, PathRows, SHARD, Sink, shards};
+use serde::{Deserialize, Serialize};
 
 use crate::error::CoverageError;
 
@@ -21,9 +22,11 @@ pub(crate) struct TrainingShards {
     importance: Vec<f64>,
 }
 
-/// What shards of training inputs hold.
+/// What shards of training inputs hold, or of inputs for calibration.
 #[derive(Clone)]
 pub(crate) struct ShardForm {
+    /// What shards are called, before their number.
+    pub(crate) word: &'static str,
     pub(crate) layout: PathLayout,
     /// Number of logits.
     pub(crate) logits: usize,
@@ -35,8 +38,8 @@ pub(crate) struct ShardForm {
 
 impl ShardForm {
     /// What a shard is called.
-    fn name(index: usize) -> String {
-        format!("paths-{index:06}")
+    pub(crate) fn name(&self, index: usize) -> String {
+        format!("{}-{index:06}", self.word)
     }
 
     /// What the numbers of a tap are called.
@@ -47,7 +50,7 @@ impl ShardForm {
     /// What an earlier run left of a shard.
     pub(crate) fn find(&self, store: &ShardStore, i: usize, inputs: Range<usize>) -> Found {
         let specs = self.specs(inputs.len());
-        store.find(&ShardForm::name(i), inputs, |reader| {
+        store.find(&self.name(i), inputs, |reader| {
             let mut specs = specs.iter();
             specs.all(|spec| reader.tensor(&spec.name) == Some(spec))
         })
@@ -74,10 +77,20 @@ impl ShardForm {
     }
 }
 
+/// What a shard says it was made from, beside the plan's digest, which does not tell what differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Digest of the model.
+    pub(crate) model: String,
+    /// Digest of the data.
+    pub(crate) data: String,
+}
+
 /// Writes the shards of training inputs.
 pub(crate) struct ShardWriter<'a> {
     pub(crate) form: &'a ShardForm,
     pub(crate) store: &'a ShardStore,
+    pub(crate) origin: Origin,
     /// By position in the dataset.
     pub(crate) labels: Option<&'a [i64]>,
     /// What [`ShardForm::taps`] name, of the shard's inputs so far.
@@ -95,7 +108,7 @@ impl Sink<'_> for ShardWriter<'_> {
     }
 
     fn shard(&mut self, index: usize, shard: &PathRows) -> Result<(), CoverageError> {
-        let metadata = metadata(Kind::TrainingShard, &serde_json::json!({}))?;
+        let metadata = metadata(Kind::TrainingShard, &self.origin)?;
         let mut sums = vec![0.0; self.form.important()];
         let rows = shard.importance.chunks_exact(sums.len().max(1));
         for ((row, &prediction), importance) in shard.rows.clone().zip(&shard.predictions).zip(rows)
@@ -109,7 +122,7 @@ impl Sink<'_> for ShardWriter<'_> {
             }
         }
         let specs = self.form.specs(shard.rows.len());
-        let name = ShardForm::name(index);
+        let name = self.form.name(index);
         let inputs = shard.rows.clone();
         let written: Result<(), CoverageError> =
             self.store
@@ -130,6 +143,22 @@ impl Sink<'_> for ShardWriter<'_> {
     }
 }
 
+/// Reads what is kept of the inputs of a shard: classes, profiles and activations.
+pub(crate) fn read_shard(
+    (store, form): (&ShardStore, &ShardForm),
+    index: usize,
+    rows: Range<usize>,
+) -> Result<PathRows, CoverageError> {
+    let reader = store.open(&form.name(index), rows.clone())?;
+    Ok(PathRows {
+        rows,
+        predictions: reader.read("prediction")?,
+        profiles: reader.read("profile")?,
+        activations: reader.read("activation")?,
+        ..PathRows::default()
+    })
+}
+
 impl TrainingShards {
     /// Opens all shards of a range.
     pub(crate) fn open(
@@ -146,7 +175,7 @@ impl TrainingShards {
             importance: vec![0.0; form.important()],
         };
         for (i, inputs) in shards(range) {
-            let reader = store.open(&ShardForm::name(i), inputs)?;
+            let reader = store.open(&form.name(i), inputs)?;
             training
                 .predictions
                 .extend(reader.read::<u32>("prediction")?);

@@ -17,6 +17,9 @@ const TRIES: usize = 100;
 /// It is a lock of the operating system on a file in that folder, so that it ends with the process, however that ends. A
 /// second writer is refused at once. Dropped, it leaves the folder only if something is in it.
 ///
+/// Those who only add parts of their own can [share](OutputLock::shared) it: as long as one of them is there, nobody has
+/// the output alone. What they leave in the folder, and the folder, stays.
+///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use npcov_data::OutputLock;
@@ -35,19 +38,27 @@ pub struct OutputLock {
     folder: PathBuf,
     /// Locked as long as it is open.
     _file: File,
+    is_shared: bool,
 }
 
 impl OutputLock {
     /// Locks the file `output`, by way of the folder `output.parts`.
     pub fn beside(output: &Path) -> Result<OutputLock, DataError> {
-        let mut name = output.file_name().unwrap_or_default().to_owned();
-        name.push(".parts");
-        OutputLock::by(&output.with_file_name(name), output)
+        OutputLock::by(&parts_of(output), output)
+    }
+
+    /// The same together with others who share it.
+    pub fn shared(output: &Path) -> Result<OutputLock, DataError> {
+        OutputLock::take(&parts_of(output), output, true)
     }
 
     /// Locks an output by way of a folder, which is made if it is not there. A folder that is a symbolic link is refused:
     /// what is in it may be someone else's.
     pub fn by(folder: &Path, output: &Path) -> Result<OutputLock, DataError> {
+        OutputLock::take(folder, output, false)
+    }
+
+    fn take(folder: &Path, output: &Path, is_shared: bool) -> Result<OutputLock, DataError> {
         let failed = |source| DataError::Folder {
             folder: folder.display().to_string(),
             source,
@@ -74,7 +85,11 @@ impl OutputLock {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 file => file.map_err(failed)?,
             };
-            match file.try_lock() {
+            let locked = match is_shared {
+                true => file.try_lock_shared(),
+                false => file.try_lock(),
+            };
+            match locked {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(DataError::Locked {
@@ -90,6 +105,7 @@ impl OutputLock {
                 return Ok(OutputLock {
                     folder: folder.to_owned(),
                     _file: file,
+                    is_shared,
                 });
             }
         }
@@ -105,9 +121,20 @@ impl OutputLock {
 impl Drop for OutputLock {
     /// Only what is locked is removed: whoever opens the file from now on makes it anew.
     fn drop(&mut self) {
+        // Others may have it, who would not see a lock on another file.
+        if self.is_shared {
+            return;
+        }
         let _ = std::fs::remove_file(self.folder.join(LOCK));
         let _ = std::fs::remove_dir(&self.folder);
     }
+}
+
+/// The folder in which parts of an output are kept.
+fn parts_of(output: &Path) -> PathBuf {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".parts");
+    output.with_file_name(name)
 }
 
 /// Opens the file, or makes it; never what a link leads to.
@@ -154,6 +181,21 @@ mod tests {
         );
         assert!(OutputLock::beside(&folder.path().join("other.npz")).is_ok());
         drop(lock);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn those_who_share_it_keep_others_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out.npz");
+        let [a, b] = [0, 1].map(|_| OutputLock::shared(&output).unwrap());
+        assert!(OutputLock::beside(&output).is_err());
+        drop(a);
+        assert!(OutputLock::beside(&output).is_err());
+        drop(b);
+        let alone = OutputLock::beside(&output).unwrap();
+        assert!(OutputLock::shared(&output).is_err());
+        drop(alone);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 

@@ -129,7 +129,9 @@ pub use trace_arrays::{TraceArray, TraceArrays};
 pub use trace_file::TraceFile;
 
 pub use npcov_attack::AttackOptions;
-pub use npcov_coverage::{BuildOptions, CoverOptions, Coverage, GapOptions, Gaps, Gate, Report};
+pub use npcov_coverage::{
+    BuildOptions, BuiltPart, CoverOptions, Coverage, GapOptions, Gaps, Gate, Report,
+};
 pub use npcov_masking::TuneOptions;
 pub use npcov_run::{Event, ExplainOptions, ModelOptions, Progress};
 pub use npcov_select::{MinimizeOptions, SelectOptions};

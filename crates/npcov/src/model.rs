@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
-use npcov_coverage::{BuildOptions, Learning};
+use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
 use npcov_run::{
-    Event, ExplainOptions, Explainer, ModelOptions, Network, Predictions, Progress, RunError,
-    SampleRange,
+    Event, ExplainOptions, Explainer, Extraction, Extras, ModelOptions, Network, Part, Predictions,
+    Progress, RunError, SampleRange,
 };
 
 use crate::compile::{Compilation, ProgramKind, compile};
@@ -201,6 +201,24 @@ impl Model {
         })
     }
 
+    /// The positions of inputs that the model cannot be run on, each with why not: images that cannot be
+    /// read, numbers that are none. No more than `most` are sought.
+    pub fn bad_rows<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+        most: usize,
+    ) -> Result<Vec<(usize, RunError)>, Error> {
+        let inputs = inputs.into();
+        let data = self.loader(inputs.samples().clone())?;
+        let extraction = Extraction::trace(&self.network, &Extras::default())?;
+        let inputs = SampleRange {
+            data: &data,
+            range: inputs.range(),
+            threads: self.threads,
+        };
+        Ok(npcov_run::bad_rows(&extraction, &inputs, most))
+    }
+
     /// Explains the input at a position: which neurons decided. `top` of them are named in each layer.
     pub fn explain(
         &self,
@@ -250,6 +268,66 @@ impl Model {
         self.build_at(training, Some(calibration.into()), options, path, progress)
     }
 
+    /// Does one part of the work of [building](Model::build_file) a graph in a file, and keeps it in the
+    /// folder beside that file. Several processes may do so at the same time, on machines that share the
+    /// folder, or each in a folder of its own; when all parts are in one folder,
+    /// [`join_parts`](Model::join_parts) makes the graph.
+    ///
+    /// ```
+    /// use npcov::run::Part;
+    /// use npcov::data::{Preprocessing, open};
+    /// use npcov::{BuildOptions, Inputs, Model};
+    ///
+    /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
+    /// # let (file, images) = (format!("{fixtures}/mlp-matlab.onnx"), format!("{fixtures}/fashion-1000.npz"));
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let graph = folder.path().join("graph.npcov");
+    /// let scale = Preprocessing { divide: Some(255.0), ..Preprocessing::default() };
+    /// let model = Model::open(file)?.with_preprocessing(scale);
+    /// let data = open(&images)?;
+    /// let options = BuildOptions::default();
+    /// for part in [1, 2].map(|i| Part::new(i, 2).unwrap()) {
+    ///     model.build_part(&data, None, &options, part, &graph, &mut ())?;
+    /// }
+    /// let graph = model.join_parts(&data, None, &options, &graph, &mut ())?;
+    /// assert_eq!(graph.inspect().inputs, 1000);
+    /// # Ok::<(), npcov::Error>(())
+    /// ```
+    pub fn build_part<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
+        options: &BuildOptions,
+        part: Part,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<BuiltPart, Error> {
+        let path = path.as_ref();
+        self.learning(training, calibration, |model, data| {
+            let network = &model.network;
+            let built = npcov_coverage::build_part(network, data, options, part, path, progress);
+            Ok(built?)
+        })
+    }
+
+    /// Makes a decision graph of all its [parts](Model::build_part), with the bytes of one that is built
+    /// in one go. Parts that are missing or do not belong together are errors that name them.
+    pub fn join_parts<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
+        options: &BuildOptions,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<DecisionGraph, Error> {
+        let path = path.as_ref();
+        self.learning(training, calibration, |model, data| {
+            let network = &model.network;
+            let graph = npcov_coverage::join_parts(network, data, options, path, progress)?;
+            Ok(self.learnt(graph))
+        })
+    }
+
     fn build_at<'a>(
         &self,
         training: impl Into<Inputs<'a>>,
@@ -258,22 +336,39 @@ impl Model {
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        let mut learn = |model: &Model,
-                         training: &SampleRange<'_>,
-                         calibration: Option<&SampleRange<'_>>|
-         -> Result<_, Error> {
-            let data = Learning {
-                training,
-                calibration,
-            };
+        self.learning(training, calibration, |model, data| {
             let graph = npcov_coverage::build(&model.network, data, options, output, progress)?;
-            Ok(DecisionGraph::of(graph, self.threads).with_preprocessed_inputs())
-        };
+            Ok(self.learnt(graph))
+        })
+    }
+
+    fn learnt(&self, graph: LearntGraph) -> DecisionGraph {
+        DecisionGraph::of(graph, self.threads).with_preprocessed_inputs()
+    }
+
+    /// Inputs that a graph is learnt from, with all that work on them takes.
+    fn learning<'a, R>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
+        learn: impl FnOnce(&Model, Learning<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         self.with_inputs(training, |model, training| match calibration {
-            Some(inputs) => {
-                model.with_inputs(inputs, |_, inputs| learn(model, training, Some(inputs)))
+            Some(inputs) => model.with_inputs(inputs, |_, inputs| {
+                let calibration = Some(inputs);
+                let data = Learning {
+                    training,
+                    calibration,
+                };
+                learn(model, data)
+            }),
+            None => {
+                let data = Learning {
+                    training,
+                    calibration: None,
+                };
+                learn(model, data)
             }
-            None => learn(model, training, None),
         })
     }
 

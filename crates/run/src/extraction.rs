@@ -11,6 +11,7 @@ use crate::error::RunError;
 use crate::explainer::Row;
 use crate::network::Network;
 use crate::paths::{Extras, PathExtractor, PathRows};
+use crate::shards::SampleRange;
 use crate::tracer::{TracedRows, Tracer, Watch};
 
 /// A network whose inputs can be measured.
@@ -56,6 +57,43 @@ impl Extraction {
             }
         }
     }
+}
+
+/// Inputs that are tried together before each is tried by itself.
+const TRIED: usize = 64;
+
+/// The inputs of a range that nothing can be extracted of, each with why not: no more than `most`.
+pub fn bad_rows(
+    extraction: &Extraction,
+    inputs: &SampleRange<'_>,
+    most: usize,
+) -> Vec<(usize, RunError)> {
+    let SampleRange {
+        data,
+        ref range,
+        threads,
+    } = *inputs;
+    let attempt = |rows: Range<usize>| {
+        extraction.run(
+            data,
+            rows,
+            threads,
+            &Watch::NONE,
+            |_| Ok::<(), RunError>(()),
+        )
+    };
+    let mut bad = Vec::new();
+    for start in range.clone().step_by(TRIED) {
+        let rows = start..range.end.min(start + TRIED);
+        if attempt(rows.clone()).is_err() {
+            let failed = |row: usize| Some((row, attempt(row..row + 1).err()?));
+            bad.extend(rows.filter_map(failed).take(most - bad.len()));
+        }
+        if bad.len() == most {
+            break;
+        }
+    }
+    bad
 }
 
 /// What a batch of a tracer holds of one of its inputs.

@@ -52,7 +52,7 @@ mod tracer;
 
 pub use error::RunError;
 pub use explainer::{ExplainOptions, Explainer, Row};
-pub use extraction::Extraction;
+pub use extraction::{Extraction, bad_rows};
 pub use learn::resolve;
 pub use masked::{MaskedNetwork, read_rows};
 pub use method::{Method, MethodInfo, RuleAt, RuleChoice};
@@ -61,7 +61,7 @@ pub use parallel::in_parallel;
 pub use paths::{Extras, PathExtractor, PathRows};
 pub use predict::{ClassResult, NumberErrors, Predictions, labels, predict};
 pub use progress::{Event, Progress};
-pub use shards::{Found, SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
+pub use shards::{Found, Part, SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
 pub use signature::Signature;
 pub use task::{
     BinChoice, Direction, Numbers, Observed, OutputChoice, Reference, RegressionOptions, Task, bin,

@@ -5,6 +5,7 @@
 //! channels are multiplied with a matrix ([`product`]), and the results are transformed back. With
 //! lanes for inputs all of it is plain arithmetic on packs; nothing is shuffled.
 
+pub(crate) mod alike;
 pub(crate) mod product;
 pub(crate) mod single;
 pub(crate) mod transform;
@@ -17,7 +18,7 @@ use npcov_graph::op::Window;
 pub(crate) use self::product::Matrices;
 use self::product::PANEL;
 use self::transform::{POINTS, SEEN, TILE};
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack};
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.
 const TRANSFORM: usize = 10;
@@ -37,7 +38,7 @@ pub(crate) struct Tiling {
     pub(crate) x: [usize; 2],
     pub(crate) y: [usize; 2],
     /// Padding before the first row and column.
-    pads: [usize; 2],
+    pub(super) pads: [usize; 2],
 }
 
 impl Tiling {
@@ -79,6 +80,44 @@ impl Tiling {
     pub(crate) fn group(&self, packs: usize) -> usize {
         let fitting = GROUP / (POINTS * packs).max(1);
         fitting.max(TILES).min(self.tiles())
+    }
+
+    /// Packs of tiles of one input that are worked on together.
+    pub(crate) fn group_alone(&self, packs: usize) -> usize {
+        self.group(packs).min(self.packs())
+    }
+
+    /// Packs that the tiles of one input fill, a lane for each.
+    pub(crate) fn packs(&self) -> usize {
+        self.tiles().div_ceil(LANES)
+    }
+
+    /// The tiles of a pack, one a lane.
+    pub(crate) fn of_pack(&self, pack: usize) -> Range<usize> {
+        pack * LANES..((pack + 1) * LANES).min(self.tiles())
+    }
+
+    /// Transforms what the tiles of a pack see of a channel of one input.
+    pub(crate) fn transform_alone(
+        &self,
+        isa: Isa,
+        plane: &[f32],
+        pack: usize,
+        v: &mut [Pack],
+        spread: usize,
+    ) {
+        let width = self.x[1];
+        let mut seen = [Pack::ZERO; POINTS];
+        for (lane, tile) in self.of_pack(pack).enumerate() {
+            let [(rows, top), (cols, left)] = self.seen(tile);
+            for (row, seen) in rows.zip(seen.chunks_exact_mut(SEEN).skip(top)) {
+                let x = &plane[row * width + cols.start..][..cols.len()];
+                for (seen, x) in seen[left..].iter_mut().zip(x) {
+                    seen.0[lane] = *x;
+                }
+            }
+        }
+        transform::input(isa, &seen, SEEN, v, spread);
     }
 
     /// The output position at the beginning of a tile.

@@ -63,7 +63,8 @@ fn check(graph: &Graph, name: &str) {
         for count in [prepared.together(), 1] {
             let input = vec![0.5; count * prepared.input_lens().iter().sum::<usize>()];
             let lens = prepared.output_lens();
-            let mut outputs: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
+            let mut outputs: Vec<Vec<f32>> =
+                lens.iter().map(|len| vec![0.0; count * len]).collect();
             let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
             let mut shown = 0;
             let mut run = || {
@@ -75,7 +76,11 @@ fn check(graph: &Graph, name: &str) {
             for _ in 0..3 {
                 run();
             }
-            assert_eq!(ALLOCATIONS.get() - before, 0, "{name}, {kept} kept, {count}");
+            assert_eq!(
+                ALLOCATIONS.get() - before,
+                0,
+                "{name}, {kept} kept, {count}"
+            );
             assert_eq!(shown, 4 * (graph.outputs().len() - lens.len()), "{name}");
         }
     }

@@ -52,7 +52,10 @@ impl Prepared for Executor {
     }
 
     fn worker_bytes(&self) -> usize {
-        self.plan.lanes_bytes()
+        match self.plan.one_by_one {
+            true => self.plan.alone_bytes(),
+            false => self.plan.lanes_bytes(),
+        }
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>, EngineError> {
@@ -106,7 +109,7 @@ impl LaneWorker {
     ) -> Result<(), EngineError> {
         self.plan.buffers.check(count, inputs, outputs)?;
         let _flush = FlushDenormals::new();
-        if count > FEW {
+        if count > FEW && !self.plan.one_by_one {
             return self.run_lanes(count, inputs, outputs, show, done);
         }
         let plan = self.plan.clone();

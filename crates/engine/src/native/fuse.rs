@@ -184,12 +184,11 @@ impl Unit {
             shared,
             max_follows: max_follows[first],
         };
-        self.kernel(&cx)
-            .map_err(|error| NodeError {
-                node: node.name.clone(),
-                op_type: node.op.name().to_owned(),
-                reason: NodeErrorKind::Op(error),
-            })
+        self.kernel(&cx).map_err(|error| NodeError {
+            node: node.name.clone(),
+            op_type: node.op.name().to_owned(),
+            reason: NodeErrorKind::Op(error),
+        })
     }
 
     fn kernel(&self, cx: &Context<'_>) -> Result<UnitKernel, OpError> {

@@ -1,8 +1,7 @@
 //! What an operator is to the executor: prepared once, run on every micro-batch.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use npcov_cpu::Isa;
 use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
@@ -98,7 +97,7 @@ impl<'a, T> Inputs<'a, T> {
 
 /// Packed weights that several kernels of a plan read: by value, whether it is transposed, and the
 /// bits of the factor it is multiplied by.
-pub(crate) type SharedWeights = RefCell<HashMap<(ValueId, bool, u32), Arc<Weights>>>;
+pub(crate) type SharedWeights = Mutex<HashMap<(ValueId, bool, u32), Arc<Weights>>>;
 
 /// What a kernel can know when it is prepared.
 pub(crate) struct Context<'a> {

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use npcov_cpu::FlushDenormals;
 use npcov_graph::{Graph, NodeError, NodeErrorKind, ShapeDisplay, Tensor, Value, ValueId};
 
 use crate::engine::Buffers;
@@ -70,7 +72,13 @@ pub(crate) struct Plan {
     pub(crate) scratch: usize,
     /// The same for kernels that compute one input by itself.
     pub(crate) alone_scratch: usize,
+    /// Whether inputs are computed one by one however many there are.
+    pub(crate) one_by_one: bool,
 }
+
+/// Elements of a value from which on inputs are computed one by one: a pack for each would be 8 MiB, and
+/// no cache would hold what one step writes until the next one reads it.
+const LARGE: usize = 1 << 17;
 
 impl Step {
     /// Packs of working memory for one input by itself: that of its kernel, or, without one, that of
@@ -138,10 +146,8 @@ impl Plan {
         let units = fuse::units(&graph, options);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();
-        let shared = SharedWeights::default();
-        let max_follows = op::max_follows(&graph);
-        for unit in &units {
-            match unit.prepare(&graph, options, &shared, &max_follows) {
+        for prepared in prepare(&graph, &units, options) {
+            match prepared {
                 Ok(kernel) => kernels.push(kernel),
                 Err(error) => errors.push(error),
             }
@@ -151,6 +157,40 @@ impl Plan {
             false => Err(EngineError::Nodes(errors)),
         }
     }
+}
+
+/// The kernels of all units, in their order. Most of the time goes into weights, which all CPUs share.
+fn prepare(graph: &Graph, units: &[Unit], options: Options) -> Vec<Result<UnitKernel, NodeError>> {
+    let shared = SharedWeights::default();
+    let max_follows = op::max_follows(graph);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let _flush = FlushDenormals::new();
+        let mut prepared = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = units.get(number) else {
+                return prepared;
+            };
+            prepared.push((number, unit.prepare(graph, options, &shared, &max_follows)));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut prepared = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(units.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let mut prepared = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => prepared.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        prepared
+    });
+    prepared.sort_by_key(|(number, _)| *number);
+    prepared.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
 /// The values that share a place (reshapes of one another) and when they are needed.
@@ -279,14 +319,17 @@ impl<'a> Planner<'a> {
             }
         });
         let steps: Vec<Step> = steps.collect();
+        let one_by_one = steps.iter().any(|step| step.output.len >= LARGE);
+        let together = if one_by_one { 1 } else { LANES };
         Plan {
+            one_by_one,
             alone_scratch: steps.iter().map(Step::alone_scratch).max().unwrap_or(0),
             steps,
             memory,
             constants,
             inputs: graph.inputs().iter().map(place).collect(),
             outputs: self.kept.iter().map(place).collect(),
-            buffers: Buffers::of(graph, self.kept.len(), LANES),
+            buffers: Buffers::of(graph, self.kept.len(), together),
             shown,
             scratch: scratch.unwrap_or(0),
         }

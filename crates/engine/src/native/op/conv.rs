@@ -328,11 +328,19 @@ impl Alone for ConvKernel {
         let Some(alone) = &self.alone else { return };
         let pixels = self.y.pixels();
         let to = self.y.channels * pixels;
-        let images = inputs.get(0).chunks_exact(self.x.channels * self.x.pixels());
+        let images = inputs
+            .get(0)
+            .chunks_exact(self.x.channels * self.x.pixels());
         for (n, (x, output)) in images.zip(output.chunks_exact_mut(to)).enumerate() {
             let other = self.tail.add.then(|| &inputs.get(1)[n * to..(n + 1) * to]);
             let image = Image { x, other, pixels };
-            alone.run((&self.weights, &self.bias), self.tail, &image, scratch, output);
+            alone.run(
+                (&self.weights, &self.bias),
+                self.tail,
+                &image,
+                scratch,
+                output,
+            );
         }
     }
 }

@@ -97,13 +97,18 @@ impl ConvAlone {
             let pitch = positions;
             let mut seen = Seen { rows, pitch };
             let x = (image.x, channels.clone());
-            let _ = self.sight.look(tap, x, start..end, &mut seen);
+            self.sight.look(tap, x, start..end, &mut seen);
         }
     }
 }
 
 /// What sums begin with: the bias, and what is added.
-fn begin(bias: &[f32], image: &Image<'_>, (first, start, len): (usize, usize, usize), sums: &mut [Pack]) {
+fn begin(
+    bias: &[f32],
+    image: &Image<'_>,
+    (first, start, len): (usize, usize, usize),
+    sums: &mut [Pack],
+) {
     let width = sums.len() / bias.len().max(1);
     let rows = sums.chunks_exact_mut(width.max(1)).zip(bias);
     for (m, (sums, &bias)) in rows.enumerate() {

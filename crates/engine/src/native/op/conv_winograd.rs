@@ -1,5 +1,7 @@
 //! Convolution of 3x3 taps by tiles: see [`winograd`](crate::native::winograd).
 
+use std::ops::Range;
+
 use npcov_cpu::{Isa, vectorised};
 
 use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
@@ -66,39 +68,44 @@ impl ConvWinograd {
         ]
     }
 
-    /// As [`ConvWinograd::store`], for the tiles of a pack of one input.
+    /// As [`ConvWinograd::store`], for the tiles of some packs of one input: their sums by position.
     fn store_alone(
         &self,
         channel: usize,
-        pack: usize,
-        sums: &[Pack; TILE * TILE],
+        packs: &Range<usize>,
+        sums: &[f32],
         (other, found): (Option<&[f32]>, &Found<'_>),
         output: &mut [f32],
     ) {
         let finish = self.tail().0.finish;
-        let [height, width] = self.tiling.y;
         let bias = self.bias[channel];
-        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
-            let [rows, cols] = self.tiling.inside(tile);
-            for (row, sums) in rows.zip(sums.chunks_exact(TILE)) {
-                let at = (channel * height + row) * width + cols.start;
-                let to = &mut output[at..at + cols.len()];
-                for (i, (y, sum)) in to.iter_mut().zip(sums).enumerate() {
-                    let nothing = found.nothing[row * width + cols.start + i] != 0.0;
-                    let mut sum = if nothing { 0.0 } else { sum.0[lane] } + bias;
-                    if let Some(other) = other {
-                        sum += other[at + i];
-                    }
-                    *y = match finish {
-                        Finish::None => sum,
-                        Finish::Clip(low, high) => {
-                            let y = if low > sum { low } else { sum };
-                            if high < y { high } else { y }
+        let pixels: usize = self.tiling.y.iter().product();
+        let plane = channel * pixels..(channel + 1) * pixels;
+        let other = other.map(|other| &other[plane.clone()]);
+        self.tiling
+            .collect(packs, sums, &mut output[plane], |at, sums| {
+                let nothing = &found.nothing[at..at + sums.len()];
+                let other = other.map(|other| &other[at..at + sums.len()]);
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (sum, nothing) in sums.iter_mut().zip(nothing) {
+                            *sum = (if *nothing != 0.0 { 0.0 } else { *sum }) + bias;
                         }
-                    };
-                }
-            }
-        }
+                        if let Some(other) = other {
+                            for (sum, other) in sums.iter_mut().zip(other) {
+                                *sum += other;
+                            }
+                        }
+                        if let Finish::Clip(low, high) = finish {
+                            for sum in sums {
+                                let y = if low > *sum { low } else { *sum };
+                                *sum = if high < y { high } else { y };
+                            }
+                        }
+                    },
+                );
+            });
     }
 
     /// Stores the positions of a tile that lie in the output.
@@ -145,7 +152,9 @@ impl ConvWinograd {
 /// A lane for each tile.
 impl Alone for ConvWinograd {
     fn scratch(&self) -> usize {
-        self.transformed(self.group_alone).iter().sum::<usize>() + self.looked_at(1)
+        let transformed: usize = self.transformed(self.group_alone).iter().sum();
+        let tiles = self.tiling.dealt_packs() + TILE * TILE * self.group_alone;
+        transformed + self.looked_at(1) + tiles
     }
 
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
@@ -153,6 +162,8 @@ impl Alone for ConvWinograd {
         let (x_pixels, y_pixels) = (pixels(self.tiling.x), pixels(self.tiling.y));
         let (columns, rows) = (self.weights.columns(), self.weights.rows());
         let (looked_at, scratch) = scratch.split_at_mut(self.looked_at(1));
+        let (dealt, scratch) = scratch.split_at_mut(self.tiling.dealt_packs());
+        let (sums, scratch) = scratch.split_at_mut(TILE * TILE * self.group_alone);
         let (v, m) = scratch.split_at_mut(self.transformed(self.group_alone)[0]);
         let (tail, waits) = self.tail();
         let images = inputs.get(0).chunks_exact(columns * x_pixels);
@@ -166,25 +177,27 @@ impl Alone for ConvWinograd {
             let found = self.exact.find(&self.tiling, x, 1, numbers_mut(looked_at));
             for first in (0..self.tiling.packs()).step_by(self.group_alone) {
                 let packs = self.group_alone.min(self.tiling.packs() - first);
+                let range = first..first + packs;
                 let v_spread = spread(columns, packs);
                 for (channel, plane) in x.chunks_exact(x_pixels).enumerate() {
-                    for p in 0..packs {
-                        let v = &mut v[channel * packs + p..];
-                        self.tiling
-                            .transform_alone(self.isa, plane, first + p, v, v_spread);
-                    }
+                    let v = (&mut v[channel * packs..], v_spread);
+                    self.tiling
+                        .transform_alone(self.isa, plane, &range, dealt, v);
                 }
                 let m_spread = spread(self.weights.row_packs(), packs);
                 for point in 0..POINTS {
                     let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);
                     self.weights.forward(point, packs, v, m);
                 }
-                let mut sums = [Pack::ZERO; TILE * TILE];
+                let mut own = [Pack::ZERO; TILE * TILE];
                 for channel in 0..rows {
                     for p in 0..packs {
-                        transform::output(self.isa, &m[channel * packs + p..], m_spread, &mut sums);
-                        self.store_alone(channel, first + p, &sums, (other, &found), y);
+                        transform::output(self.isa, &m[channel * packs + p..], m_spread, &mut own);
+                        for (to, sum) in sums[p..].iter_mut().step_by(packs).zip(&own) {
+                            *to = *sum;
+                        }
                     }
+                    self.store_alone(channel, &range, numbers(sums), (other, &found), y);
                 }
             }
             for plane in y.chunks_exact_mut(y_pixels) {

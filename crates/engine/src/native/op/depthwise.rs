@@ -107,7 +107,9 @@ impl Depthwise {
 
 impl Alone for Depthwise {
     fn scratch(&self) -> usize {
-        let Some(sliding) = &self.sliding else { return 0 };
+        let Some(sliding) = &self.sliding else {
+            return 0;
+        };
         let row = self.y.extent[1] * sliding.phases.extent[1];
         sliding.phases.len().div_ceil(LANES) + row.div_ceil(LANES)
     }

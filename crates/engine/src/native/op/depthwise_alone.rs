@@ -6,7 +6,7 @@
 //! of one phase. All positions are computed in one long row; those behind the width of the output are
 //! dropped.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 
 use crate::native::pack::LANES;
 
@@ -23,7 +23,7 @@ pub(super) struct Shift {
 /// The sums of a row: `y[q] += sum over shifts of w * x[q + from]`, in their order, as
 /// [`Depthwise`](super::depthwise::Depthwise) has them.
 pub(super) fn slide(x: &[f32], weights: &[f32], shifts: &[Shift], y: &mut [f32]) {
-    vectorised(
+    widest(
         #[inline(always)]
         || {
             let (whole, rest) = y.as_chunks_mut::<STEP>();
@@ -81,7 +81,8 @@ impl Phases {
 
     /// Numbers of all phases, and of what positions behind the last one see.
     pub(super) fn len(&self) -> usize {
-        self.strides.iter().product::<usize>() * self.extent.iter().product::<usize>() + self.extent[1]
+        self.strides.iter().product::<usize>() * self.extent.iter().product::<usize>()
+            + self.extent[1]
     }
 
     /// Where an element that lies `at` rows and columns behind the beginning of the padding stands.

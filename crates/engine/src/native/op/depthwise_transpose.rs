@@ -139,7 +139,9 @@ impl Alone for DepthwiseTranspose {
             height.kernel * width.kernel,
         );
         // The last class begins one before the second position of the first.
-        let step = classes.last().map_or([1, 1], |last| last.first.map(|at| at + 1));
+        let step = classes
+            .last()
+            .map_or([1, 1], |last| last.first.map(|at| at + 1));
         for (number, y) in output.chunks_exact_mut(plane.max(1)).enumerate() {
             let channel = number % self.bias.len();
             for (i, seen) in seen.chunks_exact_mut(each.max(1)).enumerate() {

@@ -1,7 +1,7 @@
 //! Element-wise operators, fused: a chain of them runs block by block, and what lies between two
 //! of them never leaves the nearest cache.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::op::{Binary, Unary};
 use npcov_graph::{DType, Graph, OpError, ValueId, strides};
 
@@ -205,7 +205,7 @@ pub(super) fn broadcast_table(shape: &[usize], output: &[usize]) -> Result<Vec<u
 
 impl Kernel for Chain {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        vectorised(
+        widest(
             #[inline(always)]
             || self.run_blocks(inputs, output),
         );
@@ -218,7 +218,7 @@ impl Kernel for Chain {
 
 impl Alone for Chain {
     fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
-        vectorised(
+        widest(
             #[inline(always)]
             || self.run_blocks(inputs, output),
         );
@@ -305,7 +305,13 @@ impl Chain {
                 let (before, rest) = results.split_at_mut(i);
                 let [first, second, third] = &mut gathered;
                 let operand = |a: usize, buffer| {
-                    self.operand(step.arguments[a], inputs, before, (start, count, len), buffer)
+                    self.operand(
+                        step.arguments[a],
+                        inputs,
+                        before,
+                        (start, count, len),
+                        buffer,
+                    )
                 };
                 let target = match T::as_packs(block).filter(|_| i == last) {
                     Some(block) => block,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use npcov_cpu::{Isa, vectorised};
+use npcov_cpu::{Isa, vectorised, widest};
 use npcov_graph::OpError;
 use npcov_graph::op::Gemm;
 
@@ -214,7 +214,12 @@ fn packed(
     factor: f32,
 ) -> Result<Arc<Weights>, OpError> {
     let key = (cx.node.inputs[position], transposed, factor.to_bits());
-    if let Some(weights) = cx.shared.borrow().get(&key) {
+    // Held while weights are packed: nobody else makes the same ones meanwhile.
+    let mut shared = match cx.shared.lock() {
+        Ok(shared) => shared,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    if let Some(weights) = shared.get(&key) {
         return Ok(weights.clone());
     }
     let shape = cx.shape(position);
@@ -226,7 +231,7 @@ fn packed(
         true => Weights::new(cx.isa(), rows, cols, |m, i| factor * weights[m * cols + i]),
         false => Weights::new(cx.isa(), cols, rows, |m, i| factor * weights[i * cols + m]),
     });
-    cx.shared.borrow_mut().insert(key, packed.clone());
+    shared.insert(key, packed.clone());
     Ok(packed)
 }
 
@@ -357,8 +362,11 @@ const COLUMNS: usize = 4;
 
 impl Alone for Product {
     fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
-        let matrices = self.batches.iter().zip(output.chunks_mut((self.rows * self.n).max(1)));
-        vectorised(
+        let matrices = self
+            .batches
+            .iter()
+            .zip(output.chunks_mut((self.rows * self.n).max(1)));
+        widest(
             #[inline(always)]
             || {
                 for (&(a, b), output) in matrices {

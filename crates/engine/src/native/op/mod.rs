@@ -192,7 +192,9 @@ pub(crate) fn max_follows(graph: &Graph) -> Vec<bool> {
     let mut follows = vec![false; graph.nodes().len()];
     for (position, node) in graph.nodes().iter().enumerate().rev() {
         let next = &consumers[node.output.index()];
-        follows[position] = next.iter().any(|&next| follows[next] || is_max(&graph.nodes()[next].op));
+        follows[position] = next
+            .iter()
+            .any(|&next| follows[next] || is_max(&graph.nodes()[next].op));
     }
     follows
 }

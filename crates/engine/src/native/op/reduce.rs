@@ -58,21 +58,35 @@ impl Reduction {
         match self.kind {
             ReduceKind::Mean => {
                 let len = fibres.len() as f32;
-                each(fibres, output, |base| fibres.sum(x, base, |x| x).map(|s| s / len));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, |x| x).map(|s| s / len)
+                });
             }
             ReduceKind::Sum => each(fibres, output, |base| fibres.sum(x, base, |x| x)),
-            ReduceKind::Prod => each(fibres, output, |base| fibres.fold(x, base, 1.0, |a, b| a * b)),
+            ReduceKind::Prod => each(fibres, output, |base| {
+                fibres.fold(x, base, 1.0, |a, b| a * b)
+            }),
             ReduceKind::Max => {
-                each(fibres, output, |base| fibres.fold(x, base, f32::NEG_INFINITY, max));
+                each(fibres, output, |base| {
+                    fibres.fold(x, base, f32::NEG_INFINITY, max)
+                });
             }
-            ReduceKind::Min => each(fibres, output, |base| fibres.fold(x, base, f32::INFINITY, min)),
-            ReduceKind::L1 => each(fibres, output, |base| fibres.sum(x, base, |x| x.map(f32::abs))),
+            ReduceKind::Min => each(fibres, output, |base| {
+                fibres.fold(x, base, f32::INFINITY, min)
+            }),
+            ReduceKind::L1 => each(fibres, output, |base| {
+                fibres.sum(x, base, |x| x.map(f32::abs))
+            }),
             ReduceKind::L2 => {
-                each(fibres, output, |base| fibres.sum(x, base, square).map(f32::sqrt));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, square).map(f32::sqrt)
+                });
             }
             ReduceKind::SumSquare => each(fibres, output, |base| fibres.sum(x, base, square)),
             ReduceKind::LogSum => {
-                each(fibres, output, |base| fibres.sum(x, base, |x| x).map(math::ln));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, |x| x).map(math::ln)
+                });
             }
             ReduceKind::LogSumExp => each(fibres, output, |base| {
                 // Relative to the largest term, so that no exponential overflows.

@@ -62,7 +62,12 @@ impl Sight {
 
     /// What positions of `x` that are a stride apart, the first one at `first`, see of `y`: where they
     /// are seen from.
-    pub(super) fn back(window: &Window, x: &Volume, y: &Volume, first: [usize; 2]) -> Option<Sight> {
+    pub(super) fn back(
+        window: &Window,
+        x: &Volume,
+        y: &Volume,
+        first: [usize; 2],
+    ) -> Option<Sight> {
         if !is_flat(window, x, y) {
             return None;
         }
@@ -114,15 +119,19 @@ impl Sight {
         self.taps == [Some([0, 0])] && self.strides == [1, 1] && self.x == self.y
     }
 
-    /// What `positions` see of some channels of an image under a tap; zeros where that is padding. Says
-    /// whether the tap sees anything at all.
+    /// Whether a tap sees anything at all.
+    pub(super) fn sees(&self, tap: usize) -> bool {
+        self.taps[tap].is_some()
+    }
+
+    /// What `positions` see of some channels of an image under a tap; zeros where that is padding.
     pub(super) fn look(
         &self,
         tap: usize,
         (image, channels): (&[f32], Range<usize>),
         positions: Range<usize>,
         seen: &mut Seen<'_>,
-    ) -> bool {
+    ) {
         let [height, width] = self.x;
         let image = &image[channels.start * height * width..channels.end * height * width];
         let planes = || image.chunks_exact((height * width).max(1));
@@ -130,7 +139,7 @@ impl Sight {
             for (_, row) in planes().zip(seen.rows.chunks_mut(seen.pitch)) {
                 row[..positions.len()].fill(0.0);
             }
-            return false;
+            return;
         };
         let step = self.strides[1];
         let mut at = positions.start;
@@ -140,7 +149,9 @@ impl Sight {
             let to = at - positions.start;
             at += len;
             let row = ((row * self.strides[0]) as isize).checked_add(tap[0]);
-            let row = row.and_then(|row| usize::try_from(row).ok()).filter(|&row| row < height);
+            let row = row
+                .and_then(|row| usize::try_from(row).ok())
+                .filter(|&row| row < height);
             // The first of the columns that see `end` or something behind it.
             let limit = |end: usize| {
                 let end = usize::try_from(end as isize - tap[1]).unwrap_or(0);
@@ -171,7 +182,6 @@ impl Sight {
                 },
             );
         }
-        true
     }
 }
 
@@ -235,9 +245,8 @@ mod tests {
                 pads_begin: vec![0, pad, pad],
                 pads_end: vec![0, pad, pad],
             };
-            let out = |a: usize| {
-                (extent[a] + 2 * pad - (kernel[a] - 1) * dilation - 1) / stride + 1
-            };
+            let out =
+                |a: usize| (extent[a] + 2 * pad - (kernel[a] - 1) * dilation - 1) / stride + 1;
             let volume = |h: usize, w: usize| Volume {
                 batch: 1,
                 channels: 2,
@@ -256,7 +265,8 @@ mod tests {
                     };
                     sight.look(tap, (&image, 1..3), start..end, &mut seen);
                     for (i, p) in (start..end).enumerate() {
-                        let along = |o: usize, k: usize| (o * stride + k * dilation).wrapping_sub(pad);
+                        let along =
+                            |o: usize, k: usize| (o * stride + k * dilation).wrapping_sub(pad);
                         let row = along(p / ow, tap / kernel[1]);
                         let col = along(p % ow, tap % kernel[1]);
                         for c in 0..2 {

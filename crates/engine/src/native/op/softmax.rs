@@ -1,6 +1,6 @@
 //! Softmax and its logarithm.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::OpError;
 use npcov_graph::op::Softmax;
 
@@ -64,7 +64,7 @@ impl SoftmaxKernel {
 /// `exp(x - m) / sum exp(x - m)`. The quotient is the same for any `m`; for the maximum no
 /// exponential overflows and the sum is at least 1.
 fn quotients(fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
-    vectorised(
+    widest(
         #[inline(always)]
         || {
             for &base in fibres.bases() {
@@ -79,7 +79,7 @@ fn quotients(fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
 
 /// `x - m - ln(sum exp(x - m))`, with `m` the maximum.
 fn logarithms(fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
-    vectorised(
+    widest(
         #[inline(always)]
         || {
             for &base in fibres.bases() {

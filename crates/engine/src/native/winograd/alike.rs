@@ -99,11 +99,21 @@ impl Exact {
                 }
                 let table = &mut table[..3 * table_len(tiling)];
                 for lane in 0..lanes {
-                    firsts(lane, lanes, [v, w], empty, table, (&mut *nothing, &mut *first));
+                    firsts(
+                        lane,
+                        lanes,
+                        [v, w],
+                        empty,
+                        table,
+                        (&mut *nothing, &mut *first),
+                    );
                 }
                 let mut count = 0;
                 for (position, first) in first.chunks_exact(lanes).enumerate() {
-                    if first.iter().any(|first| first.to_bits() as usize != position) {
+                    if first
+                        .iter()
+                        .any(|first| first.to_bits() as usize != position)
+                    {
                         others[count] = f32::from_bits(position as u32);
                         count += 1;
                     }

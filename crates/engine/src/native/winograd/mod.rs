@@ -6,6 +6,7 @@
 //! lanes for inputs all of it is plain arithmetic on packs; nothing is shuffled.
 
 pub(crate) mod alike;
+mod dealt;
 pub(crate) mod product;
 pub(crate) mod single;
 pub(crate) mod transform;
@@ -18,7 +19,7 @@ use npcov_graph::op::Window;
 pub(crate) use self::product::Matrices;
 use self::product::PANEL;
 use self::transform::{POINTS, SEEN, TILE};
-use crate::native::pack::{LANES, Pack};
+use crate::native::pack::{LANES, Pack, numbers_mut};
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.
 const TRANSFORM: usize = 10;
@@ -97,27 +98,23 @@ impl Tiling {
         pack * LANES..((pack + 1) * LANES).min(self.tiles())
     }
 
-    /// Transforms what the tiles of a pack see of a channel of one input.
+    /// Transforms what the tiles of some packs see of a channel of one input; each pack of a point goes next
+    /// to those of the others.
     pub(crate) fn transform_alone(
         &self,
         isa: Isa,
         plane: &[f32],
-        pack: usize,
-        v: &mut [Pack],
-        spread: usize,
+        packs: &Range<usize>,
+        dealt: &mut [Pack],
+        (v, spread): (&mut [Pack], usize),
     ) {
-        let width = self.x[1];
+        let dealt = numbers_mut(dealt);
+        self.deal(plane, dealt);
         let mut seen = [Pack::ZERO; POINTS];
-        for (lane, tile) in self.of_pack(pack).enumerate() {
-            let [(rows, top), (cols, left)] = self.seen(tile);
-            for (row, seen) in rows.zip(seen.chunks_exact_mut(SEEN).skip(top)) {
-                let x = &plane[row * width + cols.start..][..cols.len()];
-                for (seen, x) in seen[left..].iter_mut().zip(x) {
-                    seen.0[lane] = *x;
-                }
-            }
+        for (number, pack) in packs.clone().enumerate() {
+            self.seen_by(pack, dealt, &mut seen);
+            transform::input(isa, &seen, SEEN, &mut v[number..], spread);
         }
-        transform::input(isa, &seen, SEEN, v, spread);
     }
 
     /// The output position at the beginning of a tile.

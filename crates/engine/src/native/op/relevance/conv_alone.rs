@@ -77,7 +77,9 @@ impl Product {
     ) {
         let pitch = width * LANES;
         for (number, piece) in self.pieces.iter().enumerate() {
-            let mut any = false;
+            if piece.taps.clone().all(|tap| !sight.sees(tap)) {
+                continue;
+            }
             let rows = numbers_mut(seen).chunks_exact_mut(piece.channels.len() * pitch);
             for (tap, rows) in piece.taps.clone().zip(rows) {
                 if count < pitch {
@@ -85,11 +87,9 @@ impl Product {
                 }
                 let mut seen = Seen { rows, pitch };
                 let x = (image, piece.channels.clone());
-                any |= sight.look(tap, x, start..start + count, &mut seen);
+                sight.look(tap, x, start..start + count, &mut seen);
             }
-            if any {
-                self.weights.run(number, width, seen, sums);
-            }
+            self.weights.run(number, width, seen, sums);
         }
     }
 }
@@ -130,7 +130,8 @@ impl ConvRelevance {
         for (sums, bias) in sums.chunks_exact_mut(width).zip(&self.bias) {
             sums.fill(Pack::splat(*bias));
         }
-        self.forward.run_alone(&sights.there, image, group, seen, sums);
+        self.forward
+            .run_alone(&sights.there, image, group, seen, sums);
         let arrived = &mut arrived[..self.y.channels * width];
         if count < width * LANES {
             arrived.fill(Pack::ZERO);
@@ -140,7 +141,8 @@ impl ConvRelevance {
             numbers_mut(to)[..count].copy_from_slice(&from[start..start + count]);
         }
         let units = self.forward.weights.rows();
-        self.factors.apply(&mut sums[..units * width], arrived, width);
+        self.factors
+            .apply(&mut sums[..units * width], arrived, width);
     }
 
     /// Multiplies what came back to some positions of a class by the input.
@@ -170,7 +172,8 @@ impl ConvRelevance {
                     while done < count {
                         let [row, col] = sight.position(start + done);
                         let len = (sight.width() - col).min(count - done);
-                        let at = (first[0] + row * strides[0]) * row_width + first[1] + col * strides[1];
+                        let at =
+                            (first[0] + row * strides[0]) * row_width + first[1] + col * strides[1];
                         if strides[1] == 1 {
                             let (x, y) = (&x[at..at + len], &mut y[at..at + len]);
                             for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {

@@ -4,9 +4,9 @@ use npcov_cpu::{Arithmetic, fused, vectorised};
 
 use super::conv_winograd::{ConvRelevanceWinograd, POSITIONS};
 use crate::native::kernel::{Alone, Inputs};
-use crate::native::pack::{LANES, Pack, numbers_mut};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::winograd::spread;
-use crate::native::winograd::transform::{self, POINTS, SEEN, TILE};
+use crate::native::winograd::transform::{self, POINTS, TILE};
 
 /// What a step works on besides the input and the relevance.
 struct Work<'a> {
@@ -15,15 +15,27 @@ struct Work<'a> {
     /// What units that are computed product by product send back; cleared when the first one does.
     singles: &'a mut [f32],
     any_single: bool,
-    /// One where a unit of a position is computed product by product, by unit and position.
+    /// One where a unit of a position is computed product by product, by unit, position and pack.
     small: &'a mut [Pack],
+    /// A channel, dealt out to tiles.
+    dealt: &'a mut [Pack],
+    /// What arrived at the tiles of a group, and what came back to them.
+    arrived: &'a mut [Pack],
+    back: &'a mut [Pack],
+    /// What the inputs of each tile of a group add up to.
+    scales: &'a mut [Pack],
 }
 
 impl Alone for ConvRelevanceWinograd {
     fn scratch(&self) -> usize {
         let transformed: usize = self.transformed(self.group_alone).iter().sum();
         let numbers = [self.pixels()[0], self.image()].map(|len| len.div_ceil(LANES));
-        transformed + numbers[0] + numbers[1] + self.largest.len() * POSITIONS
+        let positions = (self.largest.len() + 1) * POSITIONS + POINTS + 1;
+        transformed
+            + numbers[0]
+            + numbers[1]
+            + self.tiling.dealt_packs()
+            + positions * self.group_alone
     }
 
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
@@ -32,7 +44,11 @@ impl Alone for ConvRelevanceWinograd {
         let (v, rest) = scratch.split_at_mut(transformed[0]);
         let (m, rest) = rest.split_at_mut(transformed[1]);
         let (totals, rest) = rest.split_at_mut(x_pixels.div_ceil(LANES));
-        let (singles, small) = rest.split_at_mut(self.image().div_ceil(LANES));
+        let (singles, rest) = rest.split_at_mut(self.image().div_ceil(LANES));
+        let (dealt, rest) = rest.split_at_mut(self.tiling.dealt_packs());
+        let (arrived, rest) = rest.split_at_mut(POSITIONS * self.group_alone);
+        let (back, rest) = rest.split_at_mut(POINTS * self.group_alone);
+        let (scales, small) = rest.split_at_mut(self.group_alone);
         let image = self.image();
         let images = inputs.get(0).chunks_exact(image);
         let relevances = inputs.get(1).chunks_exact(self.largest.len() * y_pixels);
@@ -42,6 +58,10 @@ impl Alone for ConvRelevanceWinograd {
                 singles: &mut numbers_mut(singles)[..image],
                 any_single: false,
                 small,
+                dealt,
+                arrived,
+                back,
+                scales,
             };
             add_up(x, work.totals);
             output.fill(0.0);
@@ -94,26 +114,30 @@ impl ConvRelevanceWinograd {
         (v, m): (&mut [Pack], &mut [Pack]),
         output: &mut [f32],
     ) {
-        let [pixels, _] = self.pixels();
+        let [pixels, y_pixels] = self.pixels();
         let sums = self.factors.sums;
         let v_spread = spread(self.matrices.column_packs(), packs);
         let m_spread = spread(self.matrices.row_packs(), packs);
+        let range = first..first + packs;
         for (channel, plane) in x.chunks_exact(pixels).enumerate() {
-            for p in 0..packs {
-                let v = &mut v[channel * packs + p..];
-                self.tiling
-                    .transform_alone(self.isa, plane, first + p, v, v_spread);
-            }
+            let v = (&mut v[channel * packs..], v_spread);
+            self.tiling
+                .transform_alone(self.isa, plane, &range, work.dealt, v);
         }
         for point in 0..POINTS {
             let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);
             self.matrices.forward(point, packs, v, m);
         }
+        for (pack, scale) in range.clone().zip(&mut *work.scales) {
+            *scale = self.scale_alone(work.totals, pack);
+        }
         let mut own = [Pack::ZERO; 2 * POSITIONS];
-        for p in 0..packs {
-            let scale = self.scale_alone(work.totals, first + p);
-            let mut any = false;
-            for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
+        let mut any = false;
+        for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
+            let arrived = &relevance[unit * y_pixels..(unit + 1) * y_pixels];
+            self.tiling
+                .distribute(&range, arrived, numbers_mut(work.arrived));
+            for p in 0..packs {
                 let own = &mut own[..sums * POSITIONS];
                 for (s, (own, bias)) in own.as_chunks_mut().0.iter_mut().zip(bias).enumerate() {
                     let m = &m[(unit * sums + s) * packs + p..];
@@ -124,55 +148,53 @@ impl ConvRelevanceWinograd {
                         }
                     }
                 }
-                any |= self.factors_alone(unit, first + p, &scale, relevance, own, work.small);
+                any |= self.factors_alone(unit, (p, packs), own, work);
                 for (s, own) in own.as_chunks().0.iter().enumerate() {
                     let m = &mut m[(unit * sums + s) * packs + p..];
                     transform::output_adjoint(self.isa, own, m, m_spread);
                 }
             }
-            if any {
-                self.singles(first + p, (x, relevance), work);
+        }
+        if any {
+            for p in 0..packs {
+                self.singles((first, p, packs), (x, relevance), work);
             }
         }
         for point in 0..POINTS {
             let (v, m) = (&mut v[point * v_spread..], &m[point * m_spread..]);
             self.matrices.transposed(point, packs, m, v);
         }
-        let mut back = [Pack::ZERO; POINTS];
+        let mut points = [Pack::ZERO; POINTS];
         for (channel, plane) in output.chunks_exact_mut(pixels).enumerate() {
             for p in 0..packs {
                 let v = &v[channel * packs + p..];
-                transform::input_adjoint(self.isa, v, v_spread, &mut back);
-                self.add_back_alone(first + p, &back, plane);
+                transform::input_adjoint(self.isa, v, v_spread, &mut points);
+                for (to, point) in work.back[p..].iter_mut().step_by(packs).zip(&points) {
+                    *to = *point;
+                }
             }
+            self.tiling.add_back(&range, numbers(work.back), plane);
         }
     }
 
-    /// Puts factors in the place of the sums of one channel, and zeros where tiles reach beyond the map
-    /// or there is no tile. Says whether some are to be computed product by product; `small` has them.
+    /// Puts factors in the place of the sums of one channel in pack `p` of so many. Says whether some are to
+    /// be computed product by product; `work` has them.
     fn factors_alone(
         &self,
         unit: usize,
-        pack: usize,
-        scale: &Pack,
-        relevance: &[f32],
+        (p, packs): (usize, usize),
         sums: &mut [Pack],
-        small: &mut [Pack],
+        work: &mut Work<'_>,
     ) -> bool {
-        let [_, width] = self.tiling.y;
         let mut arrived = [Pack::ZERO; POSITIONS];
-        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
-            let [rows, cols] = self.tiling.inside(tile);
-            for (row, arrived) in rows.zip(arrived.chunks_exact_mut(TILE)) {
-                let at = unit * self.pixels()[1] + row * width;
-                let from = &relevance[at + cols.start..at + cols.end];
-                for (arrived, r) in arrived.iter_mut().zip(from) {
-                    arrived.0[lane] = *r;
-                }
-            }
+        for (arrived, from) in arrived
+            .iter_mut()
+            .zip(work.arrived[p..].iter().step_by(packs))
+        {
+            *arrived = *from;
         }
-        let large = scale.map(|s| s * self.largest[unit]);
-        let small = &mut small[unit * POSITIONS..][..POSITIONS];
+        let large = work.scales[p].map(|s| s * self.largest[unit]);
+        let small = &mut work.small[(unit * packs + p) * POSITIONS..][..POSITIONS];
         let mut any = Pack::ZERO;
         vectorised(
             #[inline(always)]
@@ -191,17 +213,22 @@ impl ConvRelevanceWinograd {
 
     /// Units that are small for their tiles, product by product, in the order of tiles, units and
     /// positions.
-    fn singles(&self, pack: usize, (x, relevance): (&[f32], &[f32]), work: &mut Work<'_>) {
+    fn singles(
+        &self,
+        (first, p, packs): (usize, usize, usize),
+        (x, relevance): (&[f32], &[f32]),
+        work: &mut Work<'_>,
+    ) {
         if !std::mem::replace(&mut work.any_single, true) {
             work.singles.fill(0.0);
         }
         let [x_pixels, y_pixels] = self.pixels();
         let (channels, sums) = (self.matrices.columns(), self.factors.sums);
-        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
+        for (lane, tile) in self.tiling.of_pack(first + p).enumerate() {
             let [rows, cols] = self.tiling.inside(tile);
             for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
                 for position in 0..POSITIONS {
-                    if work.small[unit * POSITIONS + position].0[lane] == 0.0 {
+                    if work.small[(unit * packs + p) * POSITIONS + position].0[lane] == 0.0 {
                         continue;
                     }
                     let at = [rows.start + position / TILE, cols.start + position % TILE];
@@ -210,12 +237,13 @@ impl ConvRelevanceWinograd {
                     let taps = || {
                         let (cols, width) = (cols.clone(), self.tiling.x[1]);
                         rows.clone().enumerate().flat_map(move |(i, row)| {
-                            cols.clone().enumerate().map(move |(j, col)| {
-                                ((top + i) * 3 + left + j, row * width + col)
-                            })
+                            cols.clone()
+                                .enumerate()
+                                .map(move |(j, col)| ((top + i) * 3 + left + j, row * width + col))
                         })
                     };
-                    let weights = |tap: usize| &self.weights[(unit * 9 + tap) * channels..][..channels];
+                    let weights =
+                        |tap: usize| &self.weights[(unit * 9 + tap) * channels..][..channels];
                     let mut own = [Pack::ZERO; 2];
                     for (sum, bias) in own.iter_mut().zip(bias) {
                         *sum = Pack::splat(*bias);
@@ -267,21 +295,6 @@ impl ConvRelevanceWinograd {
             }
         }
         scale
-    }
-
-    /// Adds what came back to the tiles of a pack to a channel of the output.
-    fn add_back_alone(&self, pack: usize, back: &[Pack; POINTS], plane: &mut [f32]) {
-        let width = self.tiling.x[1];
-        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
-            let [(rows, top), (cols, left)] = self.tiling.seen(tile);
-            for (i, row) in rows.enumerate() {
-                let from = &back[(top + i) * SEEN + left..];
-                let to = &mut plane[row * width..][cols.clone()];
-                for (y, back) in to.iter_mut().zip(from) {
-                    *y += back.0[lane];
-                }
-            }
-        }
     }
 }
 

@@ -167,6 +167,8 @@ agreement-images: venv-fixtures ## Images as models see them beside torchvision'
 
 bench-peers: venv-fixtures ## Speed beside ONNX Runtime, PyTorch, rten and tract (over 5 GB)
 	.venv-fixtures/bin/python benches/peers/run.py
+	cargo build --release --quiet
+	.venv-fixtures/bin/python benches/peers/alone.py
 
 bench-kmeans: ## K-means beside scikit-learn's, on PATHS="file.npz ..." or made-up bits
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-kmeans benches/kmeans/requirements.txt
@@ -209,7 +211,7 @@ MIRI = PROPTEST_CASES=8 MIRIFLAGS=-Zmiri-disable-isolation \
 
 miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an hour)
 	$(MIRI) --package npcov-cpu
-	$(MIRI) --package npcov-engine -- native::pack native::sparse native::tile native::winograd
+	$(MIRI) --package npcov-engine -- native::pack native::panel native::sparse native::tile native::winograd
 	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed

@@ -3,7 +3,9 @@
 import sys
 from pathlib import Path
 
+import timm
 import torch
+import torchvision
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
@@ -39,6 +41,15 @@ def mobilenet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 10))
 
 
+def full(name):
+    """A network for 224x224 images as torchvision has it."""
+    return lambda: getattr(torchvision.models, name)(weights=None)
+
+
+def vit_small():
+    return timm.create_model("vit_small_patch16_224", pretrained=False)
+
+
 # Name: network, image shape, inputs of a run (a multiple of every batch size).
 NETWORKS = {
     "vgg16": (vgg16, (3, 32, 32), 256),
@@ -48,6 +59,18 @@ NETWORKS = {
     "resnet20": (resnet20, (3, 32, 32), 1024),
     "mobilenet": (mobilenet, (3, 32, 32), 1024),
 }
+
+# The same for images of 224x224.
+FULL = {
+    "resnet18": (full("resnet18"), (3, 224, 224), 32),
+    "resnet50": (full("resnet50"), (3, 224, 224), 32),
+    "densenet121": (full("densenet121"), (3, 224, 224), 32),
+    "mobilenet-v2": (full("mobilenet_v2"), (3, 224, 224), 32),
+    "efficientnet-b0": (full("efficientnet_b0"), (3, 224, 224), 32),
+    "convnext-t": (full("convnext_tiny"), (3, 224, 224), 32),
+    "vit-s16": (vit_small, (3, 224, 224), 32),
+}
+NETWORKS |= FULL
 
 
 def make(name):

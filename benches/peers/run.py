@@ -20,6 +20,8 @@ import networks
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BATCHES = {"forward": (1, 8, 16, 32, 64, 128), "relevance": (8, 32, 128)}
+# Of images of 224x224.
+FULL_BATCHES = {"forward": (1, 2, 4, 8, 16), "relevance": (4, 8)}
 # The first peer of a task is what ratios are to.
 PEERS = {
     "forward": ["onnxruntime", "torch", "rten", "tract", "npcov forward"],
@@ -41,6 +43,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--network", nargs="*", default=list(networks.NETWORKS))
     parser.add_argument("--peer", nargs="*", help="only these besides npcov; the first of a task always")
+    parser.add_argument("--inputs", type=int, help="inputs of a run, for images of 224x224")
     options = parser.parse_args()
 
     build(options.peer is None or {"rten", "tract"} & set(options.peer))
@@ -51,13 +54,15 @@ def main():
         print("| network | program | ms per image | ratio | setting |")
         print("|---|---|---|---|---|")
         for name in options.network:
-            # The relevance written by hand knows no groups.
-            if task == "relevance" and name == "mobilenet":
+            # The relevance written by hand knows no groups, and zennit's composites no attention.
+            if task == "relevance" and name in ("mobilenet", "vit-s16"):
                 continue
             model = folder / f"{name}.onnx"
             networks.export(name, model)
             # Relevances take a few times as long.
             inputs = networks.NETWORKS[name][2] // (2 if task == "relevance" else 1)
+            if name in networks.FULL and options.inputs:
+                inputs = options.inputs
             for row in compare(name, model, inputs, task, options):
                 print(row, flush=True)
         print()
@@ -76,9 +81,15 @@ def cargo(*arguments):
 
 def compare(name, model, inputs, task, options):
     first, *others = PEERS[task]
+    batches = BATCHES[task]
+    if name in networks.FULL:
+        batches = FULL_BATCHES[task]
+        if task == "relevance":
+            # The relevance written by hand knows plain rows of layers only.
+            first, others = "zennit-alpha2-beta1", ["npcov alpha-beta:0.5"]
     chosen = lambda peer: options.peer is None or peer in options.peer or peer.startswith("npcov ")
     peers = [first, *filter(chosen, others)]
-    every = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in BATCHES[task]]
+    every = [f"{batch}:{mode}" for mode in ("inner", "outer") for batch in batches]
     settings = {}
     for peer in peers:
         # npcov has one way to share out the work; the user does not choose.

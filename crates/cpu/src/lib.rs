@@ -205,6 +205,24 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// Runs `work`, compiled for instructions that multiply and add where the CPU has [`Isa`]s with such:
+/// `f32::mul_add` is then one of them, and not a call.
+#[inline]
+pub fn fused<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn fma<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if Cpu::this().best >= Vectors::Avx2 {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { fma(work) };
+        }
+    }
+    work()
+}
+
 /// Runs `work`, compiled for the widest vectors of numbers that the CPU has.
 #[inline]
 pub fn widest<R>(work: impl FnOnce() -> R) -> R {

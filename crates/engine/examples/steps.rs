@@ -1,8 +1,8 @@
 //! Where the time of a program goes.
 //!
-//! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd [ISA]`
-//! prints the milliseconds that each step takes one thread for as many inputs as are computed together,
-//! the best of several runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
+//! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd [INPUTS] [ISA]`
+//! prints the milliseconds that each step takes one thread for one input, of so many that are computed at a time
+//! (as many as the engine likes by default), the best of several runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
 //! instruction sets, `portable`, `avx2` or `avx512`, else the best one is taken.
 
 use std::error::Error;
@@ -14,19 +14,21 @@ use npcov_engine::{KEEP_ALL, Prepared};
 use npcov_graph::{Classifier, OnnxModel, Specialisation};
 use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, Rules, explain, path_layers};
 
-const RUNS: usize = 30;
+const RUNS: usize = 10;
 
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [model, program, kernels, isa @ ..] = &args[..] else {
-        return Err("usage: steps MODEL forward|RULE direct|winograd [ISA]".into());
+    let [model, program, kernels, rest @ ..] = &args[..] else {
+        return Err("usage: steps MODEL forward|RULE direct|winograd [INPUTS] [ISA]".into());
     };
+    let inputs: Option<usize> = rest.first().map(|inputs| inputs.parse()).transpose()?;
+    let isa = rest.get(1);
     let mut options = Options {
         kernels: kernels.parse()?,
         ..Options::default()
     };
-    if let Some(name) = isa.first() {
+    if let Some(name) = isa {
         options.isa = Isa::named(name).ok_or_else(|| format!("this CPU has no `{name}`"))?;
     }
     let model = OnnxModel::read(model)?.specialise(&Specialisation::default())?;
@@ -46,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let executor = Native::new(options).executor(&graph, KEEP_ALL)?;
-    let together = executor.together();
+    let together = executor.together().min(inputs.unwrap_or(usize::MAX));
     let sample: usize = executor.input_lens().iter().sum();
     let input: Vec<f32> = (0..together * sample)
         .map(|i| (i * 7919 % 1009) as f32 / 1009.0)
@@ -57,18 +59,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|len| vec![0.0; together * len])
         .collect();
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    let mut worker = executor.lane_worker()?;
+    let mut worker = executor.lane_worker();
     let mut best = vec![f64::INFINITY; executor.steps().count()];
+    let mut calls = 0;
     for _ in 0..RUNS {
         let mut start = Instant::now();
         worker.run_timed(together, &[&input], &mut outputs, |step| {
             best[step] = best[step].min(start.elapsed().as_secs_f64());
+            calls += usize::from(step == 0);
             start = Instant::now();
         })?;
     }
+    // A step runs once for all inputs in lanes, and once for each input by itself.
+    let each = match calls > RUNS || together == 1 {
+        true => 1e3,
+        false => 1e3 / together as f64,
+    };
     for (name, seconds) in executor.steps().zip(&best) {
-        println!("{:9.3}  {name}", 1e3 * seconds);
+        println!("{:9.3}  {name}", each * seconds);
     }
-    println!("{:9.3}", 1e3 * best.iter().sum::<f64>());
+    println!("{:9.3}", each * best.iter().sum::<f64>());
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Times a program on a model: the native side of `make bench-peers`.
 //!
-//! `cargo run --release -p npcov --example program_time -- MODEL PROGRAM INPUTS THREADS REPEATS`
+//! `cargo run --release -p npcov --example program_time -- MODEL PROGRAM INPUTS THREADS REPEATS [TOGETHER]`
 //! prints the seconds of each repeat, one a line. PROGRAM is `forward`, for the logits, or a rule,
 //! for the relevances of all path layers and of the input. Inputs are random and made beforehand;
 //! what is timed is what the peers' timing contains as well: from numbers in memory to results in
-//! memory.
+//! memory. TOGETHER is how many inputs a thread takes at a time, as many as the engine likes by default.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -16,8 +16,8 @@ use npcov::run::{ModelOptions, Network};
 #[allow(clippy::print_stdout, reason = "the times are its output")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [model, program, inputs, threads, repeats] = &args[..] else {
-        return Err("usage: program_time MODEL PROGRAM INPUTS THREADS REPEATS".into());
+    let [model, program, inputs, threads, repeats, together @ ..] = &args[..] else {
+        return Err("usage: program_time MODEL PROGRAM INPUTS THREADS REPEATS [TOGETHER]".into());
     };
     let (inputs, threads, repeats): (usize, usize, usize) =
         (inputs.parse()?, threads.parse()?, repeats.parse()?);
@@ -40,7 +40,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let prepared = network.engine().prepare(&program.graph, KEEP_ALL)?;
-    let together = prepared.together();
+    let together = match together.first() {
+        Some(together) => prepared.together().min(together.parse()?),
+        None => prepared.together(),
+    };
     let sample: usize = prepared.input_lens().iter().sum();
     let lens = prepared.output_lens();
     let data: Vec<f32> = (0..inputs * sample)

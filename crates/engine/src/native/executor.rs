@@ -1,6 +1,5 @@
 //! Running a plan on micro-batches.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use npcov_cpu::FlushDenormals;
@@ -11,7 +10,7 @@ use crate::engine::{Buffers, Prepared, Worker};
 use crate::error::EngineError;
 use crate::native::kernel::Inputs;
 use crate::native::options::Options;
-use crate::native::pack::{LANES, Pack, numbers, pack, unpack};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut, pack, unpack};
 use crate::native::plan::{Memory, Plan};
 
 /// A graph, ready to run.
@@ -38,14 +37,12 @@ impl Executor {
     }
 
     /// As [`Prepared::worker`].
-    pub fn lane_worker(&self) -> Result<LaneWorker, EngineError> {
-        let memory = Memory::new(&self.plan).ok_or_else(|| EngineError::Memory {
-            bytes: self.worker_bytes(),
-        })?;
-        Ok(LaneWorker {
-            memory,
+    pub fn lane_worker(&self) -> LaneWorker {
+        LaneWorker {
+            lanes: None,
+            alone: None,
             plan: self.plan.clone(),
-        })
+        }
     }
 }
 
@@ -55,19 +52,26 @@ impl Prepared for Executor {
     }
 
     fn worker_bytes(&self) -> usize {
-        let packs = self.plan.memory.saturating_add(self.plan.scratch);
-        packs.saturating_mul(size_of::<Pack>())
+        match self.plan.one_by_one {
+            true => self.plan.alone_bytes(),
+            false => self.plan.lanes_bytes(),
+        }
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>, EngineError> {
-        Ok(Box::new(self.lane_worker()?))
+        Ok(Box::new(self.lane_worker()))
     }
 }
 
-/// An executor's working memory, with a lane for each set of inputs.
+/// Inputs up to which each is computed by itself: sixteen together take as long as so many.
+const FEW: usize = 8;
+
+/// An executor's working memory: a lane for each set of inputs, or room for one set by itself. Each is
+/// there from when it is first needed.
 pub struct LaneWorker {
     plan: Arc<Plan>,
-    memory: Memory,
+    lanes: Option<Memory>,
+    alone: Option<Memory>,
 }
 
 impl Worker for LaneWorker {
@@ -105,37 +109,94 @@ impl LaneWorker {
     ) -> Result<(), EngineError> {
         self.plan.buffers.check(count, inputs, outputs)?;
         let _flush = FlushDenormals::new();
-        let mut shown = self.plan.shown.iter().peekable();
+        if count > FEW && !self.plan.one_by_one {
+            return self.run_lanes(count, inputs, outputs, show, done);
+        }
+        let plan = self.plan.clone();
+        let lens = &plan.buffers;
+        let set = |i: usize, len: usize| i * len..(i + 1) * len;
+        for i in 0..count {
+            let memory = room(&mut self.alone, || plan.alone(), plan.alone_bytes())?;
+            let Memory { values, scratch } = memory;
+            let values = numbers_mut(values);
+            for ((place, all), &len) in plan.inputs.iter().zip(inputs).zip(&lens.inputs) {
+                values[place.range()].copy_from_slice(&all[set(i, len)]);
+            }
+            run_alone(&plan, (values, scratch), show, &mut done);
+            for ((place, all), &len) in plan.outputs.iter().zip(&mut *outputs).zip(&lens.outputs) {
+                all[set(i, len)].copy_from_slice(&values[place.range()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn run_lanes(
+        &mut self,
+        count: usize,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        show: &mut dyn FnMut(usize, Shown<'_>),
+        mut done: impl FnMut(usize),
+    ) -> Result<(), EngineError> {
+        let plan = &*self.plan;
+        let memory = room(&mut self.lanes, || plan.lanes(), plan.lanes_bytes())?;
+        let Memory { values, scratch } = memory;
+        let mut shown = plan.shown.iter().peekable();
         let mut show_after = |steps: usize, values: &[Pack]| {
             while let Some(next) = shown.next_if(|next| next.after == steps) {
                 let numbers = numbers(&values[next.place.range()]);
                 show(next.number, Shown::new(numbers, count, LANES));
             }
         };
-        let Memory { values, scratch } = &mut self.memory;
-        for (place, samples) in self.plan.inputs.iter().zip(inputs) {
+        for (place, samples) in plan.inputs.iter().zip(inputs) {
             pack(samples, place.len, &mut values[place.range()]);
         }
         show_after(0, values);
-        for (number, step) in self.plan.steps.iter().enumerate() {
-            let Range { start, end } = step.output.range();
-            let (before, rest) = values.split_at_mut(start);
-            let (output, after) = rest.split_at_mut(end - start);
-            let inputs = Inputs {
-                before,
-                after: (after, end),
-                at: &step.inputs,
-            };
+        for (number, step) in plan.steps.iter().enumerate() {
+            let (inputs, output) = Inputs::split(values, &step.inputs, step.output);
             let scratch = &mut scratch[..step.kernel.scratch()];
             step.kernel.run(&inputs, scratch, output);
             show_after(number + 1, values);
             done(number);
         }
-        for (place, samples) in self.plan.outputs.iter().zip(outputs) {
+        for (place, samples) in plan.outputs.iter().zip(outputs) {
             unpack(&values[place.range()], place.len, samples);
         }
         Ok(())
     }
+}
+
+/// The steps of a plan for the input that is in memory.
+fn run_alone(
+    plan: &Plan,
+    (values, scratch): (&mut [f32], &mut [Pack]),
+    show: &mut dyn FnMut(usize, Shown<'_>),
+    done: &mut impl FnMut(usize),
+) {
+    let mut shown = plan.shown.iter().peekable();
+    let mut show_after = |steps: usize, values: &[f32]| {
+        while let Some(next) = shown.next_if(|next| next.after == steps) {
+            show(next.number, Shown::new(&values[next.place.range()], 1, 1));
+        }
+    };
+    show_after(0, values);
+    for (number, step) in plan.steps.iter().enumerate() {
+        step.run_alone(values, scratch);
+        show_after(number + 1, values);
+        done(number);
+    }
+}
+
+/// Memory that is made when it is first needed.
+fn room(
+    memory: &mut Option<Memory>,
+    make: impl FnOnce() -> Option<Memory>,
+    bytes: usize,
+) -> Result<&mut Memory, EngineError> {
+    if memory.is_none() {
+        *memory = Some(make().ok_or(EngineError::Memory { bytes })?);
+    }
+    memory.as_mut().ok_or(EngineError::Memory { bytes })
 }
 
 #[cfg(test)]
@@ -191,38 +252,39 @@ mod tests {
         });
         let y = graph.push("y", sum, &[b]).unwrap();
         graph.set_outputs(vec![y, b, x, a, y]);
-        let input: Vec<f32> = (0..5 * 6).map(|i| (i * 7 % 11) as f32 - 5.0).collect();
+        let order = [(1, 6), (2, 6), (0, 6), (3, 1)];
+        // Together, and each by itself.
+        for (count, at_a_time) in [(13, 13), (5, 1)] {
+            let input: Vec<f32> = (0..count * 6).map(|i| (i * 7 % 11) as f32 - 5.0).collect();
+            let executor = Executor::new(&graph, Options::default(), KEEP_ALL).unwrap();
+            let lens = executor.output_lens();
+            let mut kept: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
+            let mut outputs: Vec<&mut [f32]> = kept.iter_mut().map(Vec::as_mut_slice).collect();
+            let mut worker = executor.worker().unwrap();
+            let run = worker.run(count, &[&input], &mut outputs, &mut |_, _| unreachable!());
+            run.unwrap();
 
-        let executor = Executor::new(&graph, Options::default(), KEEP_ALL).unwrap();
-        let lens = executor.output_lens();
-        let mut kept: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; 5 * len]).collect();
-        let mut outputs: Vec<&mut [f32]> = kept.iter_mut().map(Vec::as_mut_slice).collect();
-        let mut worker = executor.worker().unwrap();
-        let run = worker.run(5, &[&input], &mut outputs, &mut |_, _| unreachable!());
-        run.unwrap();
-
-        let executor = Executor::new(&graph, Options::default(), 1).unwrap();
-        assert_eq!(executor.output_lens(), [1]);
-        let mut output = [0.0; 5];
-        let mut seen = Vec::new();
-        let mut show = |number: usize, shown: Shown<'_>| {
-            assert_eq!(shown.inputs(), 5);
-            let per_input = lens[number + 1];
-            for position in 0..shown.len() {
-                for (lane, x) in shown.position(position).iter().enumerate() {
-                    assert_eq!(
-                        *x,
-                        kept[number + 1][lane * per_input + position],
-                        "{number}"
-                    );
+            let executor = Executor::new(&graph, Options::default(), 1).unwrap();
+            assert_eq!(executor.output_lens(), [1]);
+            let mut output = vec![0.0; count];
+            let mut seen = Vec::new();
+            let mut show = |number: usize, shown: Shown<'_>| {
+                assert_eq!(shown.inputs(), at_a_time);
+                let first = seen.len() / order.len() * at_a_time;
+                let per_input = lens[number + 1];
+                for position in 0..shown.len() {
+                    for (lane, x) in shown.position(position).iter().enumerate() {
+                        let at = (first + lane) * per_input + position;
+                        assert_eq!(*x, kept[number + 1][at], "{number}");
+                    }
                 }
-            }
-            seen.push((number, shown.len()));
-        };
-        let mut worker = executor.worker().unwrap();
-        let run = worker.run(5, &[&input], &mut [&mut output], &mut show);
-        run.unwrap();
-        assert_eq!(output[..], kept[0]);
-        assert_eq!(seen, [(1, 6), (2, 6), (0, 6), (3, 1)]);
+                seen.push((number, shown.len()));
+            };
+            let mut worker = executor.worker().unwrap();
+            let run = worker.run(count, &[&input], &mut [&mut output], &mut show);
+            run.unwrap();
+            assert_eq!(output[..], kept[0]);
+            assert_eq!(seen, order.repeat(count / at_a_time));
+        }
     }
 }

@@ -101,6 +101,7 @@ fn kind_of(graph: &Graph, node: &Node, options: Options) -> Option<Kind> {
         node,
         options,
         shared: &SharedWeights::default(),
+        max_follows: false,
     };
     match op::role(&node.op) {
         Role::Alias => None,
@@ -172,29 +173,26 @@ impl Unit {
         graph: &Graph,
         options: Options,
         shared: &SharedWeights,
+        max_follows: &[bool],
     ) -> Result<UnitKernel, NodeError> {
-        let node = &graph.nodes()[self.nodes[0]];
-        self.kernel(graph, node, options, shared)
-            .map_err(|error| NodeError {
-                node: node.name.clone(),
-                op_type: node.op.name().to_owned(),
-                reason: NodeErrorKind::Op(error),
-            })
-    }
-
-    fn kernel(
-        &self,
-        graph: &Graph,
-        node: &Node,
-        options: Options,
-        shared: &SharedWeights,
-    ) -> Result<UnitKernel, OpError> {
+        let first = self.nodes[0];
+        let node = &graph.nodes()[first];
         let cx = Context {
             graph,
             node,
             options,
             shared,
+            max_follows: max_follows[first],
         };
+        self.kernel(&cx).map_err(|error| NodeError {
+            node: node.name.clone(),
+            op_type: node.op.name().to_owned(),
+            reason: NodeErrorKind::Op(error),
+        })
+    }
+
+    fn kernel(&self, cx: &Context<'_>) -> Result<UnitKernel, OpError> {
+        let (graph, node) = (cx.graph, cx.node);
         let (prepared, addend): (NodeKernel, Option<ValueId>) = match self.kind {
             Kind::Chain => {
                 let (chain, reads) = Chain::new(graph, &self.nodes)?;
@@ -203,12 +201,12 @@ impl Unit {
                     reads,
                 });
             }
-            Kind::Node => (op::prepare(&cx)?, None),
+            Kind::Node => (op::prepare(cx)?, None),
             Kind::Product { tail, addend } => {
                 let Role::Product(product) = op::role(&node.op) else {
                     return Err(OpError::invalid("it is no product"));
                 };
-                (product.prepare(&cx, tail)?, addend)
+                (product.prepare(cx, tail)?, addend)
             }
         };
         // An input after the node's own is the addend.

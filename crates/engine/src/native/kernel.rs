@@ -1,8 +1,7 @@
 //! What an operator is to the executor: prepared once, run on every micro-batch.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use npcov_cpu::Isa;
 use npcov_graph::{Graph, Node, OpError, Tensor, ValueId};
@@ -22,6 +21,25 @@ pub(crate) trait Kernel: Send + Sync {
     /// Computes the output, of which every pack must be written: buffers are reused and hold
     /// anything. `scratch` has the length asked for, also with any content.
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]);
+
+    /// The same operator for one input by itself. A kernel that has none is run with that input in
+    /// all lanes, which takes sixteen times the work and memory.
+    fn alone(&self) -> Option<&dyn Alone> {
+        None
+    }
+}
+
+/// A kernel for one input by itself. Elements of tensors are numbers, and lanes hold neighbours:
+/// positions, channels or rows. It performs for each element the operations that [`Kernel::run`]
+/// performs in a lane, in the same order, so that both give the same bits.
+pub(crate) trait Alone {
+    /// Number of packs of working memory that [`Alone::run`] needs.
+    fn scratch(&self) -> usize {
+        0
+    }
+
+    /// As [`Kernel::run`].
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]);
 }
 
 /// A kernel and the inputs it reads at run time.
@@ -43,16 +61,32 @@ impl NodeKernel {
 }
 
 /// What a kernel reads: all memory but the place of its output.
-pub(crate) struct Inputs<'a> {
-    pub(crate) before: &'a [Pack],
+pub(crate) struct Inputs<'a, T = Pack> {
+    pub(crate) before: &'a [T],
     /// What stands behind the output, and where it begins.
-    pub(crate) after: (&'a [Pack], usize),
+    pub(crate) after: (&'a [T], usize),
     pub(crate) at: &'a [Place],
 }
 
-impl<'a> Inputs<'a> {
+impl<'a, T> Inputs<'a, T> {
+    /// What the step that writes `output` reads at the places `at`, and its output.
+    pub(crate) fn split(
+        values: &'a mut [T],
+        at: &'a [Place],
+        output: Place,
+    ) -> (Inputs<'a, T>, &'a mut [T]) {
+        let (before, rest) = values.split_at_mut(output.start);
+        let (written, after) = rest.split_at_mut(output.len);
+        let inputs = Inputs {
+            before,
+            after: (after, output.start + output.len),
+            at,
+        };
+        (inputs, written)
+    }
+
     /// The elements of input `i`, counted as in [`NodeKernel::reads`].
-    pub(crate) fn get(&self, i: usize) -> &'a [Pack] {
+    pub(crate) fn get(&self, i: usize) -> &'a [T] {
         let Place { start, len } = self.at[i];
         match start.checked_sub(self.after.1) {
             Some(start) => &self.after.0[start..start + len],
@@ -63,7 +97,7 @@ impl<'a> Inputs<'a> {
 
 /// Packed weights that several kernels of a plan read: by value, whether it is transposed, and the
 /// bits of the factor it is multiplied by.
-pub(crate) type SharedWeights = RefCell<HashMap<(ValueId, bool, u32), Arc<Weights>>>;
+pub(crate) type SharedWeights = Mutex<HashMap<(ValueId, bool, u32), Arc<Weights>>>;
 
 /// What a kernel can know when it is prepared.
 pub(crate) struct Context<'a> {
@@ -71,6 +105,8 @@ pub(crate) struct Context<'a> {
     pub(crate) node: &'a Node,
     pub(crate) options: Options,
     pub(crate) shared: &'a SharedWeights,
+    /// Whether a maximum over a map is taken of what comes of the output.
+    pub(crate) max_follows: bool,
 }
 
 impl<'a> Context<'a> {

@@ -69,6 +69,13 @@ pub(crate) fn numbers(packs: &[Pack]) -> &[f32] {
     unsafe { std::slice::from_raw_parts(packs.as_ptr().cast(), packs.len() * LANES) }
 }
 
+/// The numbers of packs, to be written.
+#[allow(unsafe_code)]
+pub(crate) fn numbers_mut(packs: &mut [Pack]) -> &mut [f32] {
+    // SAFETY: as in `numbers`; nobody else has them meanwhile.
+    unsafe { std::slice::from_raw_parts_mut(packs.as_mut_ptr().cast(), packs.len() * LANES) }
+}
+
 /// Gathers the first `samples.len() / per_lane` lanes: the inverse of [`pack`].
 pub(crate) fn unpack(packs: &[Pack], per_lane: usize, samples: &mut [f32]) {
     for (lane, sample) in samples.chunks_mut(per_lane.max(1)).enumerate() {

@@ -5,17 +5,19 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use npcov_cpu::FlushDenormals;
 use npcov_graph::{Graph, NodeError, NodeErrorKind, ShapeDisplay, Tensor, Value, ValueId};
 
 use crate::engine::Buffers;
 use crate::error::EngineError;
 use crate::native::arena::{Life, layout};
 use crate::native::fuse::{self, Unit, UnitKernel};
-use crate::native::kernel::{Kernel, SharedWeights};
+use crate::native::kernel::{Inputs, Kernel, SharedWeights};
 use crate::native::op::{self, Role};
 use crate::native::options::Options;
-use crate::native::pack::{LANES, Pack};
+use crate::native::pack::{LANES, Pack, numbers_mut};
 use crate::native::schedule;
 
 /// A kernel and the places it works on.
@@ -26,6 +28,8 @@ pub(crate) struct Step {
     pub(crate) inputs: Vec<Place>,
     /// Apart from all inputs.
     pub(crate) output: Place,
+    /// Where inputs stand, behind the output, when a kernel for sixteen inputs computes one.
+    spread: Vec<Place>,
 }
 
 /// Where a value stands in memory.
@@ -66,6 +70,51 @@ pub(crate) struct Plan {
     pub(crate) shown: Vec<Shown>,
     /// Length of the working memory that all kernels share.
     pub(crate) scratch: usize,
+    /// The same for kernels that compute one input by itself.
+    pub(crate) alone_scratch: usize,
+    /// Whether inputs are computed one by one however many there are.
+    pub(crate) one_by_one: bool,
+}
+
+/// Elements of a value from which on inputs are computed one by one: a pack for each would be 8 MiB, and
+/// no cache would hold what one step writes until the next one reads it.
+const LARGE: usize = 1 << 17;
+
+impl Step {
+    /// Packs of working memory for one input by itself: that of its kernel, or, without one, that of
+    /// the kernel for sixteen and all it reads and writes.
+    fn alone_scratch(&self) -> usize {
+        match self.kernel.alone() {
+            Some(kernel) => kernel.scratch(),
+            None => {
+                let places = self.inputs.iter().chain([&self.output]);
+                self.kernel.scratch() + places.map(|place| place.len).sum::<usize>()
+            }
+        }
+    }
+
+    /// Computes one input by itself.
+    pub(crate) fn run_alone(&self, values: &mut [f32], scratch: &mut [Pack]) {
+        let (inputs, output) = Inputs::split(values, &self.inputs, self.output);
+        if let Some(kernel) = self.kernel.alone() {
+            return kernel.run(&inputs, &mut scratch[..kernel.scratch()], output);
+        }
+        let (scratch, packs) = scratch.split_at_mut(self.kernel.scratch());
+        for (i, place) in self.spread.iter().enumerate() {
+            for (pack, x) in packs[place.range()].iter_mut().zip(inputs.get(i)) {
+                *pack = Pack::splat(*x);
+            }
+        }
+        let written = Place {
+            start: 0,
+            len: self.output.len,
+        };
+        let (inputs, packs) = Inputs::split(packs, &self.spread, written);
+        self.kernel.run(&inputs, scratch, packs);
+        for (y, pack) in output.iter_mut().zip(packs) {
+            *y = pack.0[0];
+        }
+    }
 }
 
 /// Elements of the largest tensor: 8 GiB of packs. Shapes come from files and users; a limit here
@@ -97,9 +146,8 @@ impl Plan {
         let units = fuse::units(&graph, options);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();
-        let shared = SharedWeights::default();
-        for unit in &units {
-            match unit.prepare(&graph, options, &shared) {
+        for prepared in prepare(&graph, &units, options) {
+            match prepared {
                 Ok(kernel) => kernels.push(kernel),
                 Err(error) => errors.push(error),
             }
@@ -109,6 +157,40 @@ impl Plan {
             false => Err(EngineError::Nodes(errors)),
         }
     }
+}
+
+/// The kernels of all units, in their order. Most of the time goes into weights, which all CPUs share.
+fn prepare(graph: &Graph, units: &[Unit], options: Options) -> Vec<Result<UnitKernel, NodeError>> {
+    let shared = SharedWeights::default();
+    let max_follows = op::max_follows(graph);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let _flush = FlushDenormals::new();
+        let mut prepared = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(unit) = units.get(number) else {
+                return prepared;
+            };
+            prepared.push((number, unit.prepare(graph, options, &shared, &max_follows)));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut prepared = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(units.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let mut prepared = work();
+        for other in others {
+            match other.join() {
+                Ok(more) => prepared.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        prepared
+    });
+    prepared.sort_by_key(|(number, _)| *number);
+    prepared.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
 /// The values that share a place (reshapes of one another) and when they are needed.
@@ -183,7 +265,12 @@ impl<'a> Planner<'a> {
 
     fn plan(self, units: &[Unit], kernels: Vec<UnitKernel>) -> Plan {
         let graph = self.graph;
-        let lives: Vec<Life> = self.lives.iter().flatten().copied().collect();
+        // Of one input by itself, every value begins at a cache line.
+        let whole = |life: &Life| Life {
+            len: life.len.next_multiple_of(LANES),
+            ..*life
+        };
+        let lives: Vec<Life> = self.lives.iter().flatten().map(whole).collect();
         let (starts, memory) = layout(&lives);
         let mut starts = starts.into_iter();
         let places: Vec<Option<Place>> = self
@@ -211,44 +298,88 @@ impl<'a> Planner<'a> {
             .collect();
         shown.sort_by_key(|shown| shown.after);
         let scratch = kernels.iter().map(|k| k.kernel.scratch()).max();
-        let steps = units.iter().zip(kernels).map(|(unit, prepared)| Step {
-            name: unit.name(graph),
-            kernel: prepared.kernel,
-            inputs: prepared.reads.iter().map(place).collect(),
-            output: place(&unit.output(graph)),
+        let steps = units.iter().zip(kernels);
+        let steps = steps.map(|(unit, prepared)| {
+            let inputs: Vec<Place> = prepared.reads.iter().map(place).collect();
+            let output = place(&unit.output(graph));
+            let mut end = output.len;
+            let spread = inputs.iter().map(|&Place { len, .. }| {
+                end += len;
+                Place {
+                    start: end - len,
+                    len,
+                }
+            });
+            Step {
+                name: unit.name(graph),
+                spread: spread.collect(),
+                kernel: prepared.kernel,
+                inputs,
+                output,
+            }
         });
+        let steps: Vec<Step> = steps.collect();
+        let one_by_one = steps.iter().any(|step| step.output.len >= LARGE);
+        let together = if one_by_one { 1 } else { LANES };
         Plan {
-            steps: steps.collect(),
+            one_by_one,
+            alone_scratch: steps.iter().map(Step::alone_scratch).max().unwrap_or(0),
+            steps,
             memory,
             constants,
             inputs: graph.inputs().iter().map(place).collect(),
             outputs: self.kept.iter().map(place).collect(),
-            buffers: Buffers::of(graph, self.kept.len(), LANES),
+            buffers: Buffers::of(graph, self.kept.len(), together),
             shown,
             scratch: scratch.unwrap_or(0),
         }
     }
 }
 
-/// The memory that a plan works in.
+/// The memory that a plan works in: a pack for each element of sixteen inputs, or a number for each
+/// element of one.
 pub(crate) struct Memory {
     pub(crate) values: Vec<Pack>,
     pub(crate) scratch: Vec<Pack>,
 }
 
-impl Memory {
-    /// The memory, or `None` when the system does not have it: shapes come from files.
-    pub(crate) fn new(plan: &Plan) -> Option<Memory> {
-        let mut values = zeroed(plan.memory)?;
-        for (place, constant) in &plan.constants {
+impl Plan {
+    /// The memory for sixteen inputs, or `None` when the system does not have it: shapes come from files.
+    pub(crate) fn lanes(&self) -> Option<Memory> {
+        let mut values = zeroed(self.memory)?;
+        for (place, constant) in &self.constants {
             for (pack, x) in values[place.range()].iter_mut().zip(constant.to_f32()) {
                 *pack = Pack::splat(x);
             }
         }
         Some(Memory {
             values,
-            scratch: zeroed(plan.scratch)?,
+            scratch: zeroed(self.scratch)?,
         })
+    }
+
+    /// The memory for one input.
+    pub(crate) fn alone(&self) -> Option<Memory> {
+        let mut values = zeroed(self.memory.div_ceil(LANES))?;
+        for (place, constant) in &self.constants {
+            numbers_mut(&mut values)[place.range()].copy_from_slice(&constant.to_f32());
+        }
+        Some(Memory {
+            values,
+            scratch: zeroed(self.alone_scratch)?,
+        })
+    }
+
+    /// Bytes of the memory for sixteen inputs.
+    pub(crate) fn lanes_bytes(&self) -> usize {
+        let packs = self.memory.saturating_add(self.scratch);
+        packs.saturating_mul(size_of::<Pack>())
+    }
+
+    /// Bytes of the memory for one input.
+    pub(crate) fn alone_bytes(&self) -> usize {
+        let numbers = self.memory.saturating_mul(size_of::<f32>());
+        numbers.saturating_add(self.alone_scratch.saturating_mul(size_of::<Pack>()))
     }
 }
 
@@ -285,7 +416,7 @@ mod tests {
         graph.set_outputs(vec![x]);
         let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         assert_eq!(plan.steps.len(), 10);
-        assert_eq!(plan.memory, 48);
+        assert_eq!(plan.memory, 64);
     }
 
     #[test]
@@ -312,7 +443,7 @@ mod tests {
         values.rotate_left(10);
         graph.set_outputs(values);
         let plan = Plan::new(&graph, Options::default(), 1).unwrap();
-        assert_eq!((plan.outputs.len(), plan.memory), (1, 48));
+        assert_eq!((plan.outputs.len(), plan.memory), (1, 64));
         // The input first; of the others, what each step has written.
         let places = std::iter::once(plan.inputs[0]).chain(plan.steps.iter().map(|s| s.output));
         for (i, (shown, place)) in plan.shown.iter().zip(places).enumerate() {

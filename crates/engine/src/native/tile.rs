@@ -184,6 +184,23 @@ pub(crate) struct Walk<'a> {
     k: usize,
 }
 
+impl<'a> Block<'a> {
+    /// The instruction set.
+    pub(crate) fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Weights of one channel.
+    pub(crate) fn k(&self) -> usize {
+        self.k
+    }
+
+    /// By weight, then channel.
+    pub(crate) fn weights(&self) -> &'a [f32] {
+        self.weights
+    }
+}
+
 impl Block<'_> {
     /// Computes the block's channels at one output position.
     ///

@@ -5,12 +5,15 @@ use std::ops::Range;
 use npcov_graph::OpError;
 use npcov_graph::op::{Conv, Window};
 
+use super::conv_alone::{ConvAlone, Image};
 use super::conv_winograd::ConvWinograd;
 use super::depthwise;
 use super::pixel_major::to_pixel_major;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
+use super::sight::Sight;
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
 use crate::native::pack::Pack;
 use crate::native::tile::{Finish, Init, Taps, Target, Weights};
+use crate::native::winograd::alike::Exact;
 use crate::native::winograd::{self, Tiling};
 
 /// Weights up to this many bytes stay in the second-level cache; larger ones are used for several
@@ -117,6 +120,8 @@ struct ConvKernel {
     /// Output rows that are computed together; all of a volume's.
     band: usize,
     tail: Tail,
+    /// For one input by itself.
+    alone: Option<ConvAlone>,
 }
 
 pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpError> {
@@ -150,7 +155,11 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKer
             std::array::from_fn(|tap| weights[at + tap])
         };
         let weights = winograd::matrices(cx.isa(), outputs, inputs, taps);
-        let kernel = ConvWinograd::new(cx.isa(), tiling, weights, bias, tail);
+        let exact = match cx.max_follows {
+            true => Exact::Equals,
+            false => Exact::Zeros,
+        };
+        let kernel = ConvWinograd::new(cx.isa(), tiling, weights, bias, tail, exact);
         return Ok(NodeKernel::new(kernel, reads));
     }
     let kernel: usize = window.kernel.iter().product();
@@ -167,7 +176,9 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKer
         .collect();
     let bytes = size_of_val(weights.as_slice()) / op.groups;
     let share = bytes > CACHED_WEIGHTS && window.kernel[0] == 1;
+    let sight = Sight::new(&window, &x, &y);
     let kernel = ConvKernel {
+        alone: sight.map(|sight| ConvAlone::new(cx.isa(), sight, inputs)),
         x,
         y,
         taps,
@@ -308,7 +319,37 @@ impl ConvKernel {
     }
 }
 
+impl Alone for ConvKernel {
+    fn scratch(&self) -> usize {
+        self.alone.as_ref().map_or(0, ConvAlone::scratch)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let Some(alone) = &self.alone else { return };
+        let pixels = self.y.pixels();
+        let to = self.y.channels * pixels;
+        let images = inputs
+            .get(0)
+            .chunks_exact(self.x.channels * self.x.pixels());
+        for (n, (x, output)) in images.zip(output.chunks_exact_mut(to)).enumerate() {
+            let other = self.tail.add.then(|| &inputs.get(1)[n * to..(n + 1) * to]);
+            let image = Image { x, other, pixels };
+            alone.run(
+                (&self.weights, &self.bias),
+                self.tail,
+                &image,
+                scratch,
+                output,
+            );
+        }
+    }
+}
+
 impl Kernel for ConvKernel {
+    fn alone(&self) -> Option<&dyn Alone> {
+        self.alone.is_some().then_some(self)
+    }
+
     fn scratch(&self) -> usize {
         if self.is_pixel_major() {
             return 0;

@@ -21,6 +21,7 @@ use super::pixel_major::to_pixel_major;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
 use crate::native::pack::Pack;
 use crate::native::tile::{Finish, Init, Taps, Target, Weights};
+use crate::native::winograd::alike::Exact;
 use crate::native::winograd::{self, Tiling};
 
 /// Convolutions over fewer axes have leading axes of extent 1.
@@ -44,7 +45,7 @@ pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<NodeKernel
     });
     let inputs = channels / op.groups;
     if outputs == 1 && op.groups > 1 {
-        let kernel = DepthwiseTranspose::new(axes, inputs, weight, bias);
+        let kernel = DepthwiseTranspose::new(axes, inputs, weight, bias, op, input);
         return Ok(NodeKernel::new(kernel, [0]));
     }
     if op.groups == 1
@@ -59,7 +60,7 @@ pub(super) fn prepare(op: &ConvTranspose, cx: &Context<'_>) -> Result<NodeKernel
             std::array::from_fn(|tap| weight[last - tap])
         };
         let weights = winograd::matrices(cx.isa(), outputs, inputs, taps);
-        let kernel = ConvWinograd::new(cx.isa(), tiling, weights, bias, Tail::NONE);
+        let kernel = ConvWinograd::new(cx.isa(), tiling, weights, bias, Tail::NONE, Exact::Zeros);
         return Ok(NodeKernel::new(kernel, [0]));
     }
     let taps: usize = axes.iter().map(|axis| axis.kernel).product();

@@ -1,10 +1,13 @@
 //! Convolution of 3x3 taps by tiles: see [`winograd`](crate::native::winograd).
 
+use std::ops::Range;
+
 use npcov_cpu::{Isa, vectorised};
 
-use crate::native::kernel::{Inputs, Kernel, Tail};
-use crate::native::pack::Pack;
+use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::tile::Finish;
+use crate::native::winograd::alike::{Exact, Found};
 use crate::native::winograd::transform::{self, POINTS, TILE};
 use crate::native::winograd::{Matrices, Tiling, spread};
 
@@ -14,8 +17,10 @@ pub(super) struct ConvWinograd {
     weights: Matrices,
     bias: Vec<f32>,
     tail: Tail,
-    /// Tiles that are computed together.
+    exact: Exact,
+    /// Tiles that are computed together, and packs of tiles of one input by itself.
     group: usize,
+    group_alone: usize,
 }
 
 impl ConvWinograd {
@@ -26,24 +31,81 @@ impl ConvWinograd {
         weights: Matrices,
         bias: Vec<f32>,
         tail: Tail,
+        exact: Exact,
     ) -> ConvWinograd {
         ConvWinograd {
             isa,
             tiling,
             group: tiling.group(weights.columns() + weights.row_packs()),
+            group_alone: tiling.group_alone(weights.columns() + weights.row_packs()),
             weights,
             bias,
             tail,
+            exact,
         }
     }
 
-    /// Packs of transformed input and output.
-    fn transformed(&self) -> [usize; 2] {
-        let packs = |channels| POINTS * spread(channels, self.group);
+    /// What happens to sums when they are stored, and whether the rest of the tail waits until those of
+    /// equal windows are united: what is added differs between them.
+    fn tail(&self) -> (Tail, bool) {
+        match self.exact == Exact::Equals && self.tail.add {
+            true => (Tail::NONE, true),
+            false => (self.tail, false),
+        }
+    }
+
+    /// Packs in which positions are looked at, of sixteen inputs or of one.
+    fn looked_at(&self, lanes: usize) -> usize {
+        self.exact.scratch(&self.tiling, lanes).div_ceil(LANES)
+    }
+
+    /// Packs of transformed input and output for so many tiles.
+    fn transformed(&self, group: usize) -> [usize; 2] {
+        let packs = |channels| POINTS * spread(channels, group);
         [
             packs(self.weights.columns()),
             packs(self.weights.row_packs()),
         ]
+    }
+
+    /// As [`ConvWinograd::store`], for the tiles of some packs of one input: their sums by position.
+    fn store_alone(
+        &self,
+        channel: usize,
+        packs: &Range<usize>,
+        sums: &[f32],
+        (other, found): (Option<&[f32]>, &Found<'_>),
+        output: &mut [f32],
+    ) {
+        let finish = self.tail().0.finish;
+        let bias = self.bias[channel];
+        let pixels: usize = self.tiling.y.iter().product();
+        let plane = channel * pixels..(channel + 1) * pixels;
+        let other = other.map(|other| &other[plane.clone()]);
+        self.tiling
+            .collect(packs, sums, &mut output[plane], |at, sums| {
+                let nothing = &found.nothing[at..at + sums.len()];
+                let other = other.map(|other| &other[at..at + sums.len()]);
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (sum, nothing) in sums.iter_mut().zip(nothing) {
+                            *sum = (if *nothing != 0.0 { 0.0 } else { *sum }) + bias;
+                        }
+                        if let Some(other) = other {
+                            for (sum, other) in sums.iter_mut().zip(other) {
+                                *sum += other;
+                            }
+                        }
+                        if let Finish::Clip(low, high) = finish {
+                            for sum in sums {
+                                let y = if low > *sum { low } else { *sum };
+                                *sum = if high < y { high } else { y };
+                            }
+                        }
+                    },
+                );
+            });
     }
 
     /// Stores the positions of a tile that lie in the output.
@@ -52,9 +114,10 @@ impl ConvWinograd {
         channel: usize,
         tile: usize,
         sums: &[Pack; TILE * TILE],
-        other: Option<&[Pack]>,
+        (other, nothing): (Option<&[Pack]>, &[[f32; LANES]]),
         output: &mut [Pack],
     ) {
+        let finish = self.tail().0.finish;
         let [height, width] = self.tiling.y;
         let [rows, cols] = self.tiling.inside(tile);
         let bias = self.bias[channel];
@@ -65,11 +128,14 @@ impl ConvWinograd {
                     let at = (channel * height + row) * width + cols.start;
                     let to = &mut output[at..at + cols.len()];
                     for (i, (y, sum)) in to.iter_mut().zip(sums).enumerate() {
-                        let mut sum = sum.map(|sum| sum + bias);
+                        let nothing = Pack(nothing[row * width + cols.start + i]);
+                        let mut sum = sum.zip(nothing, |sum, nothing| {
+                            (if nothing != 0.0 { 0.0 } else { sum }) + bias
+                        });
                         if let Some(other) = other {
                             sum = sum.zip(other[at + i], |sum, other| sum + other);
                         }
-                        *y = match self.tail.finish {
+                        *y = match finish {
                             Finish::None => sum,
                             Finish::Clip(low, high) => sum.map(|y| {
                                 let y = if low > y { low } else { y };
@@ -83,23 +149,94 @@ impl ConvWinograd {
     }
 }
 
-impl Kernel for ConvWinograd {
+/// A lane for each tile.
+impl Alone for ConvWinograd {
     fn scratch(&self) -> usize {
-        self.transformed().iter().sum()
+        let transformed: usize = self.transformed(self.group_alone).iter().sum();
+        let tiles = self.tiling.dealt_packs() + TILE * TILE * self.group_alone;
+        transformed + self.looked_at(1) + tiles
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let pixels = |[height, width]: [usize; 2]| height * width;
+        let (x_pixels, y_pixels) = (pixels(self.tiling.x), pixels(self.tiling.y));
+        let (columns, rows) = (self.weights.columns(), self.weights.rows());
+        let (looked_at, scratch) = scratch.split_at_mut(self.looked_at(1));
+        let (dealt, scratch) = scratch.split_at_mut(self.tiling.dealt_packs());
+        let (sums, scratch) = scratch.split_at_mut(TILE * TILE * self.group_alone);
+        let (v, m) = scratch.split_at_mut(self.transformed(self.group_alone)[0]);
+        let (tail, waits) = self.tail();
+        let images = inputs.get(0).chunks_exact(columns * x_pixels);
+        let outputs = output.chunks_exact_mut(rows * y_pixels);
+        for (n, (x, y)) in images.zip(outputs).enumerate() {
+            let added = |add: bool| {
+                let all = rows * y_pixels;
+                add.then(|| &inputs.get(1)[n * all..(n + 1) * all])
+            };
+            let other = added(tail.add);
+            let found = self.exact.find(&self.tiling, x, 1, numbers_mut(looked_at));
+            for first in (0..self.tiling.packs()).step_by(self.group_alone) {
+                let packs = self.group_alone.min(self.tiling.packs() - first);
+                let range = first..first + packs;
+                let v_spread = spread(columns, packs);
+                for (channel, plane) in x.chunks_exact(x_pixels).enumerate() {
+                    let v = (&mut v[channel * packs..], v_spread);
+                    self.tiling
+                        .transform_alone(self.isa, plane, &range, dealt, v);
+                }
+                let m_spread = spread(self.weights.row_packs(), packs);
+                for point in 0..POINTS {
+                    let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);
+                    self.weights.forward(point, packs, v, m);
+                }
+                let mut own = [Pack::ZERO; TILE * TILE];
+                for channel in 0..rows {
+                    for p in 0..packs {
+                        transform::output(self.isa, &m[channel * packs + p..], m_spread, &mut own);
+                        for (to, sum) in sums[p..].iter_mut().step_by(packs).zip(&own) {
+                            *to = *sum;
+                        }
+                    }
+                    self.store_alone(channel, &range, numbers(sums), (other, &found), y);
+                }
+            }
+            for plane in y.chunks_exact_mut(y_pixels) {
+                found.unite(plane);
+            }
+            if let (true, Some(other)) = (waits, added(waits)) {
+                finish(self.tail.finish, other, y);
+            }
+        }
+    }
+}
+
+impl Kernel for ConvWinograd {
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+
+    fn scratch(&self) -> usize {
+        self.transformed(self.group).iter().sum::<usize>() + self.looked_at(LANES)
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
         let pixels = |[height, width]: [usize; 2]| height * width;
         let (x_pixels, y_pixels) = (pixels(self.tiling.x), pixels(self.tiling.y));
         let (columns, rows) = (self.weights.columns(), self.weights.rows());
-        let (v, m) = scratch.split_at_mut(self.transformed()[0]);
+        let (looked_at, scratch) = scratch.split_at_mut(self.looked_at(LANES));
+        let (v, m) = scratch.split_at_mut(self.transformed(self.group)[0]);
+        let (tail, waits) = self.tail();
         let images = inputs.get(0).chunks_exact(columns * x_pixels);
         let outputs = output.chunks_exact_mut(rows * y_pixels);
         for (n, (x, y)) in images.zip(outputs).enumerate() {
-            let other = self.tail.add.then(|| {
+            let added = |add: bool| {
                 let all = rows * y_pixels;
-                &inputs.get(1)[n * all..(n + 1) * all]
-            });
+                add.then(|| &inputs.get(1)[n * all..(n + 1) * all])
+            };
+            let other = added(tail.add);
+            let bits = numbers_mut(looked_at);
+            let found = self.exact.find(&self.tiling, numbers(x), LANES, bits);
+            let nothing = found.nothing.as_chunks().0;
             for first in (0..self.tiling.tiles()).step_by(self.group) {
                 let tiles = self.group.min(self.tiling.tiles() - first);
                 let v_spread = spread(columns, tiles);
@@ -119,10 +256,34 @@ impl Kernel for ConvWinograd {
                 for channel in 0..rows {
                     for t in 0..tiles {
                         transform::output(self.isa, &m[channel * tiles + t..], m_spread, &mut sums);
-                        self.store(channel, first + t, &sums, other, y);
+                        self.store(channel, first + t, &sums, (other, nothing), y);
                     }
                 }
             }
+            for plane in y.chunks_exact_mut(y_pixels) {
+                found.unite(numbers_mut(plane));
+            }
+            if let (true, Some(other)) = (waits, added(waits)) {
+                finish(self.tail.finish, numbers(other), numbers_mut(y));
+            }
         }
     }
+}
+
+/// Adds to sums what waited for them, and limits them.
+fn finish(finish: Finish, other: &[f32], sums: &mut [f32]) {
+    let (low, high) = match finish {
+        Finish::None => (f32::NEG_INFINITY, f32::INFINITY),
+        Finish::Clip(low, high) => (low, high),
+    };
+    vectorised(
+        #[inline(always)]
+        || {
+            for (sum, other) in sums.iter_mut().zip(other) {
+                let y = *sum + other;
+                let y = if low > y { low } else { y };
+                *sum = if high < y { high } else { y };
+            }
+        },
+    );
 }

@@ -4,8 +4,9 @@ use npcov_cpu::vectorised;
 use npcov_graph::op::Window;
 
 use super::conv::{AxisTaps, Volume};
-use crate::native::kernel::{Inputs, Kernel, Tail};
-use crate::native::pack::Pack;
+use super::depthwise_alone::{Phases, Shift, slide};
+use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::tile::Finish;
 
 /// A tile would hold one channel; here the taps of one channel are summed directly.
@@ -18,6 +19,40 @@ pub(super) struct Depthwise {
     weights: Vec<f32>,
     bias: Vec<f32>,
     tail: Tail,
+    /// For one input by itself.
+    sliding: Option<Sliding>,
+}
+
+/// How windows slide over a channel.
+struct Sliding {
+    phases: Phases,
+    shifts: Vec<Shift>,
+}
+
+impl Sliding {
+    /// Windows over a map.
+    fn new(x: &Volume, y: &Volume, window: &Window) -> Option<Sliding> {
+        let flat = x.extent[0] == 1 && y.extent[0] == 1 && window.kernel[0] == 1;
+        if !flat || window.pads_begin[0] > 0 {
+            return None;
+        }
+        let last = |list: &[usize]| -> [usize; 2] { [list[1], list[2]] };
+        let (kernel, strides) = (last(&window.kernel), last(&window.strides));
+        let dilations = last(&window.dilations);
+        let extent = std::array::from_fn(|a| {
+            last(&y.extent)[a] + (kernel[a] - 1) * dilations[a] / strides[a]
+        });
+        let phases = Phases::new(last(&x.extent), last(&window.pads_begin), strides, extent);
+        let shifts = (0..kernel[0] * kernel[1]).map(|weight| {
+            let tap = [weight / kernel[1], weight % kernel[1]];
+            let from = phases.place(std::array::from_fn(|a| tap[a] * dilations[a]));
+            Shift { weight, from }
+        });
+        Some(Sliding {
+            shifts: shifts.collect(),
+            phases,
+        })
+    }
 }
 
 impl Depthwise {
@@ -31,6 +66,7 @@ impl Depthwise {
         tail: Tail,
     ) -> Depthwise {
         Depthwise {
+            sliding: Sliding::new(&x, &y, window),
             x,
             y,
             taps,
@@ -69,7 +105,58 @@ impl Depthwise {
     }
 }
 
+impl Alone for Depthwise {
+    fn scratch(&self) -> usize {
+        let Some(sliding) = &self.sliding else {
+            return 0;
+        };
+        let row = self.y.extent[1] * sliding.phases.extent[1];
+        sliding.phases.len().div_ceil(LANES) + row.div_ceil(LANES)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let Some(Sliding { phases, shifts }) = &self.sliding else {
+            return;
+        };
+        let (seen, sums) = scratch.split_at_mut(phases.len().div_ceil(LANES));
+        let [_, height, width] = self.y.extent;
+        let sums = &mut numbers_mut(sums)[..height * phases.extent[1]];
+        let (image, multiplier) = (self.x.pixels(), self.y.channels / self.x.channels);
+        let kernel = shifts.len();
+        for (number, y) in output.chunks_exact_mut((height * width).max(1)).enumerate() {
+            let (n, channel) = (number / self.y.channels, number % self.y.channels);
+            if channel.is_multiple_of(multiplier) {
+                let from = (n * self.x.channels + channel / multiplier) * image;
+                phases.fill(&inputs.get(0)[from..from + image], numbers_mut(seen));
+            }
+            sums.fill(self.bias[channel]);
+            let weights = &self.weights[channel * kernel..(channel + 1) * kernel];
+            slide(numbers(seen), weights, shifts, sums);
+            let sums = sums.chunks_exact(phases.extent[1]);
+            for (y, sums) in y.chunks_exact_mut(width).zip(sums) {
+                y.copy_from_slice(&sums[..width]);
+            }
+            if self.tail.add {
+                let other = &inputs.get(1)[number * height * width..];
+                for (y, other) in y.iter_mut().zip(other) {
+                    *y += other;
+                }
+            }
+            if let Finish::Clip(low, high) = self.tail.finish {
+                for y in y {
+                    let limited = if *y < low { low } else { *y };
+                    *y = if limited > high { high } else { limited };
+                }
+            }
+        }
+    }
+}
+
 impl Kernel for Depthwise {
+    fn alone(&self) -> Option<&dyn Alone> {
+        self.sliding.is_some().then_some(self)
+    }
+
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let [depth, height, width] = self.y.extent;
         let multiplier = self.y.channels / self.x.channels;

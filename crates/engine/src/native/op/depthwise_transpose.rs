@@ -2,10 +2,12 @@
 //! convolution.
 
 use npcov_cpu::vectorised;
+use npcov_graph::op::{ConvTranspose, Window};
 
 use super::conv_transpose::{Axis, Progression, RANK};
-use crate::native::kernel::{Inputs, Kernel};
-use crate::native::pack::Pack;
+use super::depthwise_alone::{Phases, Shift, slide};
+use crate::native::kernel::{Alone, Inputs, Kernel};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 
 /// A tile would hold one channel; here the taps of one channel are summed directly.
 pub(super) struct DepthwiseTranspose {
@@ -16,6 +18,59 @@ pub(super) struct DepthwiseTranspose {
     weights: Vec<f32>,
     /// One for each output channel.
     bias: Vec<f32>,
+    /// For one input by itself.
+    sliding: Option<Sliding>,
+}
+
+/// How the windows of a channel's output slide over its input.
+struct Sliding {
+    phases: Phases,
+    classes: Vec<Class>,
+}
+
+/// Positions of the output that are a stride apart: they see the input under the same taps.
+struct Class {
+    first: [usize; 2],
+    count: [usize; 2],
+    shifts: Vec<Shift>,
+}
+
+impl Sliding {
+    /// Windows over a map. Output position `first + i * stride` sees input position
+    /// `i + (first + pad - tap * dilation) / stride` under the taps for which that is whole.
+    fn new(window: &Window, x: &[usize], y: &[usize]) -> Option<Sliding> {
+        let (x, y): ([usize; 2], [usize; 2]) = (x.try_into().ok()?, y.try_into().ok()?);
+        let pair = |list: &[usize]| -> Option<[usize; 2]> { list.try_into().ok() };
+        let (kernel, strides) = (pair(&window.kernel)?, pair(&window.strides)?);
+        let (dilations, pads) = (pair(&window.dilations)?, pair(&window.pads_begin)?);
+        let reach = |a: usize| ((kernel[a] - 1) * dilations[a]).saturating_sub(pads[a]);
+        let before: [usize; 2] = std::array::from_fn(|a| reach(a).div_ceil(strides[a]));
+        let extent = std::array::from_fn(|a| {
+            let seen = (y[a] + pads[a]).div_ceil(strides[a]) + 1;
+            before[a] + seen.max(x[a])
+        });
+        let phases = Phases::new(x, before, [1, 1], extent);
+        let mut classes = Vec::new();
+        for class in 0..strides[0] * strides[1] {
+            let first = [class / strides[1], class % strides[1]];
+            let from = |a: usize, tap: usize| {
+                let at = first[a] + pads[a] + before[a] * strides[a];
+                let at = at.checked_sub(tap * dilations[a])?;
+                at.is_multiple_of(strides[a]).then_some(at / strides[a])
+            };
+            let shift = |weight: usize| {
+                let at = [from(0, weight / kernel[1])?, from(1, weight % kernel[1])?];
+                let from = phases.place(at);
+                Some(Shift { weight, from })
+            };
+            classes.push(Class {
+                first,
+                count: std::array::from_fn(|a| y[a].saturating_sub(first[a]).div_ceil(strides[a])),
+                shifts: (0..kernel[0] * kernel[1]).filter_map(shift).collect(),
+            });
+        }
+        Some(Sliding { phases, classes })
+    }
 }
 
 impl DepthwiseTranspose {
@@ -24,8 +79,11 @@ impl DepthwiseTranspose {
         inputs: usize,
         weights: Vec<f32>,
         bias: Vec<f32>,
+        op: &ConvTranspose,
+        x: &[usize],
     ) -> DepthwiseTranspose {
         DepthwiseTranspose {
+            sliding: Sliding::new(&op.window, x, &op.output),
             axes,
             inputs,
             weights,
@@ -58,7 +116,60 @@ impl DepthwiseTranspose {
     }
 }
 
+impl Alone for DepthwiseTranspose {
+    fn scratch(&self) -> usize {
+        let Some(Sliding { phases, classes }) = &self.sliding else {
+            return 0;
+        };
+        let rows = classes.iter().map(|class| class.count[0]).max();
+        let sums = rows.unwrap_or(0) * phases.extent[1];
+        self.inputs * phases.len().div_ceil(LANES) + sums.div_ceil(LANES)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let Some(Sliding { phases, classes }) = &self.sliding else {
+            return;
+        };
+        let [_, height, width] = &self.axes;
+        let each = phases.len().div_ceil(LANES);
+        let (seen, sums) = scratch.split_at_mut(self.inputs * each);
+        let image = height.input * width.input;
+        let (plane, taps) = (
+            height.taps.len() * width.taps.len(),
+            height.kernel * width.kernel,
+        );
+        // The last class begins one before the second position of the first.
+        let step = classes
+            .last()
+            .map_or([1, 1], |last| last.first.map(|at| at + 1));
+        for (number, y) in output.chunks_exact_mut(plane.max(1)).enumerate() {
+            let channel = number % self.bias.len();
+            for (i, seen) in seen.chunks_exact_mut(each.max(1)).enumerate() {
+                let x = &inputs.get(0)[(number * self.inputs + i) * image..][..image];
+                phases.fill(x, numbers_mut(seen));
+            }
+            for class in classes {
+                let sums = &mut numbers_mut(sums)[..class.count[0] * phases.extent[1]];
+                sums.fill(self.bias[channel]);
+                for (i, seen) in seen.chunks_exact(each.max(1)).enumerate() {
+                    let weights = &self.weights[(channel * self.inputs + i) * taps..][..taps];
+                    slide(numbers(seen), weights, &class.shifts, sums);
+                }
+                for (i, sums) in sums.chunks_exact(phases.extent[1]).enumerate() {
+                    let at = (class.first[0] + i * step[0]) * width.taps.len() + class.first[1];
+                    let to = y[at..].iter_mut().step_by(step[1]).take(class.count[1]);
+                    to.zip(sums).for_each(|(y, sum)| *y = *sum);
+                }
+            }
+        }
+    }
+}
+
 impl Kernel for DepthwiseTranspose {
+    fn alone(&self) -> Option<&dyn Alone> {
+        self.sliding.is_some().then_some(self)
+    }
+
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let x = inputs.get(0);
         let [depth, height, width] = &self.axes;

@@ -1,14 +1,14 @@
 //! Element-wise operators, fused: a chain of them runs block by block, and what lies between two
 //! of them never leaves the nearest cache.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::op::{Binary, Unary};
 use npcov_graph::{DType, Graph, OpError, ValueId, strides};
 
 use super::{Role, role};
-use crate::native::kernel::{Inputs, Kernel};
+use crate::native::kernel::{Alone, Inputs, Kernel};
 use crate::native::math;
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack, numbers_mut};
 
 /// Packs that are computed together: a kilobyte an intermediate result.
 const BLOCK: usize = 16;
@@ -205,30 +205,117 @@ pub(super) fn broadcast_table(shape: &[usize], output: &[usize]) -> Result<Vec<u
 
 impl Kernel for Chain {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        vectorised(
+        widest(
+            #[inline(always)]
+            || self.run_blocks(inputs, output),
+        );
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+impl Alone for Chain {
+    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
+        widest(
             #[inline(always)]
             || self.run_blocks(inputs, output),
         );
     }
 }
 
+/// What a tensor is made of: a pack for sixteen inputs, or a number of one, sixteen of which are a pack.
+trait Element: Copy {
+    /// Elements of a pack.
+    const EACH: usize;
+
+    /// A constant.
+    fn splat(x: f32) -> Self;
+
+    /// The elements that packs are made of.
+    fn of(packs: &mut [Pack]) -> &mut [Self];
+
+    /// Elements that are packs.
+    fn as_packs(elements: &mut [Self]) -> Option<&mut [Pack]>;
+
+    /// Elements as packs; where they are not, by way of a buffer.
+    fn packs<'a>(x: &'a [Self], buffer: &'a mut [Pack]) -> &'a [Pack];
+}
+
+impl Element for Pack {
+    const EACH: usize = 1;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Pack {
+        Pack::splat(x)
+    }
+
+    #[inline(always)]
+    fn of(packs: &mut [Pack]) -> &mut [Pack] {
+        packs
+    }
+
+    #[inline(always)]
+    fn as_packs(elements: &mut [Pack]) -> Option<&mut [Pack]> {
+        Some(elements)
+    }
+
+    #[inline(always)]
+    fn packs<'a>(x: &'a [Pack], _: &'a mut [Pack]) -> &'a [Pack] {
+        x
+    }
+}
+
+impl Element for f32 {
+    const EACH: usize = LANES;
+
+    #[inline(always)]
+    fn splat(x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn of(packs: &mut [Pack]) -> &mut [f32] {
+        numbers_mut(packs)
+    }
+
+    #[inline(always)]
+    fn as_packs(_: &mut [f32]) -> Option<&mut [Pack]> {
+        None
+    }
+
+    #[inline(always)]
+    fn packs<'a>(x: &'a [f32], buffer: &'a mut [Pack]) -> &'a [Pack] {
+        numbers_mut(buffer)[..x.len()].copy_from_slice(x);
+        buffer
+    }
+}
+
 impl Chain {
     #[inline(always)]
-    fn run_blocks(&self, inputs: &Inputs<'_>, output: &mut [Pack]) {
+    fn run_blocks<T: Element>(&self, inputs: &Inputs<'_, T>, output: &mut [T]) {
         let mut results = [[Pack::ZERO; BLOCK]; MAX_STEPS];
         let mut gathered = [[Pack::ZERO; BLOCK]; 3];
         let last = self.steps.len() - 1;
-        for (number, block) in output.chunks_mut(BLOCK).enumerate() {
-            let (start, len) = (number * BLOCK, block.len());
+        for (number, block) in output.chunks_mut(BLOCK * T::EACH).enumerate() {
+            let (start, count) = (number * BLOCK * T::EACH, block.len());
+            let len = count.div_ceil(T::EACH);
             for (i, step) in self.steps.iter().enumerate() {
                 let (before, rest) = results.split_at_mut(i);
                 let [first, second, third] = &mut gathered;
                 let operand = |a: usize, buffer| {
-                    self.operand(step.arguments[a], inputs, before, start, len, buffer)
+                    self.operand(
+                        step.arguments[a],
+                        inputs,
+                        before,
+                        (start, count, len),
+                        buffer,
+                    )
                 };
-                let target = match i == last {
-                    true => &mut *block,
-                    false => &mut rest[0][..len],
+                let target = match T::as_packs(block).filter(|_| i == last) {
+                    Some(block) => block,
+                    None => &mut rest[0][..len],
                 };
                 match step.function {
                     Function::Unary(f) => unary(f, operand(0, first), target),
@@ -256,18 +343,20 @@ impl Chain {
                     Function::Copy => target.copy_from_slice(operand(0, first)),
                 }
             }
+            if T::as_packs(block).is_none() {
+                block.copy_from_slice(&T::of(&mut results[last][..len])[..count]);
+            }
         }
     }
 
-    /// The elements `start..start + len` of an argument.
+    /// The `count` elements from `start` on of an argument, in `len` packs.
     #[inline(always)]
-    fn operand<'a>(
+    fn operand<'a, T: Element>(
         &self,
         argument: Argument,
-        inputs: &Inputs<'a>,
+        inputs: &Inputs<'a, T>,
         before: &'a [[Pack; BLOCK]],
-        start: usize,
-        len: usize,
+        (start, count, len): (usize, usize, usize),
         buffer: &'a mut [Pack; BLOCK],
     ) -> &'a [Pack] {
         let source = match argument {
@@ -275,58 +364,59 @@ impl Chain {
             Argument::Source(i) => &self.sources[i],
         };
         let buffer = &mut buffer[..len];
+        if let Source::Packs(i, Map::Same) = source {
+            return T::packs(&inputs.get(*i)[start..start + count], buffer);
+        }
+        let elements = &mut T::of(buffer)[..count];
         match source {
-            Source::Packs(i, Map::Same) => return &inputs.get(*i)[start..start + len],
-            Source::Packs(i, Map::One) => buffer.fill(inputs.get(*i)[0]),
-            Source::Packs(i, Map::Repeat { inner, extent }) => {
-                let packs = inputs.get(*i);
-                repeat(start, *inner, *extent, buffer, |at| packs[at]);
+            Source::Packs(i, map) => {
+                let x = inputs.get(*i);
+                map.fill(start, elements, |at| x[at]);
             }
-            Source::Packs(i, Map::Table(table)) => {
-                let packs = inputs.get(*i);
-                for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
-                    *y = packs[at as usize];
+            Source::Numbers(x, map) => map.fill(start, elements, |at| T::splat(x[at])),
+        }
+        buffer
+    }
+}
+
+impl Map {
+    /// Fills a block that starts at element `start`.
+    #[inline(always)]
+    fn fill<T: Copy>(&self, start: usize, block: &mut [T], element: impl Fn(usize) -> T) {
+        match self {
+            Map::Same => {
+                for (i, y) in block.iter_mut().enumerate() {
+                    *y = element(start + i);
                 }
             }
-            Source::Numbers(x, Map::Same) => {
-                for (y, &x) in buffer.iter_mut().zip(&x[start..start + len]) {
-                    *y = Pack::splat(x);
-                }
-            }
-            Source::Numbers(x, Map::One) => buffer.fill(Pack::splat(x[0])),
-            Source::Numbers(x, Map::Repeat { inner, extent }) => {
-                repeat(start, *inner, *extent, buffer, |at| Pack::splat(x[at]));
-            }
-            Source::Numbers(x, Map::Table(table)) => {
-                for (y, &at) in buffer.iter_mut().zip(&table[start..start + len]) {
-                    *y = Pack::splat(x[at as usize]);
+            Map::One => block.fill(element(0)),
+            Map::Repeat { inner, extent } => repeat(start, *inner, *extent, block, element),
+            Map::Table(table) => {
+                for (y, &at) in block.iter_mut().zip(&table[start..]) {
+                    *y = element(at as usize);
                 }
             }
         }
-        buffer
     }
 }
 
 /// Fills a block that starts at element `start` with elements `i / inner % extent`, without
 /// dividing more than once.
 #[inline(always)]
-fn repeat(
+fn repeat<T: Copy>(
     start: usize,
     inner: usize,
     extent: usize,
-    block: &mut [Pack],
-    element: impl Fn(usize) -> Pack,
+    mut block: &mut [T],
+    element: impl Fn(usize) -> T,
 ) {
-    let (mut at, mut within) = (start / inner % extent, start % inner);
-    let mut pack = element(at);
-    for y in block {
-        if within == inner {
-            at = if at + 1 == extent { 0 } else { at + 1 };
-            within = 0;
-            pack = element(at);
-        }
-        *y = pack;
-        within += 1;
+    let (mut at, mut left) = (start / inner % extent, inner - start % inner);
+    while !block.is_empty() {
+        let (run, rest) = block.split_at_mut(left.min(block.len()));
+        run.fill(element(at));
+        block = rest;
+        at = if at + 1 == extent { 0 } else { at + 1 };
+        left = inner;
     }
 }
 

@@ -110,6 +110,49 @@ impl Fibres {
         self.len
     }
 
+    /// One fibre, whose elements stand one after the other.
+    pub(super) fn one(len: usize) -> Fibres {
+        Fibres {
+            bases: vec![0],
+            len,
+            inside: Inside::Contiguous,
+        }
+    }
+
+    /// Where element `i` of a fibre stands, relative to its first one.
+    #[inline(always)]
+    fn offset(&self, i: usize) -> usize {
+        match &self.inside {
+            Inside::Contiguous => i,
+            Inside::Even(step) => i * step,
+            Inside::At(offsets) => offsets[i],
+        }
+    }
+
+    /// Of one input, the elements of up to sixteen fibres that begin at `bases`, a lane for each fibre;
+    /// other lanes repeat the first one.
+    pub(super) fn gather(&self, x: &[f32], bases: &[usize], packs: &mut [Pack]) {
+        let Some(&first) = bases.first() else { return };
+        let starts: [usize; LANES] =
+            std::array::from_fn(|l| bases.get(l).copied().unwrap_or(first));
+        for (i, pack) in packs[..self.len].iter_mut().enumerate() {
+            let offset = self.offset(i);
+            for l in 0..LANES {
+                pack.0[l] = x[starts[l] + offset];
+            }
+        }
+    }
+
+    /// Puts what [`Fibres::gather`] took into its place.
+    pub(super) fn scatter(&self, packs: &[Pack], bases: &[usize], y: &mut [f32]) {
+        for (i, pack) in packs[..self.len].iter().enumerate() {
+            let offset = self.offset(i);
+            for (base, x) in bases.iter().zip(pack.0) {
+                y[base + offset] = x;
+            }
+        }
+    }
+
     /// Visits the elements of the fibre that begins at `base`, in order.
     #[inline(always)]
     pub(super) fn visit(&self, x: &[Pack], base: usize, mut f: impl FnMut(Pack)) {

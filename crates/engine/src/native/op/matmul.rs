@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use npcov_cpu::vectorised;
+use npcov_cpu::{Isa, vectorised, widest};
 use npcov_graph::OpError;
 use npcov_graph::op::Gemm;
 
 use super::elementwise::broadcast_table;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
-use crate::native::pack::Pack;
-use crate::native::tile::{Init, Taps, Target, Weights};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
+use crate::native::pack::{LANES, Pack, numbers_mut};
+use crate::native::panel::{self, MAX_ROWS, MAX_WIDTH};
+use crate::native::tile::{Finish, Init, Taps, Target, Weights};
 
 /// `x [rows, k]` times constant weights `[k, n]`.
 struct Dense {
+    isa: Isa,
     rows: usize,
     k: usize,
     n: usize,
@@ -21,7 +23,74 @@ struct Dense {
     tail: Tail,
 }
 
+/// Positions of panels are rows.
+impl Alone for Dense {
+    fn scratch(&self) -> usize {
+        self.k * panel::width(self.isa)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let width = panel::width(self.isa);
+        let other = self.tail.add.then(|| inputs.get(1));
+        for start in (0..self.rows).step_by(width * LANES) {
+            let rows = (width * LANES).min(self.rows - start);
+            let x = &inputs.get(0)[start * self.k..(start + rows) * self.k];
+            turn(x, self.k, width, scratch);
+            for block in self.weights.blocks() {
+                let bias = &self.bias[block.first..block.first + block.height];
+                let mut sums = [Pack::ZERO; MAX_ROWS * MAX_WIDTH];
+                let sums = &mut sums[..block.height * width];
+                let at = |row: usize, m: usize| (start + row) * self.n + block.first + m;
+                for (m, (sums, &bias)) in sums.chunks_exact_mut(width).zip(bias).enumerate() {
+                    match other {
+                        None => sums.fill(Pack::splat(bias)),
+                        Some(other) => {
+                            for (row, sum) in numbers_mut(sums)[..rows].iter_mut().enumerate() {
+                                *sum = other[at(row, m)] + bias;
+                            }
+                        }
+                    }
+                }
+                block.accumulate(width, scratch, sums);
+                if let Finish::Clip(low, high) = self.tail.finish {
+                    for sum in &mut *sums {
+                        *sum = sum.map(|y| {
+                            let y = if low > y { low } else { y };
+                            if high < y { high } else { y }
+                        });
+                    }
+                }
+                for row in 0..rows {
+                    let to = &mut output[at(row, 0)..][..block.height];
+                    for (y, sums) in to.iter_mut().zip(sums.chunks_exact(width)) {
+                        *y = sums[row / LANES].0[row % LANES];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows of `k` numbers as a panel, `width` packs for each column; lanes without a row are zeros.
+fn turn(x: &[f32], k: usize, width: usize, panel: &mut [Pack]) {
+    let panel = &mut panel[..k * width];
+    if x.len() < k * width * LANES {
+        panel.fill(Pack::ZERO);
+    }
+    for (row, x) in x.chunks_exact(k.max(1)).enumerate() {
+        let column = panel.iter_mut().skip(row / LANES).step_by(width);
+        for (pack, x) in column.zip(x) {
+            pack.0[row % LANES] = *x;
+        }
+    }
+}
+
 impl Kernel for Dense {
+    /// A few rows read all weights once either way.
+    fn alone(&self) -> Option<&dyn Alone> {
+        (self.rows >= LANES / 2).then_some(self)
+    }
+
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let x = inputs.get(0);
         let other = self.tail.add.then(|| inputs.get(1));
@@ -61,6 +130,7 @@ pub(crate) fn prepare(cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpErro
     if is_dense(cx) && !a.is_empty() {
         let (k, n) = (b[0], b[1]);
         let kernel = Dense {
+            isa: cx.isa(),
             rows: a.iter().product::<usize>() / k.max(1),
             k,
             n,
@@ -88,6 +158,7 @@ pub(crate) fn prepare_gemm(op: &Gemm, cx: &Context<'_>, tail: Tail) -> Result<No
     let bias = per_column(op, cx, n);
     if let (true, true, Some(bias)) = (is_dense(cx), rows_are_contiguous, bias) {
         let kernel = Dense {
+            isa: cx.isa(),
             rows,
             k,
             n,
@@ -143,7 +214,12 @@ fn packed(
     factor: f32,
 ) -> Result<Arc<Weights>, OpError> {
     let key = (cx.node.inputs[position], transposed, factor.to_bits());
-    if let Some(weights) = cx.shared.borrow().get(&key) {
+    // Held while weights are packed: nobody else makes the same ones meanwhile.
+    let mut shared = match cx.shared.lock() {
+        Ok(shared) => shared,
+        Err(poisoned) => poisoned.into_inner(),
+    };
+    if let Some(weights) = shared.get(&key) {
         return Ok(weights.clone());
     }
     let shape = cx.shape(position);
@@ -155,7 +231,7 @@ fn packed(
         true => Weights::new(cx.isa(), rows, cols, |m, i| factor * weights[m * cols + i]),
         false => Weights::new(cx.isa(), cols, rows, |m, i| factor * weights[i * cols + m]),
     });
-    cx.shared.borrow_mut().insert(key, packed.clone());
+    shared.insert(key, packed.clone());
     Ok(packed)
 }
 
@@ -284,7 +360,71 @@ impl Product {
 /// Sums that are kept in registers together.
 const COLUMNS: usize = 4;
 
+impl Alone for Product {
+    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
+        let matrices = self
+            .batches
+            .iter()
+            .zip(output.chunks_mut((self.rows * self.n).max(1)));
+        widest(
+            #[inline(always)]
+            || {
+                for (&(a, b), output) in matrices {
+                    let (a, b) = (&inputs.get(0)[a..], &inputs.get(1)[b..]);
+                    for (band, output) in output.chunks_mut(ROWS * self.n).enumerate() {
+                        let a = &a[band * ROWS * self.a[0]..];
+                        for column in (0..self.n).step_by(NUMBERS) {
+                            self.numbers(a, &b[column..], column, output);
+                        }
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// Rows and columns of one input whose sums are kept in registers together.
+const ROWS: usize = 4;
+const NUMBERS: usize = 3 * LANES;
+
+impl Product {
+    /// The sums of up to [`ROWS`] rows and [`NUMBERS`] columns from `column` on.
+    #[inline(always)]
+    fn numbers(&self, a: &[f32], b: &[f32], column: usize, output: &mut [f32]) {
+        let (rows, count) = (output.len() / self.n, NUMBERS.min(self.n - column));
+        let mut sums = [[0.0f32; NUMBERS]; ROWS];
+        if (rows, count) == (ROWS, NUMBERS) {
+            for k in 0..self.k {
+                let b = &b[k * self.b[0]..][..NUMBERS];
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = a[row * self.a[0] + k * self.a[1]];
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        *sum += a * b;
+                    }
+                }
+            }
+        } else {
+            for k in 0..self.k {
+                let b = &b[k * self.b[0]..][..count];
+                for (row, sums) in sums[..rows].iter_mut().enumerate() {
+                    let a = a[row * self.a[0] + k * self.a[1]];
+                    for (sum, b) in sums.iter_mut().zip(b) {
+                        *sum += a * b;
+                    }
+                }
+            }
+        }
+        for (y, sums) in output.chunks_exact_mut(self.n).zip(&sums) {
+            y[column..column + count].copy_from_slice(&sums[..count]);
+        }
+    }
+}
+
 impl Kernel for Product {
+    fn alone(&self) -> Option<&dyn Alone> {
+        (self.b[1] == 1).then_some(self)
+    }
+
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         self.run(inputs.get(0), inputs.get(1), output);
     }

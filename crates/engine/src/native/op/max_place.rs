@@ -4,9 +4,10 @@ use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_program::MaxPlace;
 
-use super::pool::{Axis, RANK, axes, each_element};
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use super::pool::{Axis, RANK, axes, each_element, volume, windows};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::{LANES, Pack};
+use crate::native::rows::each_sixteen;
 
 struct MaxPlaceKernel {
     axes: [Axis; RANK],
@@ -19,13 +20,37 @@ pub(super) fn prepare(op: &MaxPlace, cx: &Context<'_>) -> Result<NodeKernel, OpE
 
 impl Kernel for MaxPlaceKernel {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        self.places(inputs.get(0), output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+/// Sixteen channels at a time.
+impl Alone for MaxPlaceKernel {
+    fn scratch(&self) -> usize {
+        volume(&self.axes) + windows(&self.axes)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let (from, to) = (volume(&self.axes), windows(&self.axes));
+        each_sixteen(inputs.get(0), from, output, to, scratch, |x, y, _| {
+            self.places(x, y);
+        });
+    }
+}
+
+impl MaxPlaceKernel {
+    fn places(&self, x: &[Pack], output: &mut [Pack]) {
         let [depth, height, width] = &self.axes;
-        let volume = depth.input * height.input * width.input;
+        let volume = volume(&self.axes);
         let mut places = output.iter_mut();
         vectorised(
             #[inline(always)]
             || {
-                for x in inputs.get(0).chunks_exact(volume.max(1)) {
+                for x in x.chunks_exact(volume.max(1)) {
                     for d in &depth.windows {
                         for h in &height.windows {
                             for (w, place) in width.windows.iter().zip(&mut places) {

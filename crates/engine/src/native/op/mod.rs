@@ -2,9 +2,11 @@
 
 mod arg;
 mod conv;
+mod conv_alone;
 mod conv_transpose;
 mod conv_winograd;
 mod depthwise;
+mod depthwise_alone;
 mod depthwise_transpose;
 pub(crate) mod elementwise;
 mod fibre;
@@ -21,10 +23,11 @@ mod reduce;
 mod relevance;
 mod resize;
 mod scatter;
+mod sight;
 mod softmax;
 mod structure;
 
-use npcov_graph::op::{CompositeOp, Conv, Gemm, Recurrence};
+use npcov_graph::op::{CompositeOp, Conv, Gemm, PoolKind, Recurrence, ReduceKind};
 use npcov_graph::{Graph, Node, Op, OpError};
 use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint, ThroughTime};
 
@@ -180,6 +183,28 @@ pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
         Some(Known::Recurrence(op)) => recurrent::has_kernel(op, graph, node),
         Some(Known::ThroughTime(_)) => recurrent::has_time_kernel(graph, node),
         None => false,
+    }
+}
+
+/// For each node, whether a maximum over windows or axes is taken of what comes of its output.
+pub(crate) fn max_follows(graph: &Graph) -> Vec<bool> {
+    let consumers = graph.consumers();
+    let mut follows = vec![false; graph.nodes().len()];
+    for (position, node) in graph.nodes().iter().enumerate().rev() {
+        let next = &consumers[node.output.index()];
+        follows[position] = next
+            .iter()
+            .any(|&next| follows[next] || is_max(&graph.nodes()[next].op));
+    }
+    follows
+}
+
+fn is_max(op: &Op) -> bool {
+    match op {
+        Op::Pool(pool) => pool.kind == PoolKind::Max,
+        Op::Reduce(reduce) => reduce.kind == ReduceKind::Max,
+        Op::Composite(op) => matches!(Known::find(op), Some(Known::MaxPlace(_))),
+        _ => false,
     }
 }
 

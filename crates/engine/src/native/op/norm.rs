@@ -5,8 +5,9 @@ use npcov_graph::OpError;
 use npcov_graph::op::{BatchNormalization, InstanceNormalization, LayerNormalization};
 
 use super::fibre::sum;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
+use crate::native::rows::each_sixteen;
 
 pub(super) fn prepare_batch(
     op: &BatchNormalization,
@@ -49,11 +50,11 @@ impl Channels {
     }
 
     /// The channel, input and output of every run.
-    fn runs<'a>(
+    fn runs<'a, T>(
         &'a self,
-        x: &'a [Pack],
-        y: &'a mut [Pack],
-    ) -> impl Iterator<Item = (usize, &'a [Pack], &'a mut [Pack])> {
+        x: &'a [T],
+        y: &'a mut [T],
+    ) -> impl Iterator<Item = (usize, &'a [T], &'a mut [T])> {
         let len = self.len.max(1);
         let runs = x.chunks_exact(len).zip(y.chunks_exact_mut(len));
         let channels = (0..self.count).cycle();
@@ -69,6 +70,10 @@ struct Batch {
 }
 
 impl Kernel for Batch {
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         vectorised(
             #[inline(always)]
@@ -77,6 +82,22 @@ impl Kernel for Batch {
                     let (slope, intercept) = self.lines[c];
                     for (y, x) in y.iter_mut().zip(x) {
                         *y = x.map(|x| x * slope + intercept);
+                    }
+                }
+            },
+        );
+    }
+}
+
+impl Alone for Batch {
+    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
+        vectorised(
+            #[inline(always)]
+            || {
+                for (c, x, y) in self.channels.runs(inputs.get(0), output) {
+                    let (slope, intercept) = self.lines[c];
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = x * slope + intercept;
                     }
                 }
             },
@@ -248,14 +269,39 @@ struct Layer {
 impl Kernel for Layer {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
         let (scale, bias) = (self.scale.numbers(inputs), self.bias.numbers(inputs));
+        self.rows(inputs.get(0), &scale, &bias, output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        let constant = |p: &Parameter| matches!(p, Parameter::Constant(_));
+        (constant(&self.scale) && constant(&self.bias)).then_some(self)
+    }
+}
+
+/// Sixteen rows at a time, by constant parameters.
+impl Alone for Layer {
+    fn scratch(&self) -> usize {
+        2 * self.len
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        if let (Parameter::Constant(scale), Parameter::Constant(bias)) = (&self.scale, &self.bias) {
+            let (scale, bias) = (Numbers::Same(scale), Numbers::Same(bias));
+            let (x, len) = (inputs.get(0), self.len);
+            each_sixteen(x, len, output, len, scratch, |x, y, _| {
+                self.rows(x, &scale, &bias, y);
+            });
+        }
+    }
+}
+
+impl Layer {
+    fn rows(&self, x: &[Pack], scale: &Numbers<'_>, bias: &Numbers<'_>, output: &mut [Pack]) {
         let len = self.len.max(1);
         vectorised(
             #[inline(always)]
             || {
-                let rows = inputs
-                    .get(0)
-                    .chunks_exact(len)
-                    .zip(output.chunks_exact_mut(len));
+                let rows = x.chunks_exact(len).zip(output.chunks_exact_mut(len));
                 for (x, y) in rows {
                     let (mean, inverse) = statistics(x, self.epsilon);
                     normalise(x, y, mean, |i, x| {

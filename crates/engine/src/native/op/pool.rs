@@ -8,8 +8,9 @@ use npcov_graph::OpError;
 use npcov_graph::op::{Pool, PoolKind};
 
 use super::fibre::max;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
+use crate::native::rows::each_sixteen;
 
 /// Windows of fewer axes are windows of extent 1 along leading axes of extent 1.
 pub(super) const RANK: usize = 3;
@@ -174,7 +175,40 @@ impl Kernel for PoolKernel {
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
-        let x = inputs.get(0);
+        self.pool(inputs.get(0), scratch, output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+/// Sixteen channels at a time.
+impl Alone for PoolKernel {
+    fn scratch(&self) -> usize {
+        volume(&self.axes) + windows(&self.axes) + Kernel::scratch(self)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let (from, to) = (volume(&self.axes), windows(&self.axes));
+        each_sixteen(inputs.get(0), from, output, to, scratch, |x, y, scratch| {
+            self.pool(x, scratch, y);
+        });
+    }
+}
+
+/// Elements of a channel.
+pub(super) fn volume(axes: &[Axis; RANK]) -> usize {
+    axes.iter().map(|axis| axis.input).product()
+}
+
+/// Windows of a channel.
+pub(super) fn windows(axes: &[Axis; RANK]) -> usize {
+    axes.iter().map(|axis| axis.windows.len()).product()
+}
+
+impl PoolKernel {
+    fn pool(&self, x: &[Pack], scratch: &mut [Pack], output: &mut [Pack]) {
         match self.kind {
             PoolKind::Max => {
                 self.each_row(x, scratch, output, f32::NEG_INFINITY, max, |_, _| {});

@@ -9,9 +9,10 @@ use npcov_graph::OpError;
 use npcov_graph::op::PoolKind;
 use npcov_program::PoolAdjoint;
 
-use super::pool::{Axis, RANK, Span, axes, each_element};
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use super::pool::{Axis, RANK, Span, axes, each_element, volume, windows};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::{LANES, Pack};
+use crate::native::rows::{each_sixteen, to_packs};
 
 pub(super) fn prepare(op: &PoolAdjoint, cx: &Context<'_>) -> Result<NodeKernel, OpError> {
     let arrived = cx.arity() - 1;
@@ -52,11 +53,39 @@ struct PoolAdjointKernel {
 
 impl Kernel for PoolAdjointKernel {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        match (self.kind, self.is_partition) {
-            (PoolKind::Max, true) => self.maximum(inputs, output, set),
-            (PoolKind::Max, false) => self.maximum(inputs, output, add),
-            (PoolKind::Average { .. }, true) => self.average(inputs, output, set),
-            (PoolKind::Average { .. }, false) => self.average(inputs, output, add),
+        match self.kind {
+            PoolKind::Max => self.adjoint(inputs.get(0), inputs.get(1), output),
+            PoolKind::Average { .. } => self.adjoint(&[], inputs.get(0), output),
+        }
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+/// Sixteen channels at a time.
+impl Alone for PoolAdjointKernel {
+    fn scratch(&self) -> usize {
+        2 * windows(&self.axes) + volume(&self.axes)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let (from, to) = (windows(&self.axes), volume(&self.axes));
+        match self.kind {
+            PoolKind::Average { .. } => {
+                each_sixteen(inputs.get(0), from, output, to, scratch, |r, y, _| {
+                    self.adjoint(&[], r, y);
+                });
+            }
+            PoolKind::Max => {
+                let mut places = inputs.get(0).chunks((LANES * from).max(1));
+                each_sixteen(inputs.get(1), from, output, to, scratch, |r, y, rest| {
+                    let own = &mut rest[..from];
+                    to_packs(places.next().unwrap_or(&[]), own);
+                    self.adjoint(own, r, y);
+                });
+            }
         }
     }
 }
@@ -72,15 +101,30 @@ fn add(y: &mut Pack, share: Pack) {
 }
 
 impl PoolAdjointKernel {
+    /// What arrived goes back: for maxima to the `places`.
+    fn adjoint(&self, places: &[Pack], r: &[Pack], output: &mut [Pack]) {
+        match (self.kind, self.is_partition) {
+            (PoolKind::Max, true) => self.maximum(places, r, output, set),
+            (PoolKind::Max, false) => self.maximum(places, r, output, add),
+            (PoolKind::Average { .. }, true) => self.average(r, output, set),
+            (PoolKind::Average { .. }, false) => self.average(r, output, add),
+        }
+    }
+
     #[inline(always)]
-    fn maximum(&self, inputs: &Inputs<'_>, output: &mut [Pack], give: impl Fn(&mut Pack, Pack)) {
-        let places = inputs.get(0);
+    fn maximum(
+        &self,
+        places: &[Pack],
+        r: &[Pack],
+        output: &mut [Pack],
+        give: impl Fn(&mut Pack, Pack),
+    ) {
         let mut number = 0;
         vectorised(
             #[inline(always)]
             || {
                 self.each_window(
-                    inputs.get(1),
+                    r,
                     output,
                     #[inline(always)]
                     |y, window, r| {
@@ -106,12 +150,12 @@ impl PoolAdjointKernel {
     }
 
     #[inline(always)]
-    fn average(&self, inputs: &Inputs<'_>, output: &mut [Pack], give: impl Fn(&mut Pack, Pack)) {
+    fn average(&self, r: &[Pack], output: &mut [Pack], give: impl Fn(&mut Pack, Pack)) {
         vectorised(
             #[inline(always)]
             || {
                 self.each_window(
-                    inputs.get(0),
+                    r,
                     output,
                     #[inline(always)]
                     |y, window, r| {

@@ -5,14 +5,16 @@ use npcov_graph::OpError;
 use npcov_graph::op::{Reduce, ReduceKind};
 
 use super::fibre::{Fibres, max, min};
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::math;
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack};
 
 pub(super) fn prepare(op: &Reduce, cx: &Context<'_>) -> Result<NodeKernel, OpError> {
+    let fibres = Fibres::new(cx.shape(0), &op.axes);
     let kernel = Reduction {
         kind: op.kind,
-        fibres: Fibres::new(cx.shape(0), &op.axes),
+        one: Fibres::one(fibres.len()),
+        fibres,
     };
     Ok(NodeKernel::new(kernel, [0]))
 }
@@ -20,32 +22,73 @@ pub(super) fn prepare(op: &Reduce, cx: &Context<'_>) -> Result<NodeKernel, OpErr
 struct Reduction {
     kind: ReduceKind,
     fibres: Fibres,
+    /// A fibre by itself.
+    one: Fibres,
 }
 
 impl Kernel for Reduction {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        let x = inputs.get(0);
-        let fibres = &self.fibres;
+        self.reduce(&self.fibres, inputs.get(0), output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+/// Sixteen fibres at a time.
+impl Alone for Reduction {
+    fn scratch(&self) -> usize {
+        self.fibres.len()
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let bases = self.fibres.bases().chunks(LANES);
+        for (bases, y) in bases.zip(output.chunks_mut(LANES)) {
+            self.fibres.gather(inputs.get(0), bases, scratch);
+            let mut made = [Pack::ZERO];
+            self.reduce(&self.one, scratch, &mut made);
+            y.copy_from_slice(&made[0].0[..y.len()]);
+        }
+    }
+}
+
+impl Reduction {
+    fn reduce(&self, fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
         match self.kind {
             ReduceKind::Mean => {
                 let len = fibres.len() as f32;
-                self.each(output, |base| fibres.sum(x, base, |x| x).map(|s| s / len));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, |x| x).map(|s| s / len)
+                });
             }
-            ReduceKind::Sum => self.each(output, |base| fibres.sum(x, base, |x| x)),
-            ReduceKind::Prod => self.each(output, |base| fibres.fold(x, base, 1.0, |a, b| a * b)),
+            ReduceKind::Sum => each(fibres, output, |base| fibres.sum(x, base, |x| x)),
+            ReduceKind::Prod => each(fibres, output, |base| {
+                fibres.fold(x, base, 1.0, |a, b| a * b)
+            }),
             ReduceKind::Max => {
-                self.each(output, |base| fibres.fold(x, base, f32::NEG_INFINITY, max));
+                each(fibres, output, |base| {
+                    fibres.fold(x, base, f32::NEG_INFINITY, max)
+                });
             }
-            ReduceKind::Min => self.each(output, |base| fibres.fold(x, base, f32::INFINITY, min)),
-            ReduceKind::L1 => self.each(output, |base| fibres.sum(x, base, |x| x.map(f32::abs))),
+            ReduceKind::Min => each(fibres, output, |base| {
+                fibres.fold(x, base, f32::INFINITY, min)
+            }),
+            ReduceKind::L1 => each(fibres, output, |base| {
+                fibres.sum(x, base, |x| x.map(f32::abs))
+            }),
             ReduceKind::L2 => {
-                self.each(output, |base| fibres.sum(x, base, square).map(f32::sqrt));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, square).map(f32::sqrt)
+                });
             }
-            ReduceKind::SumSquare => self.each(output, |base| fibres.sum(x, base, square)),
+            ReduceKind::SumSquare => each(fibres, output, |base| fibres.sum(x, base, square)),
             ReduceKind::LogSum => {
-                self.each(output, |base| fibres.sum(x, base, |x| x).map(math::ln));
+                each(fibres, output, |base| {
+                    fibres.sum(x, base, |x| x).map(math::ln)
+                });
             }
-            ReduceKind::LogSumExp => self.each(output, |base| {
+            ReduceKind::LogSumExp => each(fibres, output, |base| {
                 // Relative to the largest term, so that no exponential overflows.
                 let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
                 let shift = shift.map(|m| if m.is_finite() { m } else { 0.0 });
@@ -56,19 +99,17 @@ impl Kernel for Reduction {
     }
 }
 
-impl Reduction {
-    /// Sets each output to `f` of where its fibre begins.
-    #[inline(always)]
-    fn each(&self, output: &mut [Pack], f: impl Fn(usize) -> Pack) {
-        vectorised(
-            #[inline(always)]
-            || {
-                for (y, &base) in output.iter_mut().zip(self.fibres.bases()) {
-                    *y = f(base);
-                }
-            },
-        );
-    }
+/// Sets each output to `f` of where its fibre begins.
+#[inline(always)]
+fn each(fibres: &Fibres, output: &mut [Pack], f: impl Fn(usize) -> Pack) {
+    vectorised(
+        #[inline(always)]
+        || {
+            for (y, &base) in output.iter_mut().zip(fibres.bases()) {
+                *y = f(base);
+            }
+        },
+    );
 }
 
 #[inline(always)]

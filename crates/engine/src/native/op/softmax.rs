@@ -1,63 +1,97 @@
 //! Softmax and its logarithm.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::OpError;
 use npcov_graph::op::Softmax;
 
 use super::fibre::{Fibres, max};
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::math;
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack};
 
 pub(super) fn prepare(op: &Softmax, cx: &Context<'_>) -> Result<NodeKernel, OpError> {
     let fibres = Fibres::new(cx.shape(0), &[op.axis]);
-    Ok(match op.log {
-        true => NodeKernel::new(LogSoftmaxKernel(fibres), [0]),
-        false => NodeKernel::new(SoftmaxKernel(fibres), [0]),
-    })
+    let kernel = SoftmaxKernel {
+        log: op.log,
+        one: Fibres::one(fibres.len()),
+        fibres,
+    };
+    Ok(NodeKernel::new(kernel, [0]))
+}
+
+struct SoftmaxKernel {
+    log: bool,
+    fibres: Fibres,
+    /// A fibre by itself.
+    one: Fibres,
+}
+
+impl Kernel for SoftmaxKernel {
+    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        self.softmax(&self.fibres, inputs.get(0), output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+/// Sixteen fibres at a time.
+impl Alone for SoftmaxKernel {
+    fn scratch(&self) -> usize {
+        2 * self.fibres.len()
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let (x, y) = scratch.split_at_mut(self.fibres.len());
+        for bases in self.fibres.bases().chunks(LANES) {
+            self.fibres.gather(inputs.get(0), bases, x);
+            self.softmax(&self.one, x, y);
+            self.fibres.scatter(y, bases, output);
+        }
+    }
+}
+
+impl SoftmaxKernel {
+    fn softmax(&self, fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
+        match self.log {
+            true => logarithms(fibres, x, output),
+            false => quotients(fibres, x, output),
+        }
+    }
 }
 
 /// `exp(x - m) / sum exp(x - m)`. The quotient is the same for any `m`; for the maximum no
 /// exponential overflows and the sum is at least 1.
-struct SoftmaxKernel(Fibres);
-
-impl Kernel for SoftmaxKernel {
-    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        let (x, fibres) = (inputs.get(0), &self.0);
-        vectorised(
-            #[inline(always)]
-            || {
-                for &base in fibres.bases() {
-                    let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
-                    fibres.map(x, output, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
-                    let scale = fibres.sum(output, base, |y| y).map(|s| 1.0 / s);
-                    fibres.update(output, base, |y| y.zip(scale, |y, s| y * s));
-                }
-            },
-        );
-    }
+fn quotients(fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
+    widest(
+        #[inline(always)]
+        || {
+            for &base in fibres.bases() {
+                let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
+                fibres.map(x, output, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
+                let scale = fibres.sum(output, base, |y| y).map(|s| 1.0 / s);
+                fibres.update(output, base, |y| y.zip(scale, |y, s| y * s));
+            }
+        },
+    );
 }
 
 /// `x - m - ln(sum exp(x - m))`, with `m` the maximum.
-struct LogSoftmaxKernel(Fibres);
-
-impl Kernel for LogSoftmaxKernel {
-    fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        let (x, fibres) = (inputs.get(0), &self.0);
-        vectorised(
-            #[inline(always)]
-            || {
-                for &base in fibres.bases() {
-                    let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
-                    let sum = fibres.sum(x, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
-                    let log = sum.map(math::ln);
-                    fibres.map(x, output, base, |x| {
-                        x.zip(shift, |x, m| x - m).zip(log, |x, log| x - log)
-                    });
-                }
-            },
-        );
-    }
+fn logarithms(fibres: &Fibres, x: &[Pack], output: &mut [Pack]) {
+    widest(
+        #[inline(always)]
+        || {
+            for &base in fibres.bases() {
+                let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
+                let sum = fibres.sum(x, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
+                let log = sum.map(math::ln);
+                fibres.map(x, output, base, |x| {
+                    x.zip(shift, |x, m| x - m).zip(log, |x, log| x - log)
+                });
+            }
+        },
+    );
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use npcov_graph::op::{Pad, PadMode};
 use npcov_graph::{DType, Data, Op, OpError, Tensor, TensorType};
 
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
 
 /// The largest tensor that a table is made for: 8 GiB of packs.
@@ -146,8 +146,22 @@ fn runs(table: &[u32]) -> Vec<Run> {
 
 impl Kernel for Select {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
-        let x = inputs.get(0);
-        let fill = Pack::splat(self.fill);
+        self.select(inputs.get(0), Pack::splat(self.fill), output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+impl Alone for Select {
+    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
+        self.select(inputs.get(0), self.fill, output);
+    }
+}
+
+impl Select {
+    fn select<T: Copy>(&self, x: &[T], fill: T, output: &mut [T]) {
         match &self.moves {
             Moves::Each(table) => {
                 for (y, &at) in output.iter_mut().zip(table) {
@@ -181,6 +195,22 @@ struct Concat(Vec<usize>);
 
 impl Kernel for Concat {
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {
+        self.concat(inputs, output);
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+impl Alone for Concat {
+    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
+        self.concat(inputs, output);
+    }
+}
+
+impl Concat {
+    fn concat<T: Copy>(&self, inputs: &Inputs<'_, T>, output: &mut [T]) {
         let period = self.0.iter().sum::<usize>().max(1);
         let mut offset = 0;
         for (i, &block) in self.0.iter().enumerate() {

@@ -120,6 +120,16 @@ pub(crate) fn run_graph(graph: &Graph, options: Options, inputs: &[&[f32]]) -> V
     let mut worker = executor.worker().unwrap();
     let run = worker.run(LANES, inputs, &mut slices, &mut |_, _| {});
     run.unwrap();
+    // An input by itself gives the same bits.
+    let mut alone: Vec<Vec<f32>> = lens.iter().map(|&len| vec![0.0; len]).collect();
+    let mut slices: Vec<&mut [f32]> = alone.iter_mut().map(Vec::as_mut_slice).collect();
+    let last = |x: &&'_ [f32]| x.len() / LANES * (LANES - 1);
+    let inputs: Vec<&[f32]> = inputs.iter().map(|x| &x[last(x)..]).collect();
+    worker.run(1, &inputs, &mut slices, &mut |_, _| {}).unwrap();
+    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for (alone, all) in alone.iter().zip(&outputs) {
+        assert_eq!(bits(alone), bits(&all[all.len() - alone.len()..]));
+    }
     outputs
 }
 

@@ -5,6 +5,8 @@
 //! channels are multiplied with a matrix ([`product`]), and the results are transformed back. With
 //! lanes for inputs all of it is plain arithmetic on packs; nothing is shuffled.
 
+pub(crate) mod alike;
+mod dealt;
 pub(crate) mod product;
 pub(crate) mod single;
 pub(crate) mod transform;
@@ -17,7 +19,7 @@ use npcov_graph::op::Window;
 pub(crate) use self::product::Matrices;
 use self::product::PANEL;
 use self::transform::{POINTS, SEEN, TILE};
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack, numbers_mut};
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.
 const TRANSFORM: usize = 10;
@@ -37,7 +39,7 @@ pub(crate) struct Tiling {
     pub(crate) x: [usize; 2],
     pub(crate) y: [usize; 2],
     /// Padding before the first row and column.
-    pads: [usize; 2],
+    pub(super) pads: [usize; 2],
 }
 
 impl Tiling {
@@ -79,6 +81,40 @@ impl Tiling {
     pub(crate) fn group(&self, packs: usize) -> usize {
         let fitting = GROUP / (POINTS * packs).max(1);
         fitting.max(TILES).min(self.tiles())
+    }
+
+    /// Packs of tiles of one input that are worked on together.
+    pub(crate) fn group_alone(&self, packs: usize) -> usize {
+        self.group(packs).min(self.packs())
+    }
+
+    /// Packs that the tiles of one input fill, a lane for each.
+    pub(crate) fn packs(&self) -> usize {
+        self.tiles().div_ceil(LANES)
+    }
+
+    /// The tiles of a pack, one a lane.
+    pub(crate) fn of_pack(&self, pack: usize) -> Range<usize> {
+        pack * LANES..((pack + 1) * LANES).min(self.tiles())
+    }
+
+    /// Transforms what the tiles of some packs see of a channel of one input; each pack of a point goes next
+    /// to those of the others.
+    pub(crate) fn transform_alone(
+        &self,
+        isa: Isa,
+        plane: &[f32],
+        packs: &Range<usize>,
+        dealt: &mut [Pack],
+        (v, spread): (&mut [Pack], usize),
+    ) {
+        let dealt = numbers_mut(dealt);
+        self.deal(plane, dealt);
+        let mut seen = [Pack::ZERO; POINTS];
+        for (number, pack) in packs.clone().enumerate() {
+            self.seen_by(pack, dealt, &mut seen);
+            transform::input(isa, &seen, SEEN, &mut v[number..], spread);
+        }
     }
 
     /// The output position at the beginning of a tile.

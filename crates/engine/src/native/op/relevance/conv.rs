@@ -13,10 +13,11 @@ use npcov_graph::OpError;
 use npcov_graph::op::{Conv, ConvTranspose, Window};
 use npcov_program::LinearRelevance;
 
+use super::conv_alone::Sights;
 use super::conv_winograd::ConvRelevanceWinograd;
 use super::factors::Factors;
 use super::signed;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::op::conv::{Volume, in_volume};
 use crate::native::op::conv_transpose::Axis;
 use crate::native::pack::Pack;
@@ -30,15 +31,15 @@ const MAX_COLUMNS: usize = 12;
 
 /// Some channels under some taps: what is copied together.
 #[derive(Clone, Debug)]
-struct Piece {
-    taps: Range<usize>,
-    channels: Range<usize>,
+pub(super) struct Piece {
+    pub(super) taps: Range<usize>,
+    pub(super) channels: Range<usize>,
 }
 
 /// A product with weights that are given by tap and channel.
-struct Product {
-    pieces: Vec<Piece>,
-    weights: Sparse,
+pub(super) struct Product {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) weights: Sparse,
     /// Positions that are computed together.
     columns: usize,
 }
@@ -144,18 +145,18 @@ fn copy<'a>(
     }
 }
 
-struct ConvRelevance {
-    x: Volume,
-    y: Volume,
+pub(super) struct ConvRelevance {
+    pub(super) x: Volume,
+    pub(super) y: Volume,
     window: Window,
-    factors: Factors,
+    pub(super) factors: Factors,
     /// 2 when the positive and the negative part of the input are told apart.
-    parts: usize,
+    pub(super) parts: usize,
     /// From input channels and parts to output channels and sums.
-    forward: Product,
+    pub(super) forward: Product,
     /// From output channels and sums to input channels and parts.
-    backward: Product,
-    bias: Vec<f32>,
+    pub(super) backward: Product,
+    pub(super) bias: Vec<f32>,
     /// Output rows and columns that each input row and column contributes to.
     back_rows: Axis,
     back_cols: Axis,
@@ -163,6 +164,8 @@ struct ConvRelevance {
     band: usize,
     /// Rows of factors that are kept.
     kept: usize,
+    /// For one input by itself.
+    pub(super) alone: Option<Sights>,
 }
 
 pub(super) fn prepare(
@@ -230,6 +233,7 @@ pub(super) fn prepare(
         back_cols: Axis::new(&transposed, 2, y.extent[2]),
         band,
         kept: 0,
+        alone: Sights::new(cx.isa(), &window, &x, &y),
         x,
         y,
         window,
@@ -459,6 +463,10 @@ impl ConvRelevance {
 }
 
 impl Kernel for ConvRelevance {
+    fn alone(&self) -> Option<&dyn Alone> {
+        self.alone.is_some().then_some(self)
+    }
+
     fn scratch(&self) -> usize {
         let columns = self.forward.columns.max(self.backward.columns);
         let rows = self

@@ -9,7 +9,9 @@
 //! sees nearly nothing, next to others that see much, would get a sum made of errors: a rare unit
 //! would not be recognised, and the factor of such a unit, a relevance divided by next to nothing,
 //! would drown the others of its tile on the way back. So units with a sum that is small for their
-//! tile are left out, and computed product by product, both ways.
+//! tile are left out, and computed product by product, both ways. What they send back is added up by
+//! itself, in the order of tiles, units and positions, and added to what came back by tiles at the end:
+//! so sums do not depend on how many tiles are worked on together.
 
 use npcov_cpu::{Isa, vectorised};
 use npcov_graph::op::Conv;
@@ -17,7 +19,7 @@ use npcov_program::LinearRelevance;
 
 use super::factors::Factors;
 use super::signed;
-use crate::native::kernel::{Context, Inputs, Kernel};
+use crate::native::kernel::{Alone, Context, Inputs, Kernel};
 use crate::native::pack::{LANES, Pack};
 use crate::native::winograd::single::Single;
 use crate::native::winograd::transform::{self, POINTS, TILE};
@@ -31,7 +33,7 @@ const SMALL: f32 = 1e-4;
 const DIRECT: f32 = 1.7;
 
 /// Positions of a tile.
-const POSITIONS: usize = TILE * TILE;
+pub(super) const POSITIONS: usize = TILE * TILE;
 
 /// The tiles of a step, where they take less work than its products by lists of weights.
 pub(super) fn tiling(conv: &Conv, factors: &Factors, x: &[usize], y: &[usize]) -> Option<Tiling> {
@@ -47,19 +49,29 @@ pub(super) fn tiling(conv: &Conv, factors: &Factors, x: &[usize], y: &[usize]) -
 }
 
 pub(super) struct ConvRelevanceWinograd {
-    isa: Isa,
-    tiling: Tiling,
-    factors: Factors,
+    pub(super) isa: Isa,
+    pub(super) tiling: Tiling,
+    pub(super) factors: Factors,
     /// Output channels and sums by input channels.
-    matrices: Matrices,
+    pub(super) matrices: Matrices,
     /// `[output channel, tap, input channel]`, with their signs.
-    weights: Vec<f32>,
+    pub(super) weights: Vec<f32>,
     /// The largest weight of each output channel.
-    largest: Vec<f32>,
+    pub(super) largest: Vec<f32>,
     /// For each output channel and sum.
-    bias: Vec<f32>,
-    /// Tiles that are computed together.
-    group: usize,
+    pub(super) bias: Vec<f32>,
+    /// Tiles that are computed together, and packs of tiles of one input by itself.
+    pub(super) group: usize,
+    pub(super) group_alone: usize,
+}
+
+/// What a step works on besides the input and the relevance.
+struct Work<'a> {
+    /// The sum of all channels of each pixel.
+    totals: &'a mut [Pack],
+    /// What units that are computed product by product send back; cleared when the first one does.
+    singles: &'a mut [Pack],
+    any_single: bool,
 }
 
 impl ConvRelevanceWinograd {
@@ -92,6 +104,7 @@ impl ConvRelevanceWinograd {
             tiling,
             factors,
             group: tiling.group(matrices.column_packs() + matrices.row_packs()),
+            group_alone: tiling.group_alone(matrices.column_packs() + matrices.row_packs()),
             largest: weights.chunks(inputs * 9).map(largest).collect(),
             matrices,
             weights: (0..weights.len())
@@ -101,13 +114,18 @@ impl ConvRelevanceWinograd {
         })
     }
 
-    fn pixels(&self) -> [usize; 2] {
+    pub(super) fn pixels(&self) -> [usize; 2] {
         [self.tiling.x, self.tiling.y].map(|[height, width]| height * width)
     }
 
-    /// Packs of transformed inputs and of transformed sums.
-    fn transformed(&self) -> [usize; 2] {
-        let packs = |channels| POINTS * spread(channels, self.group);
+    /// Numbers of the input.
+    pub(super) fn image(&self) -> usize {
+        self.matrices.columns() * self.pixels()[0]
+    }
+
+    /// Packs of transformed inputs and of transformed sums for so many tiles.
+    pub(super) fn transformed(&self, group: usize) -> [usize; 2] {
+        let packs = |channels| POINTS * spread(channels, group);
         [
             packs(self.matrices.column_packs()),
             packs(self.matrices.row_packs()),
@@ -135,7 +153,7 @@ impl ConvRelevanceWinograd {
         scale: &Pack,
         (x, relevance): (&[Pack], &[Pack]),
         sums: &mut [Pack],
-        output: &mut [Pack],
+        work: &mut Work<'_>,
     ) {
         let [_, width] = self.tiling.y;
         let [rows, cols] = self.tiling.inside(tile);
@@ -175,7 +193,10 @@ impl ConvRelevanceWinograd {
                 let r = arrived[position].zip(small, |r, small| r * small);
                 self.factors.apply(&mut own[..bias.len()], &[r], 1);
                 own[bias.len()..].fill(Pack::ZERO);
-                single.send_back(self.isa, &own, output);
+                if !std::mem::replace(&mut work.any_single, true) {
+                    work.singles.fill(Pack::ZERO);
+                }
+                single.send_back(self.isa, &own, work.singles);
                 let others = |r: f32, small: f32| if small == 0.0 { r } else { 0.0 };
                 arrived[position] = arrived[position].zip(small, others);
             }
@@ -185,7 +206,7 @@ impl ConvRelevanceWinograd {
 
     /// One in the lanes in which a position has relevance and a sum that is small for its tile.
     #[inline(always)]
-    fn is_small(&self, sums: &[Pack], position: usize, r: &Pack, large: &Pack) -> Pack {
+    pub(super) fn is_small(&self, sums: &[Pack], position: usize, r: &Pack, large: &Pack) -> Pack {
         let (p, n) = (
             &sums[position],
             &sums[(self.factors.sums - 1) * POSITIONS + position],
@@ -255,7 +276,7 @@ impl ConvRelevanceWinograd {
         &self,
         (first, tiles): (usize, usize),
         (x, relevance): (&[Pack], &[Pack]),
-        totals: &[Pack],
+        work: &mut Work<'_>,
         (v, m): (&mut [Pack], &mut [Pack]),
         output: &mut [Pack],
     ) {
@@ -276,7 +297,7 @@ impl ConvRelevanceWinograd {
         }
         let mut own = [Pack::ZERO; 2 * POSITIONS];
         for t in 0..tiles {
-            let scale = self.scale(totals, first + t);
+            let scale = self.scale(work.totals, first + t);
             for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
                 let own = &mut own[..sums * POSITIONS];
                 for (s, (own, bias)) in own.as_chunks_mut().0.iter_mut().zip(bias).enumerate() {
@@ -288,7 +309,7 @@ impl ConvRelevanceWinograd {
                         }
                     }
                 }
-                self.factors(unit, first + t, &scale, (x, relevance), own, output);
+                self.factors(unit, first + t, &scale, (x, relevance), own, work);
                 for (s, own) in own.as_chunks().0.iter().enumerate() {
                     let m = &mut m[(unit * sums + s) * tiles + t..];
                     transform::output_adjoint(self.isa, own, m, m_spread);
@@ -312,28 +333,48 @@ impl ConvRelevanceWinograd {
 
 impl Kernel for ConvRelevanceWinograd {
     fn scratch(&self) -> usize {
-        self.transformed().iter().sum::<usize>() + self.pixels()[0]
+        self.transformed(self.group).iter().sum::<usize>() + self.pixels()[0] + self.image()
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
         let [x_pixels, y_pixels] = self.pixels();
-        let (v, rest) = scratch.split_at_mut(self.transformed()[0]);
-        let (m, totals) = rest.split_at_mut(self.transformed()[1]);
-        let image = self.matrices.columns() * x_pixels;
+        let transformed = self.transformed(self.group);
+        let (v, rest) = scratch.split_at_mut(transformed[0]);
+        let (m, rest) = rest.split_at_mut(transformed[1]);
+        let (totals, singles) = rest.split_at_mut(x_pixels);
+        let image = self.image();
         let images = inputs.get(0).chunks_exact(image);
         let relevances = inputs.get(1).chunks_exact(self.largest.len() * y_pixels);
         for ((x, relevance), output) in images.zip(relevances).zip(output.chunks_exact_mut(image)) {
-            Self::add_up(x, totals);
+            let mut work = Work {
+                totals,
+                singles,
+                any_single: false,
+            };
+            Self::add_up(x, work.totals);
             output.fill(Pack::ZERO);
             for first in (0..self.tiling.tiles()).step_by(self.group) {
                 let tiles = self.group.min(self.tiling.tiles() - first);
-                self.tiles((first, tiles), (x, relevance), totals, (v, m), output);
+                self.tiles((first, tiles), (x, relevance), &mut work, (v, m), output);
             }
+            let singles = work.any_single.then_some(work.singles);
             vectorised(
                 #[inline(always)]
-                || {
-                    for (y, x) in output.iter_mut().zip(x) {
-                        *y = y.zip(*x, |y, x| x * y);
+                || match singles {
+                    Some(singles) => {
+                        for ((y, x), s) in output.iter_mut().zip(x).zip(singles) {
+                            *y = y.zip(*s, |y, s| y + s).zip(*x, |y, x| x * y);
+                        }
+                    }
+                    // As if zeros were added, so that a zero has the same sign.
+                    None => {
+                        for (y, x) in output.iter_mut().zip(x) {
+                            *y = y.zip(*x, |y, x| x * (y + 0.0));
+                        }
                     }
                 },
             );

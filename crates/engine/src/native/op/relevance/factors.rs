@@ -1,6 +1,6 @@
 //! From sums of contributions to what contributions are multiplied by.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::OpError;
 use npcov_program::{AlphaBeta, Epsilon, Gamma, Rule};
 
@@ -52,7 +52,7 @@ impl Factors {
     pub(super) fn apply(&self, sums: &mut [Pack], relevance: &[Pack], columns: usize) {
         let units = relevance.chunks_exact(columns);
         let sums = sums.chunks_exact_mut(self.sums * columns);
-        vectorised(
+        widest(
             #[inline(always)]
             || match self.rule {
                 Rule::AlphaBeta(AlphaBeta { epsilon, .. }) if self.sums == 1 => {

@@ -6,7 +6,9 @@
 //! What lies between the two products stays in a few rows of working memory.
 
 mod conv;
+mod conv_alone;
 mod conv_winograd;
+mod conv_winograd_alone;
 mod dense;
 mod factors;
 

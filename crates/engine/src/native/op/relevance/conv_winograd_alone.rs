@@ -1,0 +1,308 @@
+//! The relevance step of a 3x3 convolution by tiles, for one input by itself: a lane for each tile.
+
+use npcov_cpu::{Arithmetic, fused, vectorised};
+
+use super::conv_winograd::{ConvRelevanceWinograd, POSITIONS};
+use crate::native::kernel::{Alone, Inputs};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
+use crate::native::winograd::spread;
+use crate::native::winograd::transform::{self, POINTS, TILE};
+
+/// What a step works on besides the input and the relevance.
+struct Work<'a> {
+    /// The sum of all channels of each pixel.
+    totals: &'a mut [f32],
+    /// What units that are computed product by product send back; cleared when the first one does.
+    singles: &'a mut [f32],
+    any_single: bool,
+    /// One where a unit of a position is computed product by product, by unit, position and pack.
+    small: &'a mut [Pack],
+    /// A channel, dealt out to tiles.
+    dealt: &'a mut [Pack],
+    /// What arrived at the tiles of a group, and what came back to them.
+    arrived: &'a mut [Pack],
+    back: &'a mut [Pack],
+    /// What the inputs of each tile of a group add up to.
+    scales: &'a mut [Pack],
+}
+
+impl Alone for ConvRelevanceWinograd {
+    fn scratch(&self) -> usize {
+        let transformed: usize = self.transformed(self.group_alone).iter().sum();
+        let numbers = [self.pixels()[0], self.image()].map(|len| len.div_ceil(LANES));
+        let positions = (self.largest.len() + 1) * POSITIONS + POINTS + 1;
+        transformed
+            + numbers[0]
+            + numbers[1]
+            + self.tiling.dealt_packs()
+            + positions * self.group_alone
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let [x_pixels, y_pixels] = self.pixels();
+        let transformed = self.transformed(self.group_alone);
+        let (v, rest) = scratch.split_at_mut(transformed[0]);
+        let (m, rest) = rest.split_at_mut(transformed[1]);
+        let (totals, rest) = rest.split_at_mut(x_pixels.div_ceil(LANES));
+        let (singles, rest) = rest.split_at_mut(self.image().div_ceil(LANES));
+        let (dealt, rest) = rest.split_at_mut(self.tiling.dealt_packs());
+        let (arrived, rest) = rest.split_at_mut(POSITIONS * self.group_alone);
+        let (back, rest) = rest.split_at_mut(POINTS * self.group_alone);
+        let (scales, small) = rest.split_at_mut(self.group_alone);
+        let image = self.image();
+        let images = inputs.get(0).chunks_exact(image);
+        let relevances = inputs.get(1).chunks_exact(self.largest.len() * y_pixels);
+        for ((x, relevance), output) in images.zip(relevances).zip(output.chunks_exact_mut(image)) {
+            let mut work = Work {
+                totals: &mut numbers_mut(totals)[..x_pixels],
+                singles: &mut numbers_mut(singles)[..image],
+                any_single: false,
+                small,
+                dealt,
+                arrived,
+                back,
+                scales,
+            };
+            add_up(x, work.totals);
+            output.fill(0.0);
+            for first in (0..self.tiling.packs()).step_by(self.group_alone) {
+                let packs = self.group_alone.min(self.tiling.packs() - first);
+                self.packs((first, packs), (x, relevance), &mut work, (v, m), output);
+            }
+            let singles = work.any_single.then_some(&*work.singles);
+            vectorised(
+                #[inline(always)]
+                || match singles {
+                    Some(singles) => {
+                        for ((y, x), s) in output.iter_mut().zip(x).zip(singles) {
+                            *y = x * (*y + s);
+                        }
+                    }
+                    None => {
+                        for (y, x) in output.iter_mut().zip(x) {
+                            *y = x * (*y + 0.0);
+                        }
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// The sum of all channels of each pixel, without signs.
+fn add_up(x: &[f32], totals: &mut [f32]) {
+    vectorised(
+        #[inline(always)]
+        || {
+            totals.fill(0.0);
+            for plane in x.chunks_exact(totals.len()) {
+                for (total, x) in totals.iter_mut().zip(plane) {
+                    *total += x.abs();
+                }
+            }
+        },
+    );
+}
+
+impl ConvRelevanceWinograd {
+    /// The step for the tiles of some packs.
+    fn packs(
+        &self,
+        (first, packs): (usize, usize),
+        (x, relevance): (&[f32], &[f32]),
+        work: &mut Work<'_>,
+        (v, m): (&mut [Pack], &mut [Pack]),
+        output: &mut [f32],
+    ) {
+        let [pixels, y_pixels] = self.pixels();
+        let sums = self.factors.sums;
+        let v_spread = spread(self.matrices.column_packs(), packs);
+        let m_spread = spread(self.matrices.row_packs(), packs);
+        let range = first..first + packs;
+        for (channel, plane) in x.chunks_exact(pixels).enumerate() {
+            let v = (&mut v[channel * packs..], v_spread);
+            self.tiling
+                .transform_alone(self.isa, plane, &range, work.dealt, v);
+        }
+        for point in 0..POINTS {
+            let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);
+            self.matrices.forward(point, packs, v, m);
+        }
+        for (pack, scale) in range.clone().zip(&mut *work.scales) {
+            *scale = self.scale_alone(work.totals, pack);
+        }
+        let mut own = [Pack::ZERO; 2 * POSITIONS];
+        let mut any = false;
+        for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
+            let arrived = &relevance[unit * y_pixels..(unit + 1) * y_pixels];
+            self.tiling
+                .distribute(&range, arrived, numbers_mut(work.arrived));
+            for p in 0..packs {
+                let own = &mut own[..sums * POSITIONS];
+                for (s, (own, bias)) in own.as_chunks_mut().0.iter_mut().zip(bias).enumerate() {
+                    let m = &m[(unit * sums + s) * packs + p..];
+                    transform::output(self.isa, m, m_spread, own);
+                    if *bias != 0.0 {
+                        for sum in own {
+                            *sum = sum.map(|sum| sum + bias);
+                        }
+                    }
+                }
+                any |= self.factors_alone(unit, (p, packs), own, work);
+                for (s, own) in own.as_chunks().0.iter().enumerate() {
+                    let m = &mut m[(unit * sums + s) * packs + p..];
+                    transform::output_adjoint(self.isa, own, m, m_spread);
+                }
+            }
+        }
+        if any {
+            for p in 0..packs {
+                self.singles((first, p, packs), (x, relevance), work);
+            }
+        }
+        for point in 0..POINTS {
+            let (v, m) = (&mut v[point * v_spread..], &m[point * m_spread..]);
+            self.matrices.transposed(point, packs, m, v);
+        }
+        let mut points = [Pack::ZERO; POINTS];
+        for (channel, plane) in output.chunks_exact_mut(pixels).enumerate() {
+            for p in 0..packs {
+                let v = &v[channel * packs + p..];
+                transform::input_adjoint(self.isa, v, v_spread, &mut points);
+                for (to, point) in work.back[p..].iter_mut().step_by(packs).zip(&points) {
+                    *to = *point;
+                }
+            }
+            self.tiling.add_back(&range, numbers(work.back), plane);
+        }
+    }
+
+    /// Puts factors in the place of the sums of one channel in pack `p` of so many. Says whether some are to
+    /// be computed product by product; `work` has them.
+    fn factors_alone(
+        &self,
+        unit: usize,
+        (p, packs): (usize, usize),
+        sums: &mut [Pack],
+        work: &mut Work<'_>,
+    ) -> bool {
+        let mut arrived = [Pack::ZERO; POSITIONS];
+        for (arrived, from) in arrived
+            .iter_mut()
+            .zip(work.arrived[p..].iter().step_by(packs))
+        {
+            *arrived = *from;
+        }
+        let large = work.scales[p].map(|s| s * self.largest[unit]);
+        let small = &mut work.small[(unit * packs + p) * POSITIONS..][..POSITIONS];
+        let mut any = Pack::ZERO;
+        vectorised(
+            #[inline(always)]
+            || {
+                for (position, r) in arrived.iter_mut().enumerate() {
+                    let is = self.is_small(sums, position, r, &large);
+                    small[position] = is;
+                    any = any.zip(is, |any, is| any + is);
+                    *r = r.zip(is, |r, is| if is == 0.0 { r } else { 0.0 });
+                }
+            },
+        );
+        self.factors.apply(sums, &arrived, POSITIONS);
+        any != Pack::ZERO
+    }
+
+    /// Units that are small for their tiles, product by product, in the order of tiles, units and
+    /// positions.
+    fn singles(
+        &self,
+        (first, p, packs): (usize, usize, usize),
+        (x, relevance): (&[f32], &[f32]),
+        work: &mut Work<'_>,
+    ) {
+        if !std::mem::replace(&mut work.any_single, true) {
+            work.singles.fill(0.0);
+        }
+        let [x_pixels, y_pixels] = self.pixels();
+        let (channels, sums) = (self.matrices.columns(), self.factors.sums);
+        for (lane, tile) in self.tiling.of_pack(first + p).enumerate() {
+            let [rows, cols] = self.tiling.inside(tile);
+            for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
+                for position in 0..POSITIONS {
+                    if work.small[(unit * packs + p) * POSITIONS + position].0[lane] == 0.0 {
+                        continue;
+                    }
+                    let at = [rows.start + position / TILE, cols.start + position % TILE];
+                    let [(rows, top), (cols, left)] = self.tiling.window(at);
+                    // The weights of each tap, and where it sees the first channel.
+                    let taps = || {
+                        let (cols, width) = (cols.clone(), self.tiling.x[1]);
+                        rows.clone().enumerate().flat_map(move |(i, row)| {
+                            cols.clone()
+                                .enumerate()
+                                .map(move |(j, col)| ((top + i) * 3 + left + j, row * width + col))
+                        })
+                    };
+                    let weights =
+                        |tap: usize| &self.weights[(unit * 9 + tap) * channels..][..channels];
+                    let mut own = [Pack::ZERO; 2];
+                    for (sum, bias) in own.iter_mut().zip(bias) {
+                        *sum = Pack::splat(*bias);
+                    }
+                    let split = self.factors.split;
+                    let is_fused = self.isa.arithmetic() == Arithmetic::Fused;
+                    fused(
+                        #[inline(always)]
+                        || {
+                            for (tap, at) in taps() {
+                                let seen = x[at..].iter().step_by(x_pixels);
+                                for (&w, &x) in weights(tap).iter().zip(seen) {
+                                    let sum = &mut own[usize::from(split && w < 0.0)].0[0];
+                                    *sum = add_product(is_fused, w, x, *sum);
+                                }
+                            }
+                        },
+                    );
+                    let r = relevance[unit * y_pixels + at[0] * self.tiling.y[1] + at[1]];
+                    self.factors.apply(&mut own[..sums], &[Pack::splat(r)], 1);
+                    own[sums..].fill(Pack::ZERO);
+                    let singles = &mut *work.singles;
+                    fused(
+                        #[inline(always)]
+                        || {
+                            for (tap, at) in taps() {
+                                let back = singles[at..].iter_mut().step_by(x_pixels);
+                                for (&w, y) in weights(tap).iter().zip(back) {
+                                    let factor = own[usize::from(split && w < 0.0)].0[0];
+                                    *y = add_product(is_fused, w, factor, *y);
+                                }
+                            }
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// The largest total of the pixels that each tile sees.
+    fn scale_alone(&self, totals: &[f32], pack: usize) -> Pack {
+        let mut scale = Pack::ZERO;
+        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
+            let [(rows, _), (cols, _)] = self.tiling.seen(tile);
+            for row in rows {
+                for total in &totals[row * self.tiling.x[1]..][cols.clone()] {
+                    scale.0[lane] = scale.0[lane].max(*total);
+                }
+            }
+        }
+        scale
+    }
+}
+
+/// `w * x + sum`, rounded as vectors round it.
+#[inline(always)]
+fn add_product(is_fused: bool, w: f32, x: f32, sum: f32) -> f32 {
+    match is_fused {
+        true => w.mul_add(x, sum),
+        false => w * x + sum,
+    }
+}

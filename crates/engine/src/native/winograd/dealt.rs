@@ -1,0 +1,289 @@
+//! Maps of one input, dealt out to tiles: neighbouring lanes are neighbouring tiles.
+//!
+//! A tile sees six by six pixels, four rows and columns from those of the next one. So the pixels of a map
+//! are dealt out by row and column modulo four: what all tiles see at row `r` and column `c` of their six
+//! by six stands in one stretch then, tile by tile. Columns 4 and 5 are those of the next tile and are
+//! dealt twice; rows 4 and 5 are rows 0 and 1 a row of tiles further.
+
+use std::ops::Range;
+
+use npcov_cpu::vectorised;
+
+use super::Tiling;
+use super::transform::{POINTS, SEEN, TILE};
+use crate::native::pack::{LANES, Pack};
+
+/// Positions of a tile.
+const POSITIONS: usize = TILE * TILE;
+
+impl Tiling {
+    /// Tiles along each axis.
+    fn grid(&self) -> [usize; 2] {
+        self.y.map(|extent| extent.div_ceil(TILE))
+    }
+
+    /// Numbers of one stretch of a map that is dealt out to be seen, with a row of tiles more.
+    fn stretch(&self) -> usize {
+        let [down, across] = self.grid();
+        (down + 1) * across
+    }
+
+    /// Packs of a map that is dealt out to be seen. Behind the last tile a pack may still be read.
+    pub(crate) fn dealt_packs(&self) -> usize {
+        (TILE * SEEN * self.stretch()).div_ceil(LANES) + 1
+    }
+
+    /// Deals out a map for [`Tiling::seen_by`].
+    pub(crate) fn deal(&self, plane: &[f32], dealt: &mut [f32]) {
+        let [down, across] = self.grid();
+        let (width, stretch) = (self.x[1], self.stretch());
+        dealt.fill(0.0);
+        for (y, row) in plane.chunks_exact(width.max(1)).enumerate() {
+            let y = y + self.pads[0];
+            if y / TILE > down {
+                break;
+            }
+            for c in 0..SEEN {
+                // The tiles whose column `c` lies in the map.
+                let low = self.pads[1].saturating_sub(c).div_ceil(TILE).min(across);
+                let high = (width + self.pads[1]).saturating_sub(c).div_ceil(TILE);
+                let high = high.clamp(low, across);
+                let at = (y % TILE * SEEN + c) * stretch + y / TILE * across;
+                let from = (low * TILE + c).saturating_sub(self.pads[1]);
+                let to = &mut dealt[at + low..at + high];
+                if let Some(row) = row.get(from..) {
+                    for (to, x) in to.iter_mut().zip(row.iter().step_by(TILE)) {
+                        *to = *x;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the tiles of a pack see of a map that was dealt out. Lanes behind the last tile hold anything.
+    pub(crate) fn seen_by(&self, pack: usize, dealt: &[f32], seen: &mut [Pack; POINTS]) {
+        let [_, across] = self.grid();
+        for (point, seen) in seen.iter_mut().enumerate() {
+            let (row, column) = (point / SEEN, point % SEEN);
+            let at = (row % TILE * SEEN + column) * self.stretch() + row / TILE * across;
+            let from = &dealt[at + pack * LANES..][..LANES];
+            seen.0.copy_from_slice(from);
+        }
+    }
+
+    /// The parts of some tiles that are in one row of tiles each.
+    fn tile_rows(&self, tiles: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+        let [_, across] = self.grid();
+        let (mut start, end) = (tiles.start, tiles.end);
+        std::iter::from_fn(move || {
+            let row = start..((start / across + 1) * across).min(end);
+            start = row.end;
+            (!row.is_empty()).then_some(row)
+        })
+    }
+
+    /// The stretches of an output that the tiles of some packs have: where in the output they begin, how
+    /// long they are, and where each position of the first of these tiles stands among `pitch` numbers
+    /// for every position.
+    fn rows_of(
+        &self,
+        tiles: &Range<usize>,
+        pitch: usize,
+    ) -> impl Iterator<Item = (usize, usize, [usize; TILE])> + use<> {
+        let ([height, width], [_, across]) = (self.y, self.grid());
+        let first = tiles.start;
+        self.tile_rows(tiles).flat_map(move |row| {
+            let (down, left) = (row.start / across, row.start % across);
+            let (start, end) = (left * TILE, ((left + row.len()) * TILE).min(width));
+            (0..TILE).filter_map(move |i| {
+                let y = down * TILE + i;
+                let from = |j: usize| (i * TILE + j) * pitch + row.start - first;
+                let stretch = (y * width + start, end - start, std::array::from_fn(from));
+                (y < height).then_some(stretch)
+            })
+        })
+    }
+
+    /// The tiles of some packs, and numbers that each position of all of them has.
+    fn tiles_of(&self, packs: &Range<usize>) -> (Range<usize>, usize) {
+        let end = (packs.end * LANES).min(self.tiles());
+        (packs.start * LANES..end, packs.len() * LANES)
+    }
+
+    /// Puts the sums of some packs of tiles, by position and then by tile, where they belong in a map, and
+    /// calls `done` with where each finished stretch begins, and the stretch.
+    pub(crate) fn collect(
+        &self,
+        packs: &Range<usize>,
+        sums: &[f32],
+        plane: &mut [f32],
+        mut done: impl FnMut(usize, &mut [f32]),
+    ) {
+        let (tiles, pitch) = self.tiles_of(packs);
+        for (at, len, from) in self.rows_of(&tiles, pitch) {
+            let stretch = &mut plane[at..at + len];
+            let [a, b, c, d] = from.map(|from| &sums[from..]);
+            let (whole, rest) = stretch.as_chunks_mut::<TILE>();
+            for ((((y, a), b), c), d) in whole.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *y = [*a, *b, *c, *d];
+            }
+            for (y, from) in rest.iter_mut().zip([a, b, c]) {
+                *y = from[whole.len()];
+            }
+            done(at, stretch);
+        }
+    }
+
+    /// The inverse of [`Tiling::collect`]; positions beyond the map, and those of no tile, are zero.
+    pub(crate) fn distribute(&self, packs: &Range<usize>, plane: &[f32], numbers: &mut [f32]) {
+        let (tiles, pitch) = self.tiles_of(packs);
+        numbers[..POSITIONS * pitch].fill(0.0);
+        for (at, len, from) in self.rows_of(&tiles, pitch) {
+            for (j, from) in from.into_iter().enumerate() {
+                let stretch = &plane[at..at + len];
+                let to = numbers[from..].iter_mut();
+                for (to, x) in to.zip(stretch.iter().skip(j).step_by(TILE)) {
+                    *to = *x;
+                }
+            }
+        }
+    }
+
+    /// Adds to a map what came back to each of the six by six pixels of some packs of tiles, by point and
+    /// then by tile, in the order of tiles.
+    pub(crate) fn add_back(&self, packs: &Range<usize>, back: &[f32], plane: &mut [f32]) {
+        let (tiles, pitch) = self.tiles_of(packs);
+        let ([height, width], [_, across]) = (self.x, self.grid());
+        for row in self.tile_rows(&tiles) {
+            let (down, left) = (row.start / across, row.start % across);
+            for r in 0..SEEN {
+                let y = (down * TILE + r).checked_sub(self.pads[0]);
+                let Some(y) = y.filter(|&y| y < height) else {
+                    continue;
+                };
+                let to = &mut plane[y * width..(y + 1) * width];
+                // A pixel of two tiles gets the share of the one on its left first.
+                for c in [4, 5, 0, 1, 2, 3] {
+                    let low = self.pads[1].saturating_sub(c).div_ceil(TILE).max(left);
+                    let skipped = low - left;
+                    if skipped >= row.len() {
+                        continue;
+                    }
+                    let from = (r * SEEN + c) * pitch + row.start - tiles.start;
+                    let from = &back[from + skipped..from + row.len()];
+                    let at = low * TILE + c - self.pads[1];
+                    let Some(to) = to.get_mut(at..) else { continue };
+                    vectorised(
+                        #[inline(always)]
+                        || {
+                            for (y, back) in to.iter_mut().step_by(TILE).zip(from) {
+                                *y += back;
+                            }
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use npcov_graph::op::Window;
+
+    fn tilings() -> impl Iterator<Item = Tiling> {
+        [
+            ([9, 18], 1),
+            ([6, 6], 0),
+            ([5, 7], 2),
+            ([14, 14], 1),
+            ([70, 4], 1),
+        ]
+        .into_iter()
+        .map(|(x, pad): ([usize; 2], usize)| {
+            let window = Window {
+                pads_begin: vec![pad; 2],
+                pads_end: vec![pad; 2],
+                ..Window::sized([3, 3])
+            };
+            let y = x.map(|extent| extent + 2 * pad - 2);
+            Tiling::new(&window, &x, &y).unwrap()
+        })
+    }
+
+    fn map([height, width]: [usize; 2]) -> Vec<f32> {
+        (0..height * width).map(|i| i as f32 + 1.0).collect()
+    }
+
+    /// Tile by tile, as the definition of a tile says.
+    #[test]
+    fn tiles_see_what_they_should() {
+        for tiling in tilings() {
+            let plane = map(tiling.x);
+            let mut dealt = vec![f32::NAN; tiling.dealt_packs() * LANES];
+            tiling.deal(&plane, &mut dealt);
+            for tile in 0..tiling.tiles() {
+                let mut seen = [Pack::ZERO; POINTS];
+                tiling.seen_by(tile / LANES, &dealt, &mut seen);
+                let mut expected = [0.0; POINTS];
+                let [(rows, top), (cols, left)] = tiling.seen(tile);
+                for (i, row) in rows.enumerate() {
+                    for (j, col) in cols.clone().enumerate() {
+                        expected[(top + i) * SEEN + left + j] = plane[row * tiling.x[1] + col];
+                    }
+                }
+                assert_eq!(seen.map(|pack| pack.0[tile % LANES]), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn maps_are_distributed_and_collected() {
+        for tiling in tilings() {
+            let plane = map(tiling.y);
+            let mut again = vec![0.0; plane.len()];
+            for first in (0..tiling.packs()).step_by(2) {
+                let packs = first..(first + 2).min(tiling.packs());
+                let mut numbers = vec![f32::NAN; POSITIONS * packs.len() * LANES];
+                tiling.distribute(&packs, &plane, &mut numbers);
+                for (lane, tile) in (first * LANES..tiling.tiles()).enumerate().take(LANES) {
+                    let [rows, cols] = tiling.inside(tile);
+                    let number = numbers[lane];
+                    assert_eq!(number, plane[rows.start * tiling.y[1] + cols.start]);
+                }
+                tiling.collect(&packs, &numbers, &mut again, |at, stretch| {
+                    assert_eq!(stretch[0], plane[at]);
+                });
+            }
+            assert_eq!(again, plane);
+        }
+    }
+
+    #[test]
+    fn what_comes_back_is_added_in_the_order_of_tiles() {
+        for tiling in tilings() {
+            let number = |tile: usize, point: usize| (tile * 7 + point * 13) as f32 * 0.1 + 1e-3;
+            let width = tiling.x[1];
+            let mut expected = vec![0.0f32; width * tiling.x[0]];
+            for tile in 0..tiling.tiles() {
+                let [(rows, top), (cols, left)] = tiling.seen(tile);
+                for (i, row) in rows.enumerate() {
+                    for (j, col) in cols.clone().enumerate() {
+                        expected[row * width + col] += number(tile, (top + i) * SEEN + left + j);
+                    }
+                }
+            }
+            let mut plane = vec![0.0; expected.len()];
+            for first in (0..tiling.packs()).step_by(2) {
+                let packs = first..(first + 2).min(tiling.packs());
+                let pitch = packs.len() * LANES;
+                let back: Vec<f32> = (0..POINTS * pitch)
+                    .map(|i| number(first * LANES + i % pitch, i / pitch))
+                    .collect();
+                tiling.add_back(&packs, &back, &mut plane);
+            }
+            assert_eq!(plane, expected);
+        }
+    }
+}

@@ -612,15 +612,17 @@ def half_resnet(path):
 
 
 def base_resnet(path):
-    model, inputs = torchvision_model("resnet18", 32)()
-    settle(model, inputs)
+    model, inputs = torchvision_model("resnet18", 32, spare=INPUTS)()
+    settle(model, inputs, apart=True)
+    inputs = decided(model, inputs)
     torch_export(model, inputs, path, False, ["input"])
     return {"input": inputs[0]}
 
 
 def base_mobilenet(path):
-    model, inputs = torchvision_model("mobilenet_v2", 32)()
-    settle(model, inputs)
+    model, inputs = torchvision_model("mobilenet_v2", 32, spare=INPUTS)()
+    settle(model, inputs, apart=True)
+    inputs = decided(model, inputs)
     torch_export(model, inputs, path, False, ["input"])
     return {"input": inputs[0]}
 

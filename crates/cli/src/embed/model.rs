@@ -1,13 +1,18 @@
 //! What can be asked of a model.
 
+use std::ops::Range;
 use std::path::Path;
 
 use npcov::attack::{Adversaries, AttackFile, Attacked, attack as find_adversaries};
 use npcov::data::OutputLock;
-use npcov::{DecisionGraph, Model, ModelOptions, TraceArray, TraceArrays, TraceFile, TuneOptions};
+use npcov::{
+    BuildOptions, DecisionGraph, Inputs, Model, ModelOptions, TraceArray, TraceArrays, TraceFile,
+    TuneOptions,
+};
 
 use super::explaining::Job;
-use super::{Answer, Data, Listener, Source, arguments, spare};
+use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
+use crate::args::BuildArgs;
 use crate::config::Config;
 use crate::samples;
 
@@ -121,6 +126,22 @@ pub fn predict(
     })
 }
 
+/// The positions in a range of data that a model cannot be run on, each with why not: no more than `most`.
+pub fn bad_rows(
+    model: &Model,
+    data: &Data,
+    range: Range<usize>,
+    most: usize,
+) -> anyhow::Result<Vec<(usize, String)>> {
+    let end = range.end.min(data.samples.len());
+    let inputs = Inputs::new(data.samples.clone()).rows(range.start.min(end)..end);
+    let bad = model.bad_rows(inputs, most)?;
+    let said = |(row, error): (usize, npcov::run::RunError)| {
+        (row, npcov_report::visible(&error.to_string()))
+    };
+    Ok(bad.into_iter().map(said).collect())
+}
+
 /// Explains one input (`--index`) or all of them.
 pub fn explain(
     model: &Model,
@@ -160,7 +181,7 @@ pub fn tune(
     Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
 }
 
-/// Learns a decision graph, in memory or in a file.
+/// Learns a decision graph, in memory or in a file; with `--join`, from the parts beside that file.
 pub fn build(
     model: &Model,
     data: &Data,
@@ -169,20 +190,77 @@ pub fn build(
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<DecisionGraph> {
     let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
-    let config = Config::default();
-    let mut settings = config.paths.build(&args)?;
-    settings.method = config.method(&args.method)?;
-    let model = with_threads(model, args.run.threads);
-    spare(output, model.network().files(), &[data])?;
-    let inputs = samples::first(&data.samples, args.limit);
-    listener.warn(model.warnings(inputs.clone())?);
-    listener.warn(model.label_warning(inputs.clone())?);
-    let graph = match output {
-        Some(path) => model.build_file(inputs, &settings, path, listener.progress)?,
-        None => model.build(inputs, &settings, listener.progress)?,
+    if args.shard.is_some() {
+        return Err(OptionError::new("`shard` makes a part, and no graph").into());
+    }
+    let (model, inputs, calibration, settings) = learning(model, data, &args, output, listener)?;
+    let progress = &mut *listener.progress;
+    let graph = match (output, calibration, args.join) {
+        (Some(path), calibration, true) => {
+            model.join_parts(inputs, calibration, &settings, path, progress)?
+        }
+        (None, _, true) => {
+            return Err(OptionError::new("`join` needs `output`: parts are beside it").into());
+        }
+        (output, Some(calibration), false) => {
+            model.build_calibrated(inputs, calibration, &settings, output, progress)?
+        }
+        (Some(path), None, false) => model.build_file(inputs, &settings, path, progress)?,
+        (None, None, false) => model.build(inputs, &settings, progress)?,
     };
     listener.warn(graph.inspect().warnings);
     Ok(graph)
+}
+
+/// Does the part of building a graph that `--shard` names, and keeps it beside the graph's file.
+pub fn build_part(
+    model: &Model,
+    data: &Data,
+    options: &[String],
+    output: &Path,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Answer> {
+    let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
+    let Some(part) = args.shard else {
+        return Err(OptionError::new("`shard` says which part").into());
+    };
+    let (model, inputs, calibration, settings) =
+        learning(model, data, &args, Some(output), listener)?;
+    let progress = &mut *listener.progress;
+    let built = model.build_part(inputs, calibration, &settings, part, output, progress)?;
+    Ok(Answer::new(&built, npcov_report::built_part(&built)))
+}
+
+/// What a decision graph is learnt with.
+type Learning = (
+    Model,
+    Inputs<'static>,
+    Option<Inputs<'static>>,
+    BuildOptions,
+);
+
+fn learning(
+    model: &Model,
+    data: &Data,
+    args: &BuildArgs,
+    output: Option<&Path>,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Learning> {
+    let config = Config::default();
+    let mut settings = config.paths.build(args)?;
+    settings.method = config.method(&args.method)?;
+    let model = with_threads(model, args.run.threads);
+    let calibration = args.calibration.as_ref().map(Data::open).transpose()?;
+    let read: Vec<&Data> = [data].into_iter().chain(&calibration).collect();
+    spare(output, model.network().files(), &read)?;
+    let inputs = samples::first(&data.samples, args.limit);
+    listener.warn(model.warnings(inputs.clone())?);
+    listener.warn(model.label_warning(inputs.clone())?);
+    let calibration = calibration.map(|data| Inputs::new(data.samples));
+    if let Some(calibration) = &calibration {
+        listener.warn(model.warnings(calibration.clone())?);
+    }
+    Ok((model, inputs, calibration, settings))
 }
 
 /// Changes inputs until they are misclassified; without a file, they are given back.

@@ -39,20 +39,35 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     }
     let calibration = args.calibration.as_ref().map(samples::open).transpose()?;
     let calibration = calibration.map(Inputs::new);
-    let work = inputs.len() + calibration.as_ref().map_or(0, Inputs::len);
-    let mut progress = ProgressBar::new(work, printer).keeping(&args.output);
-    let output = &args.output;
-    let graph = match calibration {
-        Some(calibration) => {
-            samples::warn(&model.warnings(calibration.clone())?, printer);
+    if let Some(calibration) = &calibration {
+        samples::warn(&model.warnings(calibration.clone())?, printer);
+    }
+    let (output, format) = (&args.output, args.run.format);
+    let runs = [Some(&inputs), calibration.as_ref()].into_iter().flatten();
+    if let Some(part) = args.shard {
+        let work = runs.map(|inputs| part.rows(inputs.range()).len()).sum();
+        let mut progress = ProgressBar::new(work, printer).keeping(output);
+        let built = model.build_part(inputs, calibration, &options, part, output, &mut progress);
+        drop(progress);
+        return printer.data(&match (built?, format) {
+            (built, Format::Text) => npcov_report::built_part(&built),
+            (built, Format::Json) => npcov_report::json(&built),
+        });
+    }
+    let mut progress = ProgressBar::new(runs.map(Inputs::len).sum(), printer).keeping(output);
+    let graph = match (calibration, args.join) {
+        (calibration, true) => {
+            model.join_parts(inputs, calibration, &options, output, &mut progress)
+        }
+        (Some(calibration), false) => {
             model.build_calibrated(inputs, calibration, &options, Some(output), &mut progress)
         }
-        None => model.build_file(inputs, &options, output, &mut progress),
+        (None, false) => model.build_file(inputs, &options, output, &mut progress),
     };
     drop(progress);
     let inspection = graph?.inspect();
     samples::warn(&inspection.warnings, printer);
-    printer.data(&match args.run.format {
+    printer.data(&match format {
         Format::Text => npcov_report::decision_graph(&inspection),
         Format::Json => npcov_report::json(&inspection),
     })

@@ -484,35 +484,6 @@ like_flags!(
     InterpolationName
 );
 
-/// One of several parts: `2/4` is the second quarter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fraction {
-    part: usize,
-    parts: usize,
-}
-
-impl Fraction {
-    /// Its range of `count` things. The parts together are all of them, and differ by at most one.
-    pub(crate) fn of(self, count: usize) -> std::ops::Range<usize> {
-        count * (self.part - 1) / self.parts..count * self.part / self.parts
-    }
-}
-
-impl FromStr for Fraction {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Fraction, String> {
-        let wrong = || format!("`{text}` is no part; write `1/4` to `4/4`");
-        let (part, parts) = text.split_once('/').ok_or_else(wrong)?;
-        match (part.parse(), parts.parse()) {
-            (Ok(part), Ok(parts @ 1..=1_000_000)) if (1..=parts).contains(&part) => {
-                Ok(Fraction { part, parts })
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
-
 /// A relevance rule: `zplus`, or for some nodes `Conv=zplus`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
@@ -761,15 +732,6 @@ mod tests {
         assert_eq!("32x64".parse(), Ok(ResizeSize(ImageSize::Exactly(32, 64))));
         assert_eq!("32".parse(), Ok(ResizeSize(ImageSize::ShortSide(32))));
         assert!("1x2x3".parse::<ResizeSize>().is_err());
-    }
-
-    #[test]
-    fn parts_make_up_the_whole() {
-        let part = |text: &str| text.parse::<Fraction>().unwrap().of(10);
-        assert_eq!([part("1/3"), part("2/3"), part("3/3")], [0..3, 3..6, 6..10]);
-        for wrong in ["", "1", "0/3", "4/3", "1/0", "a/b", "-1/2"] {
-            assert!(wrong.parse::<Fraction>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use compilation::compilation;
 pub use coverage::{
     coverage, headlines, label as criterion_label, main_criteria, source as yardstick_source,
 };
-pub use decision_graph::decision_graph;
+pub use decision_graph::{built_part, decision_graph};
 pub use difference::notes;
 pub use explanation::{explanation, explanations};
 pub use gaps::{GapImages, gap_sheet, gaps};

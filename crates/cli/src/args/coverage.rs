@@ -10,12 +10,13 @@ use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Buckets, Disjoint, Edges, EmptyLayer, Members,
     Merge, Neighbour, Norm, Population, SeedChoice, Similarity, Threshold, Width,
 };
+use npcov::run::Part;
 use serde::Deserialize;
 
 use super::{
     CriteriaArgs, DataArgs, DetailArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs,
 };
-use crate::value::{ClusterCount, ClusteringMethod, Criteria, Fraction, Threads, Upper};
+use crate::value::{ClusterCount, ClusteringMethod, Criteria, Threads, Upper};
 
 /// Learn a decision graph from training data
 ///
@@ -29,7 +30,9 @@ use crate::value::{ClusterCount, ClusteringMethod, Criteria, Fraction, Threads, 
 Examples:
   npcov build model.onnx --data train.npz --divide 255 -o graph.npcov
   npcov build model.onnx --data train.npz --divide 255 \\
-      --alpha 0.8 --clusters auto --beta 0.8 --anpc-upper auto -o graph.npcov")]
+      --alpha 0.8 --clusters auto --beta 0.8 --anpc-upper auto -o graph.npcov
+  npcov build model.onnx --data train.npz --divide 255 --shard 2/4 -o graph.npcov
+  npcov build model.onnx --data train.npz --divide 255 --join -o graph.npcov")]
 pub(crate) struct BuildArgs {
     /// The decision graph to write
     #[arg(long, short, value_name = "GRAPH")]
@@ -46,6 +49,20 @@ pub(crate) struct BuildArgs {
     /// with, so ranks among other inputs are the better ones, if you can spare some.
     #[arg(long, value_name = "DATA")]
     pub(crate) calibration: Option<OsString>,
+
+    /// Do only this part of the work, and keep it beside the graph: `1/4` is the first quarter
+    ///
+    /// Several processes can do their parts at the same time, on one machine or on several: in one folder
+    /// that all of them see, or each in its own, to be copied together. `docs/scale.md` has examples.
+    #[arg(long, value_name = "I/N", conflicts_with = "join")]
+    pub(crate) shard: Option<Part>,
+
+    /// Make the graph of all parts that `--shard` left beside it
+    ///
+    /// It has the bytes of a graph that is built in one go. All other options are those that the parts
+    /// were made with; parts that are missing, damaged or made otherwise are named.
+    #[arg(long)]
+    pub(crate) join: bool,
 
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -159,7 +176,7 @@ pub(crate) struct CoverArgs {
 
     /// Measure only this part of each suite: `1/4` is the first quarter
     #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<Fraction>,
+    pub(crate) shard: Option<Part>,
 
     #[command(flatten)]
     pub(crate) detail: DetailArgs,

@@ -219,6 +219,12 @@ fn described(command: &clap::Command) -> Vec<OptionInfo> {
 #[derive(Debug)]
 pub struct OptionError(String);
 
+impl OptionError {
+    fn new(message: &str) -> OptionError {
+        OptionError(message.to_owned())
+    }
+}
+
 impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -11,7 +11,7 @@ use npcov::{
 };
 
 use super::explaining::Job;
-use super::{Answer, Data, Listener, Source, arguments, spare};
+use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
 use crate::config::Config;
 use crate::samples;
 
@@ -176,8 +176,8 @@ pub fn tune(
     Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
 }
 
-/// Learns a decision graph, in memory or in a file. Scores are ranked among those of `calibration`, or of training
-/// inputs that are set aside.
+/// Learns a decision graph, in memory or in a file; with `--join`, from the parts beside that file. Scores are ranked
+/// among those of `calibration`, or of training inputs that are set aside.
 pub fn build(
     model: &Model,
     data: &Data,
@@ -187,6 +187,9 @@ pub fn build(
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<DecisionGraph> {
     let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
+    if args.shard.is_some() {
+        return Err(OptionError::new("`shard` makes a part, and no graph").into());
+    }
     let config = Config::default();
     let mut settings = config.paths.build(&args)?;
     settings.method = config.method(&args.method)?;
@@ -206,12 +209,18 @@ pub fn build(
         None => None,
     };
     let progress = &mut *listener.progress;
-    let graph = match (calibration, output) {
-        (Some(calibration), output) => {
+    let graph = match (output, calibration, args.join) {
+        (Some(path), calibration, true) => {
+            model.join_parts(inputs, calibration, &settings, path, progress)?
+        }
+        (None, _, true) => {
+            return Err(OptionError::new("`join` needs `output`: parts are beside it").into());
+        }
+        (output, Some(calibration), false) => {
             model.build_calibrated(inputs, calibration, &settings, output, progress)?
         }
-        (None, Some(path)) => model.build_file(inputs, &settings, path, progress)?,
-        (None, None) => model.build(inputs, &settings, progress)?,
+        (Some(path), None, false) => model.build_file(inputs, &settings, path, progress)?,
+        (None, None, false) => model.build(inputs, &settings, progress)?,
     };
     listener.warn(graph.inspect().warnings);
     Ok(graph)

@@ -28,6 +28,8 @@ mod predict;
 mod report;
 #[cfg(unix)]
 mod resume;
+#[cfg(unix)]
+mod scale;
 mod select;
 mod support;
 mod tasks;

@@ -76,9 +76,9 @@ pub(crate) struct Plan {
     pub(crate) one_by_one: bool,
 }
 
-/// Elements of a value from which on inputs are computed one by one: a pack for each would be 8 MiB, and
-/// no cache would hold what one step writes until the next one reads it.
-const LARGE: usize = 1 << 17;
+/// Elements of a value from which on inputs are computed one by one: a pack for each would be 64 MiB, and
+/// what one step writes would come from memory when the next one reads it.
+const LARGE: usize = 1 << 20;
 
 impl Step {
     /// Packs of working memory for one input by itself: that of its kernel, or, without one, that of

@@ -43,8 +43,8 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    /// Lists the weights of each row and piece: `weight(row, piece, place)` for the places below
-    /// `pieces[piece]`, without the zeros.
+    /// Lists the weights of each row and piece, without the zeros: `fill(row, piece, weights)` puts all
+    /// `pieces[piece]` of them in their places.
     ///
     /// # Panics
     /// When a piece is longer than [`CHUNK`].
@@ -52,8 +52,9 @@ impl Sparse {
         isa: Isa,
         rows: usize,
         pieces: &[usize],
-        weight: impl Fn(usize, usize, usize) -> f32,
+        fill: impl Fn(usize, usize, &mut [f32]),
     ) -> Sparse {
+        let mut row_weights = [0.0; CHUNK];
         let mut sparse = Sparse {
             isa,
             rows,
@@ -64,8 +65,8 @@ impl Sparse {
         for (piece, &len) in pieces.iter().enumerate() {
             assert!(len <= CHUNK);
             for row in 0..rows {
-                for place in 0..len {
-                    let w = weight(row, piece, place);
+                fill(row, piece, &mut row_weights[..len]);
+                for (place, &w) in row_weights[..len].iter().enumerate() {
                     if w != 0.0 {
                         sparse.weights.push(w);
                         sparse.places.push(place as u8);
@@ -207,7 +208,11 @@ mod tests {
             if w > 0.0 { w } else { 0.0 }
         };
         for isa in Isa::available() {
-            let sparse = Sparse::new(isa, rows, &pieces, weight);
+            let sparse = Sparse::new(isa, rows, &pieces, |row, piece, weights| {
+                for (place, w) in weights.iter_mut().enumerate() {
+                    *w = weight(row, piece, place);
+                }
+            });
             for &columns in super::columns(isa) {
                 let x: Vec<Pack> = (0..CHUNK * columns)
                     .map(|i| Pack(std::array::from_fn(|l| number(i * LANES + l + 3))))
@@ -237,7 +242,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "sums.len() >= self.rows * columns")]
     fn slices_that_are_too_short_panic() {
-        let sparse = Sparse::new(Isa::detect(), 2, &[1], |_, _, _| 1.0);
+        let sparse = Sparse::new(Isa::detect(), 2, &[1], |_, _, weights| weights.fill(1.0));
         sparse.run(0, 1, &[Pack::ZERO; CHUNK], &mut [Pack::ZERO]);
     }
 }

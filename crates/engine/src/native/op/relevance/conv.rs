@@ -70,11 +70,14 @@ impl Product {
             .iter()
             .map(|p| p.taps.len() * p.channels.len())
             .collect();
-        let weights = Sparse::new(cx.isa(), rows, &lens, |row, piece, place| {
-            let piece: &Piece = &pieces[piece];
-            let tap = piece.taps.start + place / piece.channels.len();
-            let channel = piece.channels.start + place % piece.channels.len();
-            weight(row, tap, channel)
+        let weights = Sparse::new(cx.isa(), rows, &lens, |row, piece, weights| {
+            let Piece { taps, channels } = &pieces[piece];
+            let tap_weights = weights.chunks_mut(channels.len().max(1));
+            for (tap, weights) in taps.clone().zip(tap_weights) {
+                for (channel, w) in channels.clone().zip(weights) {
+                    *w = weight(row, tap, channel);
+                }
+            }
         });
         // Each position costs a multiplication, each group the fetching of a weight besides.
         let cost = |columns: usize| positions.div_ceil(columns) * (columns + 1);
@@ -198,10 +201,16 @@ pub(super) fn prepare(
     if let Some(kernel) = ConvRelevanceWinograd::new(op, conv, cx, factors, &weights, &bias) {
         return Ok(NodeKernel::new(kernel, [0, 1]));
     }
+    // There are one or two of each: which one a number is, and of what, without dividing.
+    let of = |number: usize, each: usize| match each {
+        1 => (number, 0),
+        _ => (number / 2, number % 2),
+    };
     let weight = |unit: usize, channel: usize, tap: usize| {
-        let weight = weights[(unit / sums * inputs + channel / parts) * taps + tap];
+        let ((unit, sum), (channel, part)) = (of(unit, sums), of(channel, parts));
+        let weight = weights[(unit * inputs + channel) * taps + tap];
         match factors.split {
-            true => signed(weight, unit % sums, channel % parts),
+            true => signed(weight, sum, part),
             false => weight,
         }
     };

@@ -39,10 +39,11 @@ impl StoredColours {
                 0xc0 | 0xc1 => frame = Some(content),
                 0xc2..=0xcf if marker != 0xc4 && marker != 0xcc => return None,
                 // Adobe's marker says that three components are no YCbCr when its last byte is 0.
-                0xee if length >= 14 && bytes.get(content..content + 5)? == b"Adobe" => {
-                    if *bytes.get(content + 11)? != 1 {
-                        return None;
-                    }
+                0xee if length >= 14
+                    && bytes.get(content..content + 5)? == b"Adobe"
+                    && *bytes.get(content + 11)? != 1 =>
+                {
+                    return None;
                 }
                 0xda => {
                     let all_in_one = *bytes.get(content)? == 3;

@@ -227,7 +227,7 @@ fn layer_normalisation_passes_on_or_is_centred() {
         epsilon: 0.0,
     };
     let y = net.op(Op::LayerNormalization(layer), &[x, scale, none]);
-    let g = as_gradient(&r, &[-0.925_820_1, -0.925_820_1, 1.388_730_1]);
+    let g = as_gradient(&r, &[-0.925_820_1, -0.925_820_1, 1.388_73]);
     let found = net.relevances(&AttnLrp, (y, &g), &[x]);
     close(&found[0], &[0.0, -3.0, 9.0]);
 }

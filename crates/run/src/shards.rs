@@ -246,7 +246,7 @@ mod tests {
                 for i in 1..=count {
                     let rows = Part::new(i, count).unwrap().rows(start..end);
                     assert_eq!(rows.start, next, "{i}/{count} of {start}..{end}");
-                    assert!(rows.is_empty() || (rows.start - start) % SHARD == 0);
+                    assert!(rows.is_empty() || (rows.start - start).is_multiple_of(SHARD));
                     next = rows.end;
                 }
                 assert_eq!(next, end);

@@ -349,7 +349,7 @@ fn pages_find_their_graph_and_data() {
         "{}",
         junit.stdout
     );
-    assert!(read("one.html").contains("Failed: 1 of 1 rules do not hold"));
+    assert!(read("one.html").contains("Failed: the rule does not hold"));
 }
 
 #[test]

@@ -23,8 +23,10 @@ use std::fmt::Write as _;
 use crate::dossier::Dossier;
 use crate::markup::Markup;
 
-/// Clusters in a report that is a single file.
+/// Clusters in a report that is a single file, at most.
 const IN_SINGLE: usize = 10;
+/// Elements of a page, at most: what is no page of its own gives way.
+const MOST_ELEMENTS: usize = 5000;
 /// Classes on one page of the index; fewer than twice as many are on one.
 const CLASSES_ON_PAGE: usize = 100;
 /// Clusters that have a page, at most.
@@ -92,7 +94,7 @@ impl<'d> Site<'d> {
     /// All pages.
     pub(crate) fn pages(&self) -> Vec<Page> {
         if self.single {
-            return vec![self.single_page()];
+            return vec![self.single_page_within_budget()];
         }
         let dossier = self.dossier;
         let mut pages = vec![overview::page(self)];
@@ -117,6 +119,26 @@ impl<'d> Site<'d> {
             pages.push(changes::page(self));
         }
         pages
+    }
+
+    /// A single page with as many clusters as it has room for, those that matter most.
+    fn single_page_within_budget(&self) -> Page {
+        let mut site = Site {
+            clusters: self.clusters.clone(),
+            ..*self
+        };
+        loop {
+            let page = site.single_page();
+            let least = (site.clusters.iter().enumerate())
+                .max_by_key(|&(_, &cluster)| need(self.dossier, cluster))
+                .map(|(place, _)| place);
+            match least {
+                Some(least) if page.markup.elements() > MOST_ELEMENTS => {
+                    site.clusters.remove(least);
+                }
+                _ => return page,
+            }
+        }
     }
 
     /// The overview, with what would be pages of their own as sections.

@@ -15,7 +15,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: format lint docs unit agreement ## What to run before a change: Rust, and other people's programs as oracles
+test: format lint docs unit agreement test-onnxruntime test-python ## What to run before a change: Rust, Python, and other people's programs as oracles
 
 ci: test test-browser ## Everything CI checks
 

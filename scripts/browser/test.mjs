@@ -256,7 +256,7 @@ const plain = async (browser, folder) => {
     const page = await context.newPage();
     await page.goto(pathToFileURL(path.join(folder, files[0])).href);
     const text = await page.locator('main').innerText();
-    check(text.length > 100, `${name}/${kind}: readable without the script`);
+    check(text.length > 40, `${name}/${kind}: readable without the script`);
     check((await page.locator('button').count()) === 0, `${name}/${kind}: no buttons that do nothing`);
     await page.close();
   }

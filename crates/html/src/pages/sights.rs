@@ -413,11 +413,14 @@ fn series(
     let (width, height) = (width as f64, height as f64);
     let above = height * part - 2.0;
     let x = |i: usize| (i as f64 + 0.5) * width / points.max(1) as f64;
+    // What stands beside words that say the same is no picture of its own.
+    let described = !alt.is_empty();
     let svg = markup
         .tag("svg")
         .class("series")
-        .attr("role", "img")
-        .attr("aria-label", alt);
+        .attr_if("role", described.then_some("img"))
+        .attr_if("aria-label", described.then_some(alt))
+        .attr_if("aria-hidden", (!described).then_some("true"));
     let box_ = format!("0 0 {width} {height}");
     svg.attr("viewBox", box_)
         .attr("width", width.to_string())

@@ -20,7 +20,6 @@ impl Markup {
     }
 
     /// How many elements it has.
-    #[cfg_attr(not(test), expect(dead_code, reason = "budgets are tests"))]
     pub(crate) fn elements(&self) -> usize {
         self.elements
     }

@@ -17,7 +17,7 @@ help: ## Shows this list
 
 test: format lint docs unit agreement test-onnxruntime test-python ## What to run before a change: Rust, Python, and other people's programs as oracles
 
-ci: test test-browser ## Everything CI checks
+ci: test test-browser faults ## Everything CI checks
 
 format: ## Formatting
 	cargo fmt --all --check

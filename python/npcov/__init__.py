@@ -25,8 +25,10 @@ from ._model import Model, inspect
 from ._npcov import version as __version__
 from ._results import (
     AttackResult,
+    BuiltPart,
     Check,
     Compilation,
+    CoverageInspection,
     Explanation,
     Explanations,
     Gaps,
@@ -45,9 +47,11 @@ from .errors import ArtefactError, DataError, ModelError, NpcovError, NpcovWarni
 __all__ = [
     "ArtefactError",
     "AttackResult",
+    "BuiltPart",
     "Check",
     "Compilation",
     "Coverage",
+    "CoverageInspection",
     "Data",
     "DataError",
     "DecisionGraph",

@@ -75,10 +75,10 @@ class Coverage:
             return self
         assert self._graph is not None
         samples = self._spool.finish("batches")
-        flags = self._graph._flags("cover", self._options)
+        on, flags = self._graph._for("cover", self._options)
         with watching(progress, len(samples), "cover") as told:
             suites = [(self._name, samples)]
-            coverage, warnings = self._graph._graph.cover(suites, flags, self._measured, None, told)
+            coverage, warnings = on._graph.cover(suites, flags, self._measured, None, told)
         self.reset()
         self._measured = coverage
         warn(warnings)

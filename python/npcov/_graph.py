@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
@@ -62,7 +63,7 @@ class DecisionGraph:
         made._preprocess = model._preprocess
         # For pictures.
         made._training = None if training._is_spooled else training
-        kept = ("threads", "label_column")
+        kept = ("threads", "label_column", "engine")
         made._options = {name: model._options[name] for name in kept if model._options.get(name) is not None}
         return made
 
@@ -79,6 +80,28 @@ class DecisionGraph:
     def inspect(self) -> GraphInspection:
         """Its classes, clusters and abstract paths."""
         return GraphInspection(self._graph.inspect())
+
+    def with_options(self, **options: Any) -> DecisionGraph:
+        """The same graph, opened in another way: with other ``threads``, or on another ``engine``."""
+        options = {**self._options, **options}
+        known = {"class_names": self._class_names, "preprocess": self._preprocess}
+        if self._file is not None:
+            other = DecisionGraph(self._file, self._model, **known, **options)
+        else:
+            # It keeps the file open that it was read from.
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "graph.npcov")
+                self._graph.save(path)
+                other = DecisionGraph(path, self._model, **known, **options)
+            other._file = None
+        other._training = self._training
+        return other
+
+    def _for(self, verb: str, options: dict[str, Any]) -> tuple[DecisionGraph, list[str]]:
+        """The graph on the engine that options of a verb name, and the flags of the rest."""
+        rest = {key: value for key, value in options.items() if key != "engine"}
+        engine = options.get("engine")
+        return (self if engine is None else self.with_options(engine=engine)), self._flags(verb, rest)
 
     def _flags(self, verb: str, options: dict[str, Any]) -> list[str]:
         """Options of a verb. Labels are where they were in training, unless they are elsewhere."""
@@ -108,19 +131,19 @@ class DecisionGraph:
         With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
         is coverage that this is added to.
         """
-        flags = self._flags("cover", options)
+        on, flags = self._for("cover", options)
         suites, kept, total = [], [], 0
         for suite, data, labels in _suites(x, y, name):
             found = self._data(data, labels)
-            total += self._graph.count(found._samples)
+            total += on._graph.count(found._samples)
             suites.append((suite or os.path.basename(found.name), found._samples))
             kept += [] if found._is_spooled else [found]
         with watching(progress, total, "cover") as told:
-            coverage, warnings = self._graph.cover(
+            coverage, warnings = on._graph.cover(
                 suites, flags, None if earlier is None else earlier._coverage, _path(output), told
             )
         warn(warnings)
-        return Coverage._of(coverage, self, kept=kept + ([] if earlier is None else earlier._kept))
+        return Coverage._of(coverage, on, kept=kept + ([] if earlier is None else earlier._kept))
 
     def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
         """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
@@ -147,10 +170,10 @@ class DecisionGraph:
         **options: Any,
     ) -> Explanation | Explanations:
         """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
-        flags = self._flags("explain", {**options, "index": index})
+        on, flags = self._for("explain", {**options, "index": index})
         data = self._data(x, y)
-        with watching(progress, self._graph.count(data._samples), "explain") as told:
-            answer, found, heatmap = self._graph.explain(data._samples, flags, _path(output), told)
+        with watching(progress, on._graph.count(data._samples), "explain") as told:
+            answer, found, heatmap = on._graph.explain(data._samples, flags, _path(output), told)
         warn(answer[2])
         return Explanations(answer, found) if index is None else Explanation(answer, found, heatmap)
 
@@ -171,14 +194,14 @@ class DecisionGraph:
         """
         if "class_shares" in options:
             coverage = coverage.with_class_shares(options.pop("class_shares"))
-        flags = self._flags("gaps", options)
+        on, flags = self._for("gaps", options)
         found = None if pool is None else self._data(pool, None)
         shown = show if isinstance(show, list) and all(isinstance(d, Data) for d in show) else [show]
         seen = [self._data(data, None)._samples for data in shown if data is not None]
         seen += [data._samples for data in self._held(coverage)]
-        total = None if found is None else self._graph.count(found._samples)
+        total = None if found is None else on._graph.count(found._samples)
         with watching(progress, total, "gaps") as told:
-            answer, sheet = self._graph.gaps(
+            answer, sheet = on._graph.gaps(
                 coverage._coverage,
                 flags,
                 None if found is None else found._samples,
@@ -201,10 +224,10 @@ class DecisionGraph:
         **options: Any,
     ) -> Selection:
         """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
-        flags = self._flags("select", {**options, "by": by})
+        on, flags = self._for("select", {**options, "by": by})
         data = self._data(pool, y)
-        with watching(progress, self._graph.count(data._samples), "select") as told:
-            answer = self._graph.select(
+        with watching(progress, on._graph.count(data._samples), "select") as told:
+            answer = on._graph.select(
                 data._samples, flags, None if given is None else given._coverage, _path(output), told
             )
         warn(answer[2])
@@ -221,10 +244,10 @@ class DecisionGraph:
         **options: Any,
     ) -> Minimization:
         """Finds a small part of a suite that covers all that the suite covers."""
-        flags = self._flags("minimize", options)
+        on, flags = self._for("minimize", options)
         data = self._data(suite, y)
-        with watching(progress, self._graph.count(data._samples), "minimize") as told:
-            answer = self._graph.minimize(
+        with watching(progress, on._graph.count(data._samples), "minimize") as told:
+            answer = on._graph.minimize(
                 data._samples, flags, None if given is None else given._coverage, _path(output), told
             )
         warn(answer[2])

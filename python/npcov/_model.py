@@ -12,7 +12,9 @@ from ._data import Data, as_data
 from ._progress import Progress, warn, watching
 from ._results import (
     AttackResult,
+    BuiltPart,
     Compilation,
+    CoverageInspection,
     Explanation,
     Explanations,
     GraphInspection,
@@ -194,29 +196,67 @@ class Model:
         warn(answer[2])
         return Tuning(answer)
 
+    @overload
+    def build(
+        self,
+        x: Any,
+        y: Any = ...,
+        *,
+        calibration: Any = ...,
+        shard: str,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+        **options: Any,
+    ) -> BuiltPart: ...
+
+    @overload
+    def build(
+        self,
+        x: Any,
+        y: Any = ...,
+        *,
+        calibration: Any = ...,
+        shard: None = ...,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+        **options: Any,
+    ) -> DecisionGraph: ...
+
     def build(
         self,
         x: Any,
         y: Any = None,
         *,
         calibration: Any = None,
+        shard: str | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
-    ) -> DecisionGraph:
+    ) -> DecisionGraph | BuiltPart:
         """Learns a decision graph from training data.
 
         ``calibration`` is data that the model was not trained with: scores of inputs are ranked among theirs.
 
         With ``output``, it is written to that file; finished parts are kept beside it, and the same call goes on
         where one that was interrupted stopped.
+
+        ``shard="2/4"`` does only the second quarter of the work and keeps it beside ``output``, so that several
+        processes and machines can share it; ``join=True`` makes the graph of all parts. Both are given the same data
+        and options.
         """
         from ._graph import DecisionGraph
 
-        model, flags = self._for("build", options)
+        model, flags = self._for("build", {**options, "shard": shard})
+        if shard is not None and output is None:
+            raise TypeError("`shard` needs `output`: parts are kept beside that file")
         data = self._data(x, y)
-        with watching(progress, model._model.count(data._samples), "build") as told:
-            apart = None if calibration is None else self._data(calibration, None)._samples
+        apart = None if calibration is None else self._data(calibration, None)._samples
+        total = model._model.count(data._samples) if shard is None else None
+        with watching(progress, total, "build") as told:
+            if shard is not None and output is not None:
+                answer = model._model.build_part(data._samples, flags, apart, os.fspath(output), told)
+                warn(answer[2])
+                return BuiltPart(answer)
             graph, warnings = model._model.build(data._samples, flags, apart, _path(output), told)
         warn(warnings)
         return DecisionGraph._of(graph, model, None if output is None else os.fspath(output), data)
@@ -275,13 +315,16 @@ def _unpickled(
 def inspect(model: Any, **options: Any) -> Inspection:
     """What is inside a model, also one that npcov cannot run: ``result.problem`` says why.
 
-    Of the file of a decision graph, which does not need its model for that, it gives its classes and clusters.
+    Of the file of a decision graph, which does not need its model for that, it gives its classes and clusters; of
+    coverage, what its suites cover.
 
     >>> inspect(fixture("lenet.onnx")).classes
     10
     """
     told = _npcov.inspect(_source(model, None), _options.flags("inspect", options))
     found = Inspection(told)
+    if "suites" in found:
+        return CoverageInspection(told)
     return GraphInspection(told) if isinstance(found.to_dict().get("classes"), list) else found
 
 

@@ -79,6 +79,14 @@ class Model:
         output: StrPath | None = ...,
         progress: Progress = ...,
     ) -> tuple[DecisionGraph, list[str]]: ...
+    def build_part(
+        self,
+        data: Samples,
+        flags: list[str],
+        calibration: Samples | None,
+        output: StrPath,
+        progress: Progress = ...,
+    ) -> Told: ...
     def attack(
         self, data: Samples, flags: list[str], output: StrPath | None = ..., progress: Progress = ...
     ) -> tuple[Told, Arrays]: ...

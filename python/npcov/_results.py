@@ -191,6 +191,15 @@ class GraphInspection(Inspection):
         return rows
 
 
+class CoverageInspection(Inspection):
+    """What the suites of a coverage state cover."""
+
+    _table = "suites"
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return _criteria(self._fields["suites"])
+
+
 class _WithArrays(Result):
     """A result with numbers of every input."""
 
@@ -283,6 +292,13 @@ class Tuning(Result):
     _table = "alphas"
 
 
+class BuiltPart(Result):
+    """A part of a decision graph that was built, in the folder beside the graph."""
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [self._fields]
+
+
 class AttackResult(_WithArrays):
     """Inputs after an attack: `x`, `y`, `prediction`, `success`, `index`, `distance`."""
 
@@ -309,13 +325,18 @@ class Report(Result):
         self.__dict__["junit"] = junit
 
     def _rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for suite in self._fields["suites"]:
-            for name, value in suite["criteria"].items():
-                yardstick = suite.get("yardsticks", {}).get(name) or {}
-                beside = {key: yardstick.get(key) for key in ("of_random", "of_training", "spread")}
-                rows.append({"suite": suite["name"], "criterion": name, "value": value, **beside})
-        return rows
+        return _criteria(self._fields["suites"])
+
+
+def _criteria(suites: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each suite and criterion, with its yardsticks."""
+    rows = []
+    for suite in suites:
+        for name, value in suite["criteria"].items():
+            yardstick = suite.get("yardsticks", {}).get(name) or {}
+            beside = {key: yardstick.get(key) for key in ("of_random", "of_training", "spread")}
+            rows.append({"suite": suite["name"], "criterion": name, "value": value, **beside})
+    return rows
 
 
 class Gaps(Result):

@@ -216,6 +216,31 @@ impl Model {
         Ok((DecisionGraph(graph), warnings))
     }
 
+    #[pyo3(signature = (data, flags, calibration, output, progress=None))]
+    fn build_part(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        calibration: Option<&Samples>,
+        output: PathBuf,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Told> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let calibration = calibration.map(|data| data.0.clone());
+        let (answer, warnings) = work(py, progress, move |listener| {
+            model::build_part(
+                &model,
+                &data,
+                calibration.as_ref(),
+                &flags,
+                &output,
+                listener,
+            )
+        })?;
+        Ok(told(answer, warnings))
+    }
+
     /// The arrays are those of the npz file, but for the shape of `x`, which is that of the data.
     #[pyo3(signature = (data, flags, output=None, progress=None))]
     fn attack(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -133,6 +134,9 @@ def test_build_and_cover(cli: CommandLine, images: Any, model: npcov.Model) -> N
     assert coverage.report().to_dict()["suites"] == expected["suites"]
     assert (cli.folder / "state.npcov").read_bytes() == (cli.folder / "cli-state.npcov").read_bytes()
     assert graph.cover(x, y, name="test", shard="2/4") == npcov.Coverage(cli.folder / "state.npcov")
+    inspected = npcov.inspect(cli.folder / "state.npcov")
+    assert inspected.to_dict() == cli.json("inspect", "state.npcov")
+    assert str(inspected) == cli.run("inspect", "state.npcov").stdout
     expected = cli.run("report", "state.npcov", "--format", "markdown").stdout
     assert coverage.report().markdown == expected
     assert coverage.report().junit == cli.run("report", "state.npcov", "--format", "junit").stdout
@@ -228,6 +232,85 @@ def test_compile(program: str, cli: CommandLine) -> None:
     found = npcov.Model(lenet).compile(cli.folder / "python.onnx", program=program, batch=4)
     assert without(found.to_dict(), "file") == without(expected, "file")
     assert (cli.folder / "python.onnx").read_bytes() == (cli.folder / "cli.onnx").read_bytes()
+
+
+# What verbs of Python take as arguments that they name themselves.
+IN_PYTHON = {("cover", "name"), ("select", "given"), ("minimize", "given"), ("merge", "name"), ("gaps", "pool")}
+
+VERBS = "inspect predict explain tune build cover merge report check gaps select minimize attack compile".split()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_has_its_name(verb: str, cli: CommandLine) -> None:
+    """An option of the command line is an option of Python, or an error says what to give instead."""
+    from npcov import _options
+
+    said = cli.run(verb, "--help").stdout
+    flags = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.MULTILINE)) - {"help", "quiet", "config", "format"}
+    assert "output" in flags or verb in ("inspect", "tune", "check", "report")
+    for flag in sorted(flags):
+        name = flag.replace("-", "_")
+        if (verb, name) in IN_PYTHON:
+            continue
+        takes_value = _options.table(verb)[flag][0]
+        try:
+            words = _options.flags(verb, {name: "1" if takes_value else True})
+        except TypeError as error:
+            assert f"`{name}` is no option here: " in str(error)
+        else:
+            assert words == [f"--{flag}=1" if takes_value else f"--{flag}"]
+
+
+def test_every_verb_is_there(cli: CommandLine) -> None:
+    said = cli.run("--help").stdout.split("Commands:")[1].split("Options:")[0]
+    verbs = re.findall(r"^  ([a-z]+) ", said, re.MULTILINE)
+    # What is about files, shells, stories and papers is the command line's alone.
+    assert set(verbs) - set(VERBS) == {"demo", "init", "lab", "completions", "man", "help"}
+
+
+def test_parts_of_a_graph(cli: CommandLine, model: npcov.Model, images: Any) -> None:
+    """Parts that Python and the command line make are one graph, whoever joins them."""
+    x, y = images
+    # Four shards of 512 inputs.
+    x, y = np.concatenate([x, x[::-1]])[:1800], np.concatenate([y, y[::-1]])[:1800]
+    np.savez(cli.folder / "train.npz", x=x, y=y)
+    np.savez(cli.folder / "apart.npz", x=x[:100], y=y[:100])
+    words = ("build", MODEL, "--data", "train.npz", "--divide", 255, "--criteria", "snpc,nc")
+    words = (*words, "--calibration", "apart.npz")
+    expected = cli.json(*words, "-o", "whole.npcov")
+    data = npcov.Data(x, y, name="train.npz")
+
+    def build(file: str, **options: Any) -> Any:
+        apart = npcov.Data(x[:100], y[:100])
+        return model.build(data, calibration=apart, criteria=["snpc", "nc"], output=cli.folder / file, **options)
+
+    part = build("python.npcov", shard="1/3")
+    said = cli.json(*words, "--shard", "1/3", "-o", "cli.npcov")
+    assert without(part.to_dict(), "folder") == without(said, "folder") and part.end == 512
+    assert str(part).splitlines()[1:] == cli.run(*words, "--shard", "1/3", "-o", "cli.npcov").stdout.splitlines()[1:]
+    with pytest.raises(npcov.ArtefactError) as missing:
+        build("python.npcov", join=True)
+    wrong = cli.run(*words, "--join", "-o", "cli.npcov")
+    assert wrong.returncode == 2
+    assert missing.value.message.replace(f"{cli.folder}/", "").replace("python.npcov", "cli.npcov") in wrong.stderr
+    cli.json(*words, "--shard", "2/3", "-o", "python.npcov")
+    build("cli.npcov", shard="2/3")
+    for file in ("python.npcov", "cli.npcov"):
+        build(file, shard="3/3")
+    graph = build("python.npcov", join=True)
+    assert without(cli.json(*words, "--join", "-o", "cli.npcov"), "file") == without(expected, "file")
+    assert without(graph.inspect().to_dict(), "file") == without(expected, "file")
+    for file in ("python.npcov", "cli.npcov"):
+        assert (cli.folder / file).read_bytes() == (cli.folder / "whole.npcov").read_bytes(), file
+        assert not (cli.folder / f"{file}.parts").exists()
+    for options in ({"shard": "1/3"}, {"join": True}):
+        with pytest.raises((TypeError, npcov.OptionError), match="`output`"):
+            model.build(data, **options)
+    for wrong_part in ("4/3", "half", "1/3/5"):
+        with pytest.raises(npcov.OptionError, match="shard"):
+            build("python.npcov", shard=wrong_part)
+    with pytest.raises(npcov.OptionError, match="join"):
+        build("python.npcov", shard="1/3", join=True)
 
 
 def test_calibration(cli: CommandLine, model: npcov.Model, images: Any) -> None:

@@ -7,11 +7,13 @@ use npcov::attack::{Adversaries, AttackFile, Attacked, attack as find_adversarie
 use npcov::coverage::GraphInspection;
 use npcov::data::OutputLock;
 use npcov::{
-    DecisionGraph, Inputs, Model, ModelOptions, TraceArray, TraceArrays, TraceFile, TuneOptions,
+    BuildOptions, Coverage, DecisionGraph, Inputs, Model, ModelOptions, TraceArray, TraceArrays,
+    TraceFile, TuneOptions,
 };
 
 use super::explaining::Job;
 use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
+use crate::args::BuildArgs;
 use crate::config::Config;
 use crate::samples;
 
@@ -40,16 +42,27 @@ pub fn open(
     })
 }
 
-/// What is inside a model's file, also where it cannot be run; or inside a decision graph's.
+/// What is inside a model's file, also where it cannot be run; or inside that of a decision graph or of coverage.
 pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer> {
     let args = arguments!("inspect", Inspect, ["-"], options);
-    if let Source::File(path) = source
-        && Kind::of(path) == Some(Kind::DecisionGraph)
-    {
-        let file = GraphFile::open(path).map_err(npcov::Error::from)?;
-        let inspection = GraphInspection::of(&file);
-        let text = npcov_report::decision_graph(&inspection);
-        return Ok(Answer::new(&inspection, text));
+    let kind = match source {
+        Source::File(path) => Kind::of(path).map(|kind| (kind, path)),
+        Source::Bytes(_) => None,
+    };
+    match kind {
+        Some((Kind::DecisionGraph, path)) => {
+            let file = GraphFile::open(path).map_err(npcov::Error::from)?;
+            let inspection = GraphInspection::of(&file);
+            let text = npcov_report::decision_graph(&inspection);
+            return Ok(Answer::new(&inspection, text));
+        }
+        Some((Kind::CoverageState, path)) => {
+            let coverage = Coverage::open(path).map_err(npcov::Error::from)?;
+            let report = coverage.report().map_err(npcov::Error::from)?;
+            let text = npcov_report::coverage(&report, false);
+            return Ok(Answer::new(&report, text));
+        }
+        _ => {}
     }
     let network = Config::default().network(&args.model);
     let (inspection, _) = match source {
@@ -186,28 +199,16 @@ pub fn build(
     output: Option<&Path>,
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<DecisionGraph> {
-    let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
+    let Learning {
+        model,
+        inputs,
+        calibration,
+        settings,
+        args,
+    } = Learning::new(model, data, calibration, options, output, listener)?;
     if args.shard.is_some() {
         return Err(OptionError::new("`shard` makes a part, and no graph").into());
     }
-    let config = Config::default();
-    let mut settings = config.paths.build(&args)?;
-    settings.method = config.method(&args.method)?;
-    let model = with_threads(model, args.run.threads);
-    let read: Vec<&Data> = [data].into_iter().chain(calibration).collect();
-    spare(output, model.network().files(), &read)?;
-    let inputs = samples::first(&data.for_model(&model)?, args.limit);
-    let (model, _) = model.for_data(inputs.clone())?;
-    listener.warn(model.warnings(inputs.clone())?);
-    listener.warn(model.label_warning(inputs.clone())?);
-    let calibration = match calibration {
-        Some(data) => {
-            let inputs = Inputs::new(data.for_model(&model)?);
-            listener.warn(model.warnings(inputs.clone())?);
-            Some(inputs)
-        }
-        None => None,
-    };
     let progress = &mut *listener.progress;
     let graph = match (output, calibration, args.join) {
         (Some(path), calibration, true) => {
@@ -224,6 +225,78 @@ pub fn build(
     };
     listener.warn(graph.inspect().warnings);
     Ok(graph)
+}
+
+/// Does the part of [`build`] that `--shard` names, and keeps it beside `output`.
+pub fn build_part(
+    model: &Model,
+    data: &Data,
+    calibration: Option<&Data>,
+    options: &[String],
+    output: &Path,
+    listener: &mut Listener<'_>,
+) -> anyhow::Result<Answer> {
+    let learning = Learning::new(model, data, calibration, options, Some(output), listener)?;
+    let Learning {
+        model,
+        inputs,
+        calibration,
+        settings,
+        args,
+    } = learning;
+    let Some(part) = args.shard else {
+        return Err(OptionError::new("`shard` says which part").into());
+    };
+    let progress = &mut *listener.progress;
+    let built = model.build_part(inputs, calibration, &settings, part, output, progress)?;
+    Ok(Answer::new(&built, npcov_report::built_part(&built)))
+}
+
+/// What a decision graph, or a part of it, is built from.
+struct Learning {
+    model: Model,
+    inputs: Inputs<'static>,
+    calibration: Option<Inputs<'static>>,
+    settings: BuildOptions,
+    args: BuildArgs,
+}
+
+impl Learning {
+    fn new(
+        model: &Model,
+        data: &Data,
+        calibration: Option<&Data>,
+        options: &[String],
+        output: Option<&Path>,
+        listener: &mut Listener<'_>,
+    ) -> anyhow::Result<Learning> {
+        let args = arguments!("build", Build, ["-", "--data=-", "--output=-"], options);
+        let config = Config::default();
+        let mut settings = config.paths.build(&args)?;
+        settings.method = config.method(&args.method)?;
+        let model = with_threads(model, args.run.threads);
+        let read: Vec<&Data> = [data].into_iter().chain(calibration).collect();
+        spare(output, model.network().files(), &read)?;
+        let inputs = samples::first(&data.for_model(&model)?, args.limit);
+        let (model, _) = model.for_data(inputs.clone())?;
+        listener.warn(model.warnings(inputs.clone())?);
+        listener.warn(model.label_warning(inputs.clone())?);
+        let calibration = match calibration {
+            Some(data) => {
+                let inputs = Inputs::new(data.for_model(&model)?);
+                listener.warn(model.warnings(inputs.clone())?);
+                Some(inputs)
+            }
+            None => None,
+        };
+        Ok(Learning {
+            model,
+            inputs,
+            calibration,
+            settings,
+            args,
+        })
+    }
 }
 
 /// Changes inputs until they are misclassified; without a file, they are given back.

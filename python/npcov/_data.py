@@ -26,8 +26,9 @@ class Data:
 
     ``x`` is a numpy array with a row for each sample, a torch tensor, a pandas or polars column or frame, a dict of
     arrays for models with several inputs, the name of a file or folder as ``--data`` takes it, a list of npy or image
-    files, or any iterable of batches, each ``x`` or ``(x, y)``. Batches are written to a temporary file as they
-    come, so they need not fit into memory; arrays are read where they lie.
+    files, or any iterable of batches, each ``x`` or ``(x, y)``, or of samples with their labels, as datasets of PyTorch
+    are. Batches are written to a temporary file as they come, so they need not fit into memory; arrays are read where
+    they lie.
 
     >>> import numpy as np
     >>> data = Data(np.zeros((3, 2), np.float32), [0, 1, 1], name="three")
@@ -224,6 +225,8 @@ def _whole(x: Any) -> NDArray[Any] | None:
     """Everything at once, where it is there at once."""
     import numpy as np
 
+    if isinstance(x, list) and x and all(_is_pair(part) for part in x):
+        return None
     is_array = isinstance(x, (np.ndarray, list, tuple)) or hasattr(x, "__array__")
     if is_array or hasattr(x, "__dlpack__") or _is_frame(x):
         found = array(x)
@@ -316,10 +319,14 @@ class Spool:
         self.rows = 0
 
     def extend(self, batches: Iterable[Any], preprocess: Callable[[Any], Any] | None) -> None:
-        """Takes batches, each ``x`` or ``(x, y)``."""
+        """Takes batches, each ``x`` or ``(x, y)``; or samples, each with its label."""
+        import numpy as np
+
         for batch in batches:
-            pair = isinstance(batch, (tuple, list)) and len(batch) == 2 and _is_batch(batch[0])
-            x, y = (batch[0], batch[1]) if pair else (batch, None)
+            x, y = (batch[0], batch[1]) if _is_pair(batch) else (batch, None)
+            if np.ndim(y) == 0 and y is not None and not isinstance(x, Mapping):
+                # A sample of a dataset, with its label.
+                x, y = array(x)[None], [y if isinstance(y, str) else array(y).item()]
             self.append(x if preprocess is None else preprocess(x), y)
 
     def append(self, x: Any, y: Any = None) -> None:
@@ -382,6 +389,11 @@ def _rows_of(inputs: Mapping[str, NDArray[Any]]) -> int:
     if len(counts) != 1:
         raise DataError(f"the inputs of a batch have different numbers of rows: {sorted(map(str, counts))}")
     return int(next(iter(counts)) or 0)
+
+
+def _is_pair(batch: Any) -> bool:
+    """Whether it is inputs with their labels."""
+    return isinstance(batch, (tuple, list)) and len(batch) == 2 and _is_batch(batch[0])
 
 
 def _is_batch(x: Any) -> bool:

@@ -230,10 +230,12 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
     if from == to {
         fitting.push((Arrange::AsIs, channels_of(wanted)));
     }
+    let mut unlikely = false;
     if let (&[a, b, c], &[_, _, _]) = (stored, wanted) {
-        for (fits, arrange, channels) in [
+        for (fits, likely, arrange, channels) in [
             (
                 wanted == [c, a, b],
+                c <= a.min(b),
                 Arrange::HwcToChw {
                     pixels: a * b,
                     channels: c,
@@ -242,6 +244,7 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
             ),
             (
                 wanted == [b, c, a],
+                a <= b.min(c),
                 Arrange::ChwToHwc {
                     pixels: b * c,
                     channels: a,
@@ -249,8 +252,10 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
                 Channels::Last,
             ),
         ] {
+            // `[32, 3, 32]` for `[3, 32, 32]` is rather a mistake than 32 channels of 3x32 pixels.
+            unlikely |= fits && !likely;
             let arrange = arrange.simplified();
-            if fits && fitting.iter().all(|&(known, _)| known != arrange) {
+            if fits && likely && fitting.iter().all(|&(known, _)| known != arrange) {
                 fitting.push((arrange, channels));
             }
         }
@@ -260,6 +265,11 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
         [_, ..] => {
             return Err("the shapes do not tell the order of the axes; add `--layout chw` or `--layout hwc`, as the data \
                         lies"
+                .to_owned());
+        }
+        [] if unlikely => {
+            return Err("the axes do not match, unless there are more channels than rows or columns; if that is meant, \
+                        add `--layout chw` or `--layout hwc`, as the data lies"
                 .to_owned());
         }
         [] => {}
@@ -474,6 +484,19 @@ mod tests {
                 "{stored:?} {wanted:?}: {message}"
             );
         }
+    }
+
+    #[test]
+    fn channels_in_the_middle_are_no_channels() {
+        for (stored, wanted) in [
+            (&[32, 3, 32][..], &[3, 32, 32][..]),
+            (&[32, 3, 32], &[32, 32, 3]),
+            (&[8, 8, 64], &[64, 8, 8]),
+        ] {
+            let message = error(stored, wanted, None);
+            assert!(message.contains("more channels than rows"), "{message}");
+        }
+        assert!(arrange(&[8, 8, 64], &[64, 8, 8], Some(Layout::Hwc)).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov, _options
-from ._data import Data, Spool, as_data
+from ._data import Data, Spool, as_data, preprocessed
 from ._progress import Progress, warn, watching
 from ._results import Check, Gaps, Report
 from .errors import ArtefactError
@@ -65,7 +65,7 @@ class Coverage:
         if self._spool is None:
             self._spool = Spool()
         preprocess = self._graph._preprocess
-        self._spool.append(x if preprocess is None else preprocess(x), y)
+        self._spool.append(x if preprocess is None else preprocessed(preprocess, x), y)
 
     def compute(self, progress: Progress = None) -> Coverage:
         """Measures what :meth:`update` has taken, as :meth:`DecisionGraph.cover` would all at once."""
@@ -122,7 +122,7 @@ class Coverage:
     def report(
         self,
         *,
-        against: Coverage | None = None,
+        against: Coverage | StrPath | None = None,
         class_shares: Any = None,
         data: Any = None,
         pool: Any = None,
@@ -157,7 +157,7 @@ class Coverage:
         warn(found[0][2])
         return Report(found)
 
-    def check(self, *, against: Coverage | None = None, class_shares: Any = None, **options: Any) -> Check:
+    def check(self, *, against: Coverage | StrPath | None = None, class_shares: Any = None, **options: Any) -> Check:
         """Whether rules hold: ``fail_under={"snpc": "0.8*random"}``, ``fail_on_thin=True``, ..."""
         coverage, earlier = _expecting(self, against, class_shares)
         _, found = coverage.check(_options.flags("check", options), earlier)
@@ -171,10 +171,11 @@ class Coverage:
             )
         return self._graph.gaps(self, pool, **options)
 
-    def merge(self, *others: Coverage, name: str | None = None) -> Coverage:
+    def merge(self, *others: Coverage | StrPath, name: str | None = None) -> Coverage:
         """All together, as if measured at once; with ``name``, as one suite."""
-        merged = self._coverage.merged([other._coverage for other in others], name)
-        kept = [data for coverage in (self, *others) for data in coverage._kept]
+        found = [opened(other) for other in others]
+        merged = self._coverage.merged([other._coverage for other in found], name)
+        kept = [data for coverage in (self, *found) for data in coverage._kept]
         return Coverage._of(merged, self._graph, kept=kept)
 
     def __or__(self, other: Coverage) -> Coverage:
@@ -215,18 +216,28 @@ class Coverage:
         self._name, self._options = kept["name"], kept["options"]
 
 
+def opened(coverage: Coverage | StrPath) -> Coverage:
+    """Coverage, or that of a file."""
+    if isinstance(coverage, Coverage):
+        return coverage
+    if isinstance(coverage, (str, os.PathLike)):
+        return Coverage(coverage)
+    raise TypeError(f"coverage, or the file of a coverage state, is needed, not `{type(coverage).__name__}`")
+
+
 def _expecting(
-    coverage: Coverage, against: Coverage | None, shares: Any
+    coverage: Coverage, against: Coverage | StrPath | None, shares: Any
 ) -> tuple[_npcov.Coverage, _npcov.Coverage | None]:
+    against = None if against is None else opened(against)
     if shares is None:
         return coverage._coverage, None if against is None else against._coverage
     earlier = None if against is None else against.with_class_shares(shares)._coverage
     return coverage.with_class_shares(shares)._coverage, earlier
 
 
-def merge(*coverages: Coverage, name: str | None = None) -> Coverage:
+def merge(*coverages: Coverage | StrPath, name: str | None = None) -> Coverage:
     """Unites coverage of one decision graph."""
     if not coverages:
         raise ArtefactError("there is nothing to merge")
     first, *others = coverages
-    return first.merge(*others, name=name)
+    return opened(first).merge(*others, name=name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov
+from ._progress import warn
 from .errors import DataError
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Data:
         if isinstance(x, Data):
             raise TypeError("this is Data already")
         files = _files(x)
+        # Names of classes that labels gave, by the alphabet.
+        self._counted = _counted(y) if class_names is None else None
         # Whether it takes room on the disk as long as it is there.
         self._is_spooled = True
         is_path = isinstance(x, (str, os.PathLike))
@@ -79,7 +83,7 @@ class Data:
             return
         whole = _whole(x)
         if whole is None:
-            self._samples = _spooled(name, x, y, words, preprocess)
+            self._samples = _spooled(name, _iterated(x), y, words, preprocess)
         elif preprocess is not None:
             self._samples = _spooled(name, _chunks(whole), y, words, preprocess)
         else:
@@ -114,6 +118,40 @@ def as_data(x: Any, y: Any = None, *, preprocess: Callable[[Any], Any] | None = 
     return Data(x, y, preprocess=preprocess)
 
 
+def fitted(x: Any, y: Any, preprocess: Callable[[Any], Any] | None, model: _npcov.Model | _npcov.DecisionGraph) -> Data:
+    """Data for a model, after a look at what is easily mistaken."""
+    shape = getattr(x, "shape", None)
+    if preprocess is None and shape and shape[0] > 1 and _is_sample(tuple(shape), model.input_shape):
+        raise DataError(
+            f"this is one sample of shape {tuple(shape)}, and no batch of samples", "`x[None]` adds a batch axis"
+        )
+    data = as_data(x, y, preprocess=preprocess)
+    if data._counted and model.class_names is None:
+        first, *_, last = data._counted
+        message = (
+            f"labels are names, and count in alphabetical order from `{first}`, class 0, to `{last}`, class "
+            f"{len(data._counted) - 1}; `class_names` says how the model counts"
+        )
+        warn([message], stacklevel=4)
+    return data
+
+
+def from_the_end(index: int | None, model: _npcov.Model | _npcov.DecisionGraph, data: Data) -> int | None:
+    """A position; negative ones count from the end, as everywhere in Python."""
+    if index is None or index >= 0:
+        return index
+    count = model.count(data._samples)
+    if index < -count:
+        raise DataError(f"no input {index} in `{data.name}`: it has {count} inputs")
+    return count + int(index)
+
+
+def _is_sample(shape: tuple[int, ...], wanted: list[int]) -> bool:
+    """Whether a shape is that of one sample, but for axes of length 1; or as many numbers in a row."""
+    found, sample = ([int(length) for length in axes if length != 1] for axes in (shape, wanted))
+    return found == sample or found == [math.prod(sample)]
+
+
 def array(x: Any) -> NDArray[Any]:
     """Something like an array as one of numpy, in C order; without a copy where that can be."""
     import numpy as np
@@ -129,15 +167,31 @@ def array(x: Any) -> NDArray[Any]:
         elif hasattr(x, "__dlpack__"):
             x = np.from_dlpack(x)
         else:
-            x = np.asarray(x)
+            try:
+                x = np.asarray(x)
+            except ValueError:
+                x = _stacked(x)
     if x.dtype == object:
-        try:
-            x = np.stack([np.asarray(row) for row in x])
-        except ValueError as error:
-            raise DataError(f"the samples cannot be put into one array: {error}") from error
+        if x.ndim == 0:
+            raise DataError(f"`{type(x.item()).__name__}` is no array of numbers")
+        x = _stacked(x)
     if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
         raise DataError(f"numbers are needed, not `{x.dtype}`")
     return np.require(x, dtype=x.dtype.newbyteorder("="), requirements=["C", "A"])
+
+
+def _stacked(rows: Iterable[Any]) -> NDArray[Any]:
+    """Samples that lie apart as one array."""
+    import numpy as np
+
+    found = [np.asarray(row) for row in rows]
+    shapes = list(dict.fromkeys(row.shape for row in found))
+    if len(shapes) > 1:
+        raise DataError(
+            f"samples have different shapes: {shapes[0]} and {shapes[1]}",
+            "bring them to one shape; if these are batches, `iter(batches)` says so",
+        )
+    return np.stack(found)
 
 
 def labels(y: Any) -> _npcov.Labels:
@@ -149,6 +203,9 @@ def labels(y: Any) -> _npcov.Labels:
     found = array(y)
     if found.ndim == 0:
         raise DataError("a single number is no label for each sample")
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        row = int(np.argwhere(np.isnan(found))[0, 0])
+        raise DataError(f"the label of sample {row} is missing: it is NaN", "leave samples without labels out")
     rows = found.reshape(len(found), int(np.prod(found.shape[1:])))
     if rows.shape[1] == 1 and _are_whole(rows):
         return [int(label) for label in rows[:, 0].tolist()]
@@ -165,12 +222,21 @@ def _words(
     column = None if y is None else _of_texts(y)
     if column is None:
         return labels(y), classes, samples
+    if classes is None and all(name.isdecimal() for name in column):
+        return labels([int(name) for name in column]), None, samples
     classes = sorted(set(column)) if classes is None else classes
     places = {name: place for place, name in enumerate(classes)}
     unknown = next((name for name in column if name not in places), None)
     if unknown is not None:
         raise DataError(f"the label `{unknown}` is none of the names of classes")
     return [places[name] for name in column], classes, samples
+
+
+def _counted(y: Any) -> list[str] | None:
+    """The classes that labels name, if they name any."""
+    texts = None if y is None else _of_texts(y)
+    names = sorted(set(texts or ()))
+    return names if len(names) > 1 and not all(name.isdecimal() for name in names) else None
 
 
 def _of_texts(y: Any) -> list[str] | None:
@@ -233,9 +299,21 @@ def _whole(x: Any) -> NDArray[Any] | None:
         if found.ndim == 0:
             raise DataError("a single number is no dataset: one row for each sample is")
         return found
-    if not isinstance(x, Iterable):
-        raise DataError(f"`{type(x).__name__}` is no data: arrays, files and iterables of batches are")
+    if not isinstance(x, Iterable) and not _is_dataset(x):
+        hint = "a list of them is: `[image]`" if hasattr(x, "__array_interface__") else None
+        raise DataError(f"`{type(x).__name__}` is no data: arrays, files and iterables of batches are", hint)
     return None
+
+
+def _is_dataset(x: Any) -> bool:
+    """Whether it has samples by their numbers, as datasets of PyTorch do."""
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__")
+
+
+def _iterated(x: Any) -> Iterable[Any]:
+    """Batches, or samples, one after the other."""
+    # A dataset of PyTorch does not say where it ends.
+    return (x[i] for i in range(len(x))) if _is_dataset(x) and not isinstance(x, list) else x
 
 
 def _is_frame(x: Any) -> bool:
@@ -246,6 +324,7 @@ def _is_frame(x: Any) -> bool:
 def _of_frame(x: Any) -> NDArray[Any]:
     import numpy as np
 
+    _whole_frame(x)
     found = x.to_numpy()
     if found.dtype == object and found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
@@ -259,6 +338,19 @@ def _of_frame(x: Any) -> NDArray[Any]:
             ) from error
     result: NDArray[Any] = found
     return result
+
+
+def _whole_frame(x: Any) -> None:
+    """Names the first value of a frame that is missing."""
+    columns = [(name, x[name]) for name in x.columns] if hasattr(x, "columns") else [(x.name, x)]
+    for name, column in columns:
+        missing = column.isna() if hasattr(column, "isna") else column.is_null()
+        if missing.any():
+            row = int(missing.to_numpy().argmax())
+            raise DataError(
+                f"column `{name}`, row {row}: there is no value",
+                "drop such rows, or fill them as the model's training did",
+            )
 
 
 def _chunks(whole: NDArray[Any]) -> Iterator[NDArray[Any]]:
@@ -324,10 +416,10 @@ class Spool:
 
         for batch in batches:
             x, y = (batch[0], batch[1]) if _is_pair(batch) else (batch, None)
-            if np.ndim(y) == 0 and y is not None and not isinstance(x, Mapping):
+            if y is not None and np.ndim(y) == 0 and not isinstance(x, Mapping):
                 # A sample of a dataset, with its label.
                 x, y = array(x)[None], [y if isinstance(y, str) else array(y).item()]
-            self.append(x if preprocess is None else preprocess(x), y)
+            self.append(x if preprocess is None else preprocessed(preprocess, x), y)
 
     def append(self, x: Any, y: Any = None) -> None:
         """Takes a batch; a dict of arrays is one of a model with several inputs."""
@@ -389,6 +481,14 @@ def _rows_of(inputs: Mapping[str, NDArray[Any]]) -> int:
     if len(counts) != 1:
         raise DataError(f"the inputs of a batch have different numbers of rows: {sorted(map(str, counts))}")
     return int(next(iter(counts)) or 0)
+
+
+def preprocessed(preprocess: Callable[[Any], Any], x: Any) -> Any:
+    """What a user's function makes of a batch."""
+    found = preprocess(x)
+    if found is None:
+        raise DataError(f"`preprocess` gave nothing: `{getattr(preprocess, '__name__', preprocess)}` returns None")
+    return found
 
 
 def _is_pair(batch: Any) -> bool:

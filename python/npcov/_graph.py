@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from . import _npcov, _options
-from ._coverage import Coverage
-from ._data import Data, as_data
+from ._coverage import Coverage, opened
+from ._data import Data, fitted, from_the_end
 from ._model import Model, StrPath, _path, _source
 from ._progress import Progress, warn, watching
 from ._results import Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
@@ -84,15 +84,15 @@ class DecisionGraph:
     def with_options(self, **options: Any) -> DecisionGraph:
         """The same graph, opened in another way: with other ``threads``, or on another ``engine``."""
         options = {**self._options, **options}
-        known = {"class_names": self._class_names, "preprocess": self._preprocess}
+        options = {**options, "class_names": self._class_names, "preprocess": self._preprocess}
         if self._file is not None:
-            other = DecisionGraph(self._file, self._model, **known, **options)
+            other = DecisionGraph(self._file, self._model, **options)
         else:
             # It keeps the file open that it was read from.
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "graph.npcov")
                 self._graph.save(path)
-                other = DecisionGraph(path, self._model, **known, **options)
+                other = DecisionGraph(path, self._model, **options)
             other._file = None
         other._training = self._training
         return other
@@ -113,7 +113,7 @@ class DecisionGraph:
         return [*([] if self._training is None else [self._training]), *coverage._kept]
 
     def _data(self, x: Any, y: Any) -> Data:
-        return as_data(x, y, preprocess=self._preprocess)
+        return fitted(x, y, self._preprocess, self._graph)
 
     def cover(
         self,
@@ -121,7 +121,7 @@ class DecisionGraph:
         y: Any = None,
         *,
         name: str | None = None,
-        earlier: Coverage | None = None,
+        earlier: Coverage | StrPath | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
@@ -132,6 +132,7 @@ class DecisionGraph:
         is coverage that this is added to.
         """
         on, flags = self._for("cover", options)
+        before = None if earlier is None else opened(earlier)
         suites, kept, total = [], [], 0
         for suite, data, labels in _suites(x, y, name):
             found = self._data(data, labels)
@@ -140,10 +141,10 @@ class DecisionGraph:
             kept += [] if found._is_spooled else [found]
         with watching(progress, total, "cover") as told:
             coverage, warnings = on._graph.cover(
-                suites, flags, None if earlier is None else earlier._coverage, _path(output), told
+                suites, flags, None if before is None else before._coverage, _path(output), told
             )
         warn(warnings)
-        return Coverage._of(coverage, on, kept=kept + ([] if earlier is None else earlier._kept))
+        return Coverage._of(coverage, on, kept=kept + ([] if before is None else before._kept))
 
     def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
         """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
@@ -170,8 +171,9 @@ class DecisionGraph:
         **options: Any,
     ) -> Explanation | Explanations:
         """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
-        on, flags = self._for("explain", {**options, "index": index})
         data = self._data(x, y)
+        index = from_the_end(index, self._graph, data)
+        on, flags = self._for("explain", {**options, "index": index})
         with watching(progress, on._graph.count(data._samples), "explain") as told:
             answer, found, heatmap = on._graph.explain(data._samples, flags, _path(output), told)
         warn(answer[2])
@@ -179,7 +181,7 @@ class DecisionGraph:
 
     def gaps(
         self,
-        coverage: Coverage,
+        coverage: Coverage | StrPath,
         pool: Any = None,
         *,
         show: Any = None,
@@ -192,6 +194,7 @@ class DecisionGraph:
         The picture shows training data and suites that are still in memory, or their files. ``show`` is other such
         data, or a list of :class:`Data`.
         """
+        coverage = opened(coverage)
         if "class_shares" in options:
             coverage = coverage.with_class_shares(options.pop("class_shares"))
         on, flags = self._for("gaps", options)
@@ -218,7 +221,7 @@ class DecisionGraph:
         y: Any = None,
         *,
         by: str,
-        given: Coverage | None = None,
+        given: Coverage | StrPath | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
@@ -228,7 +231,7 @@ class DecisionGraph:
         data = self._data(pool, y)
         with watching(progress, on._graph.count(data._samples), "select") as told:
             answer = on._graph.select(
-                data._samples, flags, None if given is None else given._coverage, _path(output), told
+                data._samples, flags, None if given is None else opened(given)._coverage, _path(output), told
             )
         warn(answer[2])
         return Selection(answer)
@@ -238,7 +241,7 @@ class DecisionGraph:
         suite: Any,
         y: Any = None,
         *,
-        given: Coverage | None = None,
+        given: Coverage | StrPath | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
@@ -248,7 +251,7 @@ class DecisionGraph:
         data = self._data(suite, y)
         with watching(progress, on._graph.count(data._samples), "minimize") as told:
             answer = on._graph.minimize(
-                data._samples, flags, None if given is None else given._coverage, _path(output), told
+                data._samples, flags, None if given is None else opened(given)._coverage, _path(output), told
             )
         warn(answer[2])
         return Minimization(answer)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast, overload
 
 from . import _npcov, _options
-from ._data import Data, as_data
+from ._data import Data, fitted, from_the_end
 from ._progress import Progress, warn, watching
 from ._results import (
     AttackResult,
@@ -114,7 +114,7 @@ class Model:
         return (self.with_options(**opening) if opening else self), _options.flags(verb, rest)
 
     def _data(self, x: Any, y: Any) -> Data:
-        return as_data(x, y, preprocess=self._preprocess)
+        return fitted(x, y, self._preprocess, self._model)
 
     def inspect(self) -> Inspection:
         """What is inside: inputs, outputs, operators, parameters, path layers.
@@ -180,8 +180,9 @@ class Model:
         >>> one.prediction.class_, one.relevance[0].shape
         (1, (1, 24))
         """
-        model, flags = self._for("explain", {**options, "index": index})
         data = self._data(x, y)
+        index = from_the_end(index, self._model, data)
+        model, flags = self._for("explain", {**options, "index": index})
         with watching(progress, model._model.count(data._samples), "explain") as told:
             answer, found, heatmap = model._model.explain(data._samples, flags, _path(output), told)
         warn(answer[2])

@@ -80,7 +80,7 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
         opened = model if isinstance(model, Model) else Model(model, **opening)
         data = as_data(x, y, preprocess=opened._preprocess)
         if folder is None:
-            return opened.build(data, progress=False, **rest)
+            return opened.build(data, shard=None, progress=False, **rest)
         calibration = rest.pop("calibration", None)
         if calibration is not None:
             rest["calibration"] = as_data(calibration, preprocess=opened._preprocess)
@@ -99,6 +99,6 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
         path = folder / f"{hashlib.sha256(made.encode()).hexdigest()[:24]}.npcov"
         if path.exists():
             return DecisionGraph(path, opened, preprocess=opened._preprocess)
-        return opened.build(data, output=path, progress=False, **rest)
+        return opened.build(data, shard=None, output=path, progress=False, **rest)
 
     return build

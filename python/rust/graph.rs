@@ -58,6 +58,18 @@ impl DecisionGraph {
         &self.0.learnt().file().record().extraction.model.sha256
     }
 
+    /// Shape of one input.
+    #[getter]
+    fn input_shape(&self) -> Vec<usize> {
+        self.0.model().network().sample_shape().to_vec()
+    }
+
+    /// Names of classes, where training data or somebody gave them.
+    #[getter]
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.0.model().class_names().map(<[String]>::to_vec)
+    }
+
     /// What its caller did with training data before npcov saw it.
     #[getter]
     fn preprocessed_by(&self) -> Option<String> {

@@ -111,6 +111,12 @@ impl Model {
         self.0.network().sample_shape().to_vec()
     }
 
+    /// Names of classes, where somebody gave them.
+    #[getter]
+    fn class_names(&self) -> Option<Vec<String>> {
+        self.0.class_names().map(<[String]>::to_vec)
+    }
+
     /// Name and neurons of each path layer.
     #[getter]
     fn layers(&self) -> Vec<(String, usize)> {

@@ -79,6 +79,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Any) -> dict[
         "pool": x[500:600],
         "suite": x[300:400],
         "loader": [(x[i : i + 50], y[i : i + 50]) for i in range(0, 200, 50)],
+        "dataset": [(image, int(label)) for image, label in zip(x[:40], y[:40])],
         "a": graph.cover(x[:50], y[:50], name="a"),
         "b": graph.cover(x[50:90], y[50:90], name="b"),
     }

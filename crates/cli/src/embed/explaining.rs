@@ -38,7 +38,8 @@ impl<'a> Job<'a> {
         let mut settings = config.explain(&args.relevance)?;
         settings.input |= args.index.is_some();
         let samples = data.for_model(model)?;
-        let (model, _) = model.for_data(&samples)?;
+        let (model, notes) = model.for_data(&samples)?;
+        listener.warn(notes);
         listener.warn(model.warnings(&samples)?);
         let alpha = match args.alpha {
             Some(_) if settings.class.is_some() => {

@@ -105,7 +105,8 @@ pub fn predict(
     spare(output, model.network().files(), &[data])?;
     let samples = data.for_model(&model)?;
     let inputs = samples::first(&samples, args.limit);
-    let (model, _) = model.for_data(inputs.clone())?;
+    let (model, notes) = model.for_data(inputs.clone())?;
+    listener.warn(notes);
     listener.warn(model.warnings(inputs.clone())?);
     let loader = model.loader(samples)?;
     let network = model.network();
@@ -183,7 +184,8 @@ pub fn tune(
     };
     let model = with_threads(model, args.run.threads);
     let samples = data.for_model(&model)?;
-    let (model, _) = model.for_data(&samples)?;
+    let (model, notes) = model.for_data(&samples)?;
+    listener.warn(notes);
     listener.warn(model.warnings(&samples)?);
     let tuning = model.tune(&samples, &settings, listener.progress)?;
     Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
@@ -278,7 +280,8 @@ impl Learning {
         let read: Vec<&Data> = [data].into_iter().chain(calibration).collect();
         spare(output, model.network().files(), &read)?;
         let inputs = samples::first(&data.for_model(&model)?, args.limit);
-        let (model, _) = model.for_data(inputs.clone())?;
+        let (model, notes) = model.for_data(inputs.clone())?;
+        listener.warn(notes);
         listener.warn(model.warnings(inputs.clone())?);
         listener.warn(model.label_warning(inputs.clone())?);
         let calibration = match calibration {
@@ -312,7 +315,8 @@ pub fn attack(
     let model = with_threads(model, args.run.threads);
     spare(output, model.network().files(), &[data])?;
     let samples = data.for_model(&model)?;
-    let (model, _) = model.for_data(&samples)?;
+    let (model, notes) = model.for_data(&samples)?;
+    listener.warn(notes);
     listener.warn(model.warnings(&samples)?);
     let loader = model.loader(samples)?;
     let settings = crate::attack::settings(&args, method, model.network())?;

@@ -10,7 +10,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
         bench-gates bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
-        test-python-full docs-notebooks bench-python
+        test-python-full test-scale docs-notebooks bench-python
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -66,6 +66,13 @@ test-python-full: ## The same with PyTorch, Keras, pandas, ONNX Runtime, and typ
 	.venv-python-full/bin/pip install --quiet --force-reinstall --no-deps ./python
 	NPCOV_PYTHON_FULL=1 .venv-python-full/bin/python -m pytest -q python/tests
 	cd python && ../.venv-python-full/bin/mypy && ../.venv-python-full/bin/pyright --pythonpath ../.venv-python-full/bin/python
+
+# Ray starts in about 20 s on two busy cores; Spark needs Java, which its tests say they miss.
+test-scale: ## Ray, Dask and Spark on clusters of two workers, with the bytes of one process (over 1 GB; Java for Spark)
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-scale python/requirements-scale.txt
+	@command -v java >/dev/null || echo "no Java runtime: Spark is not tested (Debian: apt-get install default-jre-headless)"
+	.venv-scale/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./python
+	.venv-scale/bin/python -m pytest -q python/tests-scale
 
 docs-notebooks: ## Runs docs/notebooks, with results in target/notebooks (over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt

@@ -25,6 +25,7 @@ from ._model import Model, inspect
 from ._npcov import version as __version__
 from ._results import (
     AttackResult,
+    BadRow,
     BuiltPart,
     Check,
     Compilation,
@@ -42,11 +43,12 @@ from ._results import (
     Selection,
     Tuning,
 )
-from .errors import ArtefactError, DataError, ModelError, NpcovError, NpcovWarning, OptionError
+from .errors import ArtefactError, DataError, ModelError, NpcovError, NpcovWarning, OptionError, ShardError
 
 __all__ = [
     "ArtefactError",
     "AttackResult",
+    "BadRow",
     "BuiltPart",
     "Check",
     "Compilation",
@@ -71,6 +73,7 @@ __all__ = [
     "Report",
     "Result",
     "Selection",
+    "ShardError",
     "Tuning",
     "__version__",
     "errors",

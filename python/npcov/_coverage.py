@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov, _options
 from ._data import Data, Spool, as_data, preprocessed
 from ._progress import Progress, warn, watching
-from ._results import Check, Gaps, Report
+from ._results import BadRow, Check, Gaps, Report
 from .errors import ArtefactError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Coverage:
 
     _measured: _npcov.Coverage | None
     _graph: DecisionGraph | None
+    #: Rows of suites that distributed work left out.
+    skipped: Sequence[BadRow] = ()
 
     def __init__(self, path: StrPath, graph: DecisionGraph | None = None) -> None:
         self._measured = _npcov.Coverage.open(os.fspath(path))

@@ -12,7 +12,7 @@ from ._coverage import Coverage, opened
 from ._data import Data, fitted, from_the_end
 from ._model import Model, StrPath, _path, _source
 from ._progress import Progress, warn, watching
-from ._results import Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
+from ._results import BadRow, Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
 from .errors import ArtefactError
 
 
@@ -30,6 +30,8 @@ class DecisionGraph:
     _graph: _npcov.DecisionGraph
     _model: Any
     _file: str | None
+    #: Rows of the training data that distributed work left out.
+    skipped: Sequence[BadRow] = ()
 
     def __init__(
         self,

@@ -8,12 +8,22 @@ import html
 import json
 import keyword
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _npcov
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used and was left out: its number, what its dataset calls it, and what is wrong with it."""
+
+    row: int
+    id: Any
+    reason: str
 
 
 class Record:

@@ -48,5 +48,9 @@ class OptionError(NpcovError, ValueError):
     """An option has a value that it cannot have."""
 
 
+class ShardError(NpcovError, RuntimeError):
+    """Parts of distributed work failed, however often they were tried; what is finished is kept."""
+
+
 class NpcovWarning(UserWarning):
     """Something can be done, and is probably not meant."""

@@ -70,6 +70,12 @@ impl DecisionGraph {
         self.0.model().class_names().map(<[String]>::to_vec)
     }
 
+    /// All files that its model was read from.
+    #[getter]
+    fn model_files(&self) -> Vec<PathBuf> {
+        self.0.model().network().files().to_vec()
+    }
+
     /// What its caller did with training data before npcov saw it.
     #[getter]
     fn preprocessed_by(&self) -> Option<String> {

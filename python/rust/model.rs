@@ -41,7 +41,7 @@ fn arrays(numbers: Vec<(String, npcov::TraceArray)>) -> Arrays {
 
 /// A model that is ready to be asked.
 #[pyclass(frozen, module = "npcov._npcov")]
-pub(crate) struct Model(npcov::Model);
+pub(crate) struct Model(pub(crate) npcov::Model);
 
 /// What is inside a model's file.
 #[pyfunction]
@@ -97,6 +97,12 @@ impl Model {
     #[getter]
     fn file(&self) -> Option<PathBuf> {
         self.0.network().file().map(Into::into)
+    }
+
+    /// All files that it was read from: its own, then those of external data.
+    #[getter]
+    fn files(&self) -> Vec<PathBuf> {
+        self.0.network().files().to_vec()
     }
 
     /// Number of classes.

@@ -19,7 +19,7 @@ use crate::work::work;
 pub(crate) struct Samples(pub(crate) Data);
 
 /// Labels, and names of classes and samples.
-type Words = (Option<Labels>, Option<Vec<String>>, Option<Vec<String>>);
+pub(crate) type Words = (Option<Labels>, Option<Vec<String>>, Option<Vec<String>>);
 
 /// Classes, or rows of as many numbers as a model gives.
 #[derive(FromPyObject)]
@@ -89,6 +89,22 @@ impl Samples {
     #[getter]
     fn name(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.read(py)?.name().to_owned())
+    }
+
+    /// What each sample holds for every input: name, shape, type of its numbers.
+    #[getter]
+    fn inputs(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<usize>, String)>> {
+        let samples = self.read(py)?;
+        let inputs = samples.inputs().iter();
+        Ok(inputs
+            .map(|i| {
+                (
+                    i.name().to_owned(),
+                    i.shape().to_vec(),
+                    i.element().to_string(),
+                )
+            })
+            .collect())
     }
 
     /// The digest that artefacts know the data by.

@@ -20,6 +20,7 @@ mod cover;
 mod demo;
 pub mod embed;
 mod explain;
+mod export;
 mod failure;
 mod gaps;
 mod graph;
@@ -94,6 +95,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<u8> {
         Command::Build(args) => build::run(args, &config, printer),
         Command::Cover(args) => cover::run(args, &config, printer),
         Command::Merge(args) => merge::run(args, &config, printer),
+        Command::Export(args) => export::run(args, &config, printer),
         Command::Report(args) => report::run(args, &config, printer),
         Command::Check(args) => return check::run(args, &config, printer),
         Command::Gaps(args) => gaps::run(args, &config, printer),

@@ -73,7 +73,7 @@ pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, Gr
 pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
 pub use missing::{ClassName, CountedBy, Thin};
-pub use parts::{BuiltPart, build_part, join_parts};
+pub use parts::{BuiltPart, MissingParts, build_part, join_parts, missing_parts};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
     ClassCoverage, ClusterCoverage, Contribution, LabelledClass, LayerCoverage, Report,

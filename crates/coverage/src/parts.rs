@@ -4,6 +4,7 @@
 //! themselves. So each process does that for a part of the shards, and one of them, or another one, learns
 //! the graph from all. A shard is the same bytes whoever makes it, so the graph is as well.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,6 +58,36 @@ pub fn build_part<'a>(
         end: rows.end,
         calibration,
     })
+}
+
+/// Inputs that no [part](build_part) holds yet, or none that is whole, shard by shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingParts {
+    /// Training inputs.
+    pub training: Vec<Range<usize>>,
+    /// Inputs for calibration.
+    pub calibration: Vec<Range<usize>>,
+}
+
+/// Tells which inputs are still to be run before [`join_parts`] gives a graph. What is there of another model, of other
+/// data, or made with other settings is an error.
+pub fn missing_parts<'a>(
+    network: &Arc<Network>,
+    inputs: impl Into<Learning<'a>>,
+    options: &BuildOptions,
+    output: &Path,
+) -> Result<MissingParts, CoverageError> {
+    let prepared = Prepared::new(network, inputs.into(), options, Some(output))?;
+    let store = ShardStore::shared(output, &prepared.plan)?;
+    let mut missing = MissingParts::default();
+    let lists = [&mut missing.training, &mut missing.calibration];
+    for ((inputs, form, _), list) in prepared.runs().zip(lists) {
+        let shards = shards(inputs.range.clone());
+        let missing =
+            shards.filter(|(i, rows)| form.find(&store, *i, rows.clone()) != Found::Whole);
+        list.extend(missing.map(|(_, rows)| rows));
+    }
+    Ok(missing)
 }
 
 /// Learns a decision graph from all [parts](build_part), which are removed when it is written. It has the

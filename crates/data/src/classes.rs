@@ -214,6 +214,10 @@ impl Samples for Matched<'_> {
         self.samples.sample_name(row)
     }
 
+    fn known_blocks(&self) -> Option<&[Digest]> {
+        self.samples.known_blocks()
+    }
+
     /// That of the samples, and of the labels where these have changed.
     fn digest(&self) -> Result<Digest, DataError> {
         let digest = self.samples.digest()?;

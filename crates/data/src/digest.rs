@@ -109,7 +109,7 @@ impl FromStr for Digest {
 }
 
 /// Rows whose numbers are digested together.
-const BLOCK_ROWS: usize = 64;
+pub const BLOCK_ROWS: usize = 64;
 
 /// Which data it is: a digest of all of it, made from digests of blocks of rows, so that some rows can be looked at again
 /// without the others.
@@ -122,10 +122,10 @@ pub struct Fingerprint {
 impl Fingerprint {
     /// Of samples as they are now. Reads all of them; no more than a few are in memory at a time.
     pub fn of<S: Samples + ?Sized>(samples: &S) -> Result<Fingerprint, DataError> {
-        let mut blocks = Vec::new();
-        for start in (0..samples.len()).step_by(BLOCK_ROWS) {
-            blocks.push(samples.digest_rows(block(start, samples.len()))?);
-        }
+        let blocks = match samples.known_blocks() {
+            Some(blocks) => blocks.to_vec(),
+            None => Fingerprint::blocks(samples, 0..samples.len())?,
+        };
         let mut contents = Contents::default();
         let inputs = samples.inputs();
         // A single input is the model's, whatever its name; several are told apart by theirs.
@@ -168,6 +168,17 @@ impl Fingerprint {
             digest: contents.finish(),
             blocks,
         })
+    }
+
+    /// The digests of the blocks that begin in a range of rows, as they are now.
+    pub fn blocks<S: Samples + ?Sized>(
+        samples: &S,
+        rows: Range<usize>,
+    ) -> Result<Vec<Digest>, DataError> {
+        let starts = rows.step_by(BLOCK_ROWS);
+        starts
+            .map(|start| samples.digest_rows(block(start, samples.len())))
+            .collect()
     }
 
     /// The digest of the whole.
@@ -244,17 +255,18 @@ impl Contents {
     }
 }
 
-/// The digest of rows by what the trait gives: numbers in C order and little-endian, or the pixels of images.
-pub(crate) fn of_rows<S: Samples + ?Sized>(
+/// The digest of runs of rows, one after the other, by what the trait gives: numbers in C order and little-endian, or the
+/// pixels of images.
+pub(crate) fn of_runs<S: Samples + ?Sized>(
     samples: &S,
-    rows: Range<usize>,
+    runs: &[Range<usize>],
 ) -> Result<Digest, DataError> {
     let mut contents = Contents::default();
     let mut bytes = Vec::new();
     for (index, input) in samples.inputs().iter().enumerate() {
         if let Some(images) = samples.images(index) {
             contents.text("pixels");
-            for row in rows.clone() {
+            for row in runs.iter().cloned().flatten() {
                 let image = images.image(row)?;
                 contents.number(image.height());
                 contents.number(image.width());
@@ -265,11 +277,13 @@ pub(crate) fn of_rows<S: Samples + ?Sized>(
         }
         let row_bytes = input.sample_bytes();
         let step = (STEP / row_bytes).max(1);
-        for start in rows.clone().step_by(step) {
-            let end = rows.end.min(start.saturating_add(step));
-            bytes.resize((end - start) * row_bytes, 0);
-            samples.read(index, start..end, &mut bytes)?;
-            contents.bytes(&bytes);
+        for rows in runs {
+            for start in rows.clone().step_by(step) {
+                let end = rows.end.min(start.saturating_add(step));
+                bytes.resize((end - start) * row_bytes, 0);
+                samples.read(index, start..end, &mut bytes)?;
+                contents.bytes(&bytes);
+            }
         }
     }
     Ok(contents.finish())

@@ -120,7 +120,17 @@ pub trait Samples: Send + Sync {
 
     /// The digest of the numbers of some rows as they are now, of every input.
     fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
-        digest::of_rows(self, rows)
+        self.digest_runs(&[rows])
+    }
+
+    /// The same of several runs of rows, as if each followed the one before it.
+    fn digest_runs(&self, runs: &[Range<usize>]) -> Result<Digest, DataError> {
+        digest::of_runs(self, runs)
+    }
+
+    /// The digests of all [blocks](crate::BLOCK_ROWS) of rows, where they are known without reading any.
+    fn known_blocks(&self) -> Option<&[Digest]> {
+        None
     }
 
     /// Which data it is: element type, shape and numbers of every input, and the labels. Where it lies and what it, its
@@ -195,6 +205,14 @@ macro_rules! behind_a_pointer {
 
             fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
                 (**self).digest_rows(rows)
+            }
+
+            fn digest_runs(&self, runs: &[Range<usize>]) -> Result<Digest, DataError> {
+                (**self).digest_runs(runs)
+            }
+
+            fn known_blocks(&self) -> Option<&[Digest]> {
+                (**self).known_blocks()
             }
 
             fn fingerprint(&self) -> Result<Arc<Fingerprint>, DataError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
-use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph};
+use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph, MissingParts};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
@@ -307,6 +307,21 @@ impl Model {
             let network = &model.network;
             let built = npcov_coverage::build_part(network, data, options, part, path, progress);
             Ok(built?)
+        })
+    }
+
+    /// The inputs that are in no [part](Model::build_part) beside a file yet.
+    pub fn missing_parts<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
+        options: &BuildOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<MissingParts, Error> {
+        let path = path.as_ref();
+        self.learning(training, calibration, |model, data| {
+            let network = &model.network;
+            Ok(npcov_coverage::missing_parts(network, data, options, path)?)
         })
     }
 

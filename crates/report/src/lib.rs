@@ -44,6 +44,7 @@ mod junit;
 mod lab;
 mod markdown;
 pub mod number;
+mod paths_files;
 mod picture;
 mod plot;
 mod predictions;
@@ -74,6 +75,9 @@ pub use lab::{
     rq6_plot, rq7, rq7_plot,
 };
 pub use markdown::{linked_markdown, markdown};
+pub use paths_files::{
+    Activations, MANIFEST, PathsFile, PathsFiles, PathsFilesError, paths_files, write_paths,
+};
 pub use picture::{PictureError, image_colours};
 pub use predictions::predictions;
 pub use report::report;

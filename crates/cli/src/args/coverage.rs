@@ -1,10 +1,11 @@
 //! The arguments of commands about paths and coverage.
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use npcov::paths::Preset;
 use npcov::paths::choices::{
     AnpcClusters, AnpcCounted, Arithmetic, Average, Buckets, Disjoint, Edges, EmptyLayer, Members,
@@ -223,6 +224,49 @@ pub(crate) struct MergeArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+}
+
+/// Write paths and activations as Parquet files, for other programs
+///
+/// The training inputs of a decision graph become rows of a table, in files that pandas, Polars, Spark and
+/// DuckDB read: number, predicted class, label, cluster, critical decision path and activations of each.
+/// `_manifest.json` is written last, and lists the files.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  npcov export graph.npcov -o paths
+  npcov export graph.npcov -o paths --activations f16 --rows 10000")]
+pub(crate) struct ExportArgs {
+    /// The decision graph
+    #[arg(value_name = "GRAPH")]
+    pub(crate) graph: PathBuf,
+
+    /// The folder to write files to
+    #[arg(long, short, value_name = "FOLDER")]
+    pub(crate) output: PathBuf,
+
+    /// How to write activations
+    #[arg(long, value_enum, default_value_t = ExportedActivations::F32)]
+    pub(crate) activations: ExportedActivations,
+
+    /// Training inputs in each file
+    #[arg(long, value_name = "N", default_value = "10000")]
+    pub(crate) rows: NonZero<usize>,
+
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+/// How activations are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportedActivations {
+    /// As they are
+    F32,
+    /// Rounded to half the size
+    F16,
+    /// Not at all
+    None,
 }
 
 /// Find good parameters by masking

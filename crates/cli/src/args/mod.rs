@@ -18,8 +18,8 @@ use npcov::run::Task;
 
 pub(crate) use attack::{AttackArgs, AttackChoices, AttackName};
 pub(crate) use coverage::{
-    BuildArgs, CoverArgs, DemoArgs, InitArgs, MeasureChoices, MergeArgs, PathChoices, StudyChoices,
-    TuneArgs,
+    BuildArgs, CoverArgs, DemoArgs, ExportArgs, ExportedActivations, InitArgs, MeasureChoices,
+    MergeArgs, PathChoices, StudyChoices, TuneArgs,
 };
 
 pub(crate) use gaps::GapsArgs;
@@ -106,6 +106,7 @@ pub(crate) enum Command {
     Build(BuildArgs),
     Cover(CoverArgs),
     Merge(MergeArgs),
+    Export(ExportArgs),
     Report(ReportArgs),
     Check(CheckArgs),
     Gaps(GapsArgs),

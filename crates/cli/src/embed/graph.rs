@@ -94,7 +94,10 @@ pub fn inspect(graph: &DecisionGraph) -> Answer {
 }
 
 /// A graph as options of measuring want it.
-fn measuring(graph: &DecisionGraph, args: &MeasuringArgs) -> anyhow::Result<DecisionGraph> {
+pub(super) fn measuring(
+    graph: &DecisionGraph,
+    args: &MeasuringArgs,
+) -> anyhow::Result<DecisionGraph> {
     let graph = prepared(graph, (&args.classes, &args.preprocessing))?;
     Ok(with_threads(graph, args.run.threads))
 }

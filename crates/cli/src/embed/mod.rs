@@ -24,6 +24,7 @@ pub mod coverage;
 mod explaining;
 pub mod graph;
 pub mod model;
+pub mod parts;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

@@ -84,7 +84,7 @@ pub struct Numbers {
 }
 
 /// A model on as many threads as an option says, or as it has.
-fn with_threads(model: &Model, threads: Option<crate::value::Threads>) -> Model {
+pub(super) fn with_threads(model: &Model, threads: Option<crate::value::Threads>) -> Model {
     match threads {
         Some(threads) => model.clone().with_threads(threads.0),
         None => model.clone(),

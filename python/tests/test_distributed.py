@@ -1,0 +1,199 @@
+"""Distributed work with an engine that is this process: plans, parts, bad rows, what a driver that died left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import npcov
+from conftest import IMAGES, MODEL
+from npcov import _distributed
+from npcov._distributed import ArrayRows, Engine, Failed, Piece, Rows, Source
+from npcov._distributed.worker import attempt, parcels
+
+
+class Here(Engine):
+    """Does tasks one by one, the last one first; some fail as if their workers were dead for good."""
+
+    def __init__(self, dead: Sequence[int] = ()) -> None:
+        self.dead, self.done = dead, list[str]()
+
+    def slots(self) -> int:
+        return 2
+
+    def run(
+        self, work: Any, shared: Mapping[str, Any], pieces: Sequence[Piece], rows: Rows | None
+    ) -> Iterator[tuple[int, Any]]:
+        packed = {parcel.digest: parcel for parcel in parcels(shared)}
+        addresses = {parcel.name: parcel.digest for parcel in packed.values()}
+        for place, piece in reversed(list(enumerate(pieces))):
+            if place in self.dead and work.__name__ != "look":
+                yield place, Failed("its worker died")
+                continue
+            columns = rows.columns(piece.source) if isinstance(rows, ArrayRows) else None
+            self.done.append(work.__name__)
+            yield place, attempt(work, addresses, lambda digest: packed[digest].content, piece, columns)
+
+
+def of_arrays(x: Any, y: Any) -> Source:
+    return Source(None, ArrayRows(x, y), "x", "y")
+
+
+def built(engine: Engine, model: npcov.Model, source: Source, output: Path, **more: Any) -> npcov.DecisionGraph:
+    options = more.pop("options", {})
+    return _distributed.build(engine, model, source, output=str(output), options=options, **more)
+
+
+@pytest.fixture(scope="module")
+def alone(model: npcov.Model, images: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process makes: a graph of arrays, and coverage."""
+    folder = tmp_path_factory.mktemp("alone")
+    graph = model.build(*images, output=folder / "graph.npcov")
+    graph.cover(*images, output=folder / "state.npcov")
+    return folder
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_arrays_have_the_bytes_of_one_process(
+    shards: int, alone: Path, model: npcov.Model, images: Any, tmp_path: Path
+) -> None:
+    source = of_arrays(*images)
+    graph = built(Here(), model, source, tmp_path / "graph.npcov", shards=shards)
+    assert (tmp_path / "graph.npcov").read_bytes() == (alone / "graph.npcov").read_bytes()
+    assert not (tmp_path / "graph.npcov.parts").exists() and list(graph.skipped) == []
+    state = tmp_path / "state.npcov"
+    coverage = _distributed.cover(Here(), graph, source, shards=shards, output=str(state), options={})
+    assert state.read_bytes() == (alone / "state.npcov").read_bytes()
+    assert coverage.suites == {"arrays in memory": 1000}
+
+
+def test_a_path_with_options_and_calibration(model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    options = {"limit": 700, "alpha": 0.7, "clustering": "kmeans"}
+    apart = (images[0][:600], images[1][:600])
+    model.build(IMAGES, calibration=apart, output=tmp_path / "alone.npcov", **options)
+    made = tmp_path / "graph.npcov"
+    built(Here(), model, Source(IMAGES, None), made, shards=2, calibration=apart, options=options)
+    assert made.read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+
+
+def test_without_an_output_all_is_in_memory(alone: Path, model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    graph = _distributed.build(Here(), model, of_arrays(*images), options={})
+    graph.save(tmp_path / "graph.npcov")
+    assert npcov.DecisionGraph(alone / "graph.npcov", MODEL).id == graph.id
+    assert graph.cover(*images, limit=10).suites == {"arrays in memory": 10}
+
+
+def test_bad_rows_are_left_out_and_listed(model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    x, y = images[0].astype(np.float32), images[1]
+    x[[3, 600]] = np.nan
+    x[999, 0] = np.inf
+    bad = [3, 600, 999]
+    model.build(np.delete(x, bad, 0), np.delete(y, bad), output=tmp_path / "alone.npcov")
+    made = tmp_path / "graph.npcov"
+    with pytest.warns(npcov.NpcovWarning, match="3 of 1000 rows were left out: row 3: .*; row 600"):
+        graph = built(Here(), model, of_arrays(x, y), made, shards=2)
+    assert made.read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+    assert [row.row for row in graph.skipped] == bad
+    listed = json.loads((tmp_path / "graph.npcov.skipped.json").read_text())
+    assert [row["id"] for row in listed] == bad and all(row["reason"] for row in listed)
+    with pytest.raises(npcov.DataError, match="3 of 1000 rows cannot be used: row 3"):
+        built(Here(), model, of_arrays(x, y), tmp_path / "other.npcov", strict=True)
+
+
+def test_rows_that_only_the_model_cannot_bear(images: Any, tmp_path: Path) -> None:
+    model = npcov.Model(MODEL, divide=1)
+    x, y = images[0].astype(np.float32), images[1]
+    x[700] = 3e38
+    model.build(np.delete(x, 700, 0), np.delete(y, 700), output=tmp_path / "alone.npcov")
+    made = tmp_path / "graph.npcov"
+    with pytest.warns(npcov.NpcovWarning, match="1 of 1000 rows were left out: row 700: "):
+        graph = built(Here(), model, of_arrays(x, y), made, shards=2)
+    assert made.read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+    coverage = None
+    with pytest.warns(npcov.NpcovWarning, match="row 700"):
+        coverage = _distributed.cover(Here(), graph, of_arrays(x, y), shards=2, options={})
+    assert coverage == graph.cover(np.delete(x, 700, 0), np.delete(y, 700))
+
+
+def test_a_broken_image_is_left_out(model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    write_images(folder, *images)
+    broken = sorted(folder.glob("3/*.png"))[7]
+    kept = tmp_path / "kept"
+    shutil.copytree(folder, kept)
+    (kept / "3" / broken.name).unlink()
+    broken.write_bytes(b"\x89PNG\r\n\x1a\nnothing")
+    made, alone = tmp_path / "graph.npcov", tmp_path / "alone.npcov"
+    with pytest.warns(npcov.NpcovWarning, match="1 of 1000 rows were left out"):
+        built(Here(), model, Source(str(folder), None), made, shards=2)
+    # The graph says what its data was called.
+    kept_at = tmp_path / "elsewhere"
+    folder.rename(kept_at)
+    kept.rename(folder)
+    model.build(str(folder), output=alone)
+    assert made.read_bytes() == alone.read_bytes()
+
+
+@pytest.mark.parametrize("place", [None, "folder", "url"])
+def test_what_is_finished_is_kept(
+    place: str | None, alone: Path, model: npcov.Model, images: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("fsspec") if place == "url" else None
+    where = {None: None, "folder": str(tmp_path / "there"), "url": f"file://{tmp_path}/there"}[place]
+    made, source = tmp_path / "graph.npcov", of_arrays(*images)
+    with pytest.raises(npcov.ShardError, match="1 of 2 parts failed: rows 512 to 999: its worker died"):
+        built(Here(dead=[1]), model, source, made, shards=2, parts=where)
+    engine = Here()
+    events: list[tuple[str, int]] = []
+    graph = built(engine, model, source, made, shards=2, parts=where, progress=lambda *told: events.append(told))
+    assert engine.done.count("build") == 1 and ("resumed", 512) in events
+    assert made.read_bytes() == (alone / "graph.npcov").read_bytes()
+    state = tmp_path / "state.npcov"
+    with pytest.raises(npcov.ShardError):
+        _distributed.cover(Here(dead=[0]), graph, source, shards=2, parts=where, output=str(state), options={})
+    engine = Here()
+    _distributed.cover(engine, graph, source, shards=2, parts=where, output=str(state), options={})
+    assert engine.done.count("cover") == 1
+    assert state.read_bytes() == (alone / "state.npcov").read_bytes()
+    assert where is None or not list((tmp_path / "there").iterdir())
+
+
+def test_parts_of_other_work_are_refused(model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    made = tmp_path / "graph.npcov"
+    with pytest.raises(npcov.ShardError):
+        built(Here(dead=[1]), model, of_arrays(*images), made, shards=2)
+    with pytest.raises(npcov.NpcovError, match="alpha"):
+        built(Here(), model, of_arrays(*images), made, shards=2, options={"alpha": 0.5})
+
+
+def test_a_result_can_go_to_a_url(alone: Path, model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    (tmp_path / "there").mkdir()
+    _distributed.build(
+        Here(), model, of_arrays(*images), output=f"file://{tmp_path}/there/graph.npcov", options={}
+    )
+    found = npcov.DecisionGraph(tmp_path / "there" / "graph.npcov", MODEL)
+    assert found.id == npcov.DecisionGraph(alone / "graph.npcov", MODEL).id
+
+
+def write_images(folder: Path, x: Any, y: Any) -> None:
+    """A folder of PNG files, with one folder a class."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    for place, (image, label) in enumerate(zip(x.reshape(-1, 28, 28), y)):
+        home = folder / str(label)
+        home.mkdir(parents=True, exist_ok=True)
+        rows = b"".join(b"\0" + row.tobytes() for row in image)
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0))
+        png = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+        (home / f"{place:06}.png").write_bytes(png)

@@ -121,7 +121,7 @@ models: data ## Trains the networks of the paper into models/ (hours; FULL=1 lon
 models-merged: data ## Trains networks on merged labels (SADL2=models/sadl2-cifar10.onnx merges its outputs; over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt
 	.venv-train/bin/python scripts/train/merged.py parity clothing animals cluttered
-	.venv-train/bin/python scripts/train/merged.py fashion --seeds 3 4 5 6 7 8
+	.venv-train/bin/python scripts/train/merged.py fashion --seeds 3 4 5 6 7 8 --limit 20000
 	$(if $(SADL2),.venv-train/bin/python scripts/train/merge_outputs.py $(SADL2) \
 	    -o models/animals.onnx --groups 2,3,4,5,6,7 0,1,8,9)
 

@@ -9,7 +9,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        bench-gates bench-headlines bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full test-scale docs-notebooks bench-python
 
 help: ## Shows this list
@@ -128,7 +128,7 @@ models: data ## Trains the networks of the paper into models/ (hours; FULL=1 lon
 models-merged: data ## Trains networks on merged labels (SADL2=models/sadl2-cifar10.onnx merges its outputs; over 5 GB)
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-train scripts/train/requirements.txt
 	.venv-train/bin/python scripts/train/merged.py parity clothing animals cluttered
-	.venv-train/bin/python scripts/train/merged.py fashion --seeds 3 4 5 6 7 8
+	.venv-train/bin/python scripts/train/merged.py fashion --seeds 3 4 5 6 7 8 --limit 20000
 	$(if $(SADL2),.venv-train/bin/python scripts/train/merge_outputs.py $(SADL2) \
 	    -o models/animals.onnx --groups 2,3,4,5,6,7 0,1,8,9)
 
@@ -145,6 +145,9 @@ bench-gates: venv ## How often the default gate fails, and should; after `make m
 	cargo build --release --quiet
 	$(VENV)/bin/python benches/gates/run.py --models models/fashion-[3-8].onnx --verify \
 	    --train data/merged/fashion-train.npz --test data/merged/fashion-test.npz
+
+bench-headlines: venv ## Do random samples of five sizes reach what the random yardstick says? After `make bench-kinds`
+	$(VENV)/bin/python benches/headlines/run.py --graph lab/kinds/parity-0.npcov --train data/merged/parity-train.npz
 
 bench-scores: venv ## What scores of inputs are worth, and cost, for MODEL=file.onnx (CIFAR-10; LIMIT=20000)
 	cargo build --release --quiet --package npcov-cli

@@ -9,7 +9,7 @@ the order of the original, as `train.npz`, and the first 1,000 test images as
 `test.npz`: `x` (28 x 28 bytes), `kind` (the label of Fashion-MNIST) and `y` (the
 group of kinds that the network was taught), whose names are in `train.npz` as
 `class_names`. The same bytes every time. The model is one that
-`scripts/train/merged.py clothing` trains. Needs numpy and `scripts/get_data.py`.
+`scripts/train/merged.py clothing --seeds 0 --epochs 4` trains. Needs numpy and `scripts/get_data.py`.
 """
 
 import argparse

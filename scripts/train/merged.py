@@ -81,10 +81,10 @@ CLOTHING = [0, 2, 0, 0, 0, 1, 0, 1, 2, 1]
 ANIMALS = [1, 1, 0, 0, 0, 0, 0, 0, 1, 1]
 
 TASKS = {
-    "parity": Task(images.mnist, EVEN_ODD, architectures.small, 60_354, epochs=4),
+    "parity": Task(images.mnist, EVEN_ODD, architectures.small, 60_354, epochs=2),
     "cluttered": Task(cluttered, EVEN_ODD, architectures.pooled, 50_674, epochs=6),
-    "clothing": Task(images.fashion_mnist, CLOTHING, architectures.small, 60_419, epochs=4),
-    "fashion": Task(images.fashion_mnist, list(range(10)), architectures.small, 60_874, epochs=2),
+    "clothing": Task(images.fashion_mnist, CLOTHING, architectures.small, 60_419, epochs=2),
+    "fashion": Task(images.fashion_mnist, list(range(10)), architectures.small, 60_874, epochs=1),
     "animals": Task(images.cifar10, ANIMALS),
 }
 

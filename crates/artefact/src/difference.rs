@@ -45,8 +45,14 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::String(text) => format!("`{text}`"),
+        // What has parts of its own would be a page of brackets.
+        Value::Array(list) if list.iter().any(has_parts) => format!("a list of {}", list.len()),
         value => value.to_string(),
     }
+}
+
+fn has_parts(value: &Value) -> bool {
+    matches!(value, Value::Array(_) | Value::Object(_))
 }
 
 #[cfg(test)]
@@ -68,5 +74,13 @@ mod tests {
             ]
         );
         assert!(differences(&this, &this).is_empty());
+    }
+
+    #[test]
+    fn lists_of_things_are_counted() {
+        let this = json!({"layers": [{"upper": 2}, {"upper": 3}]});
+        let that = json!({"layers": [{"upper": 2}]});
+        let expected = "layers: a list of 2, not a list of 1";
+        assert_eq!(differences(&this, &that), [expected]);
     }
 }

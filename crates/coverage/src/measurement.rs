@@ -137,14 +137,24 @@ impl<'g> Measurement<'g> {
         if rows.profiles.is_empty() {
             return Ok(vec![Scores::NONE; rows.predictions.len()]);
         }
-        let scorer = match self.scorer.get() {
-            Some(scorer) => scorer,
+        self.scorer()?.scores(self.graph.file(), rows, threads)
+    }
+
+    /// The cluster of each of some inputs, or [`NO_CLUSTER`](npcov_paths::NO_CLUSTER): what
+    /// [`scores`](Measurement::scores) tells of them, without the rest.
+    pub fn clusters(&self, rows: &PathRows, threads: usize) -> Result<Vec<u32>, CoverageError> {
+        let placed = self.scorer()?.placed(self.graph.file(), rows, threads)?;
+        Ok(placed.into_iter().map(|place| place.cluster).collect())
+    }
+
+    fn scorer(&self) -> Result<&Scorer, CoverageError> {
+        match self.scorer.get() {
+            Some(scorer) => Ok(scorer),
             None => {
                 let prepared = Scorer::new(self.graph.file())?;
-                self.scorer.get_or_init(|| prepared)
+                Ok(self.scorer.get_or_init(|| prepared))
             }
-        };
-        scorer.scores(self.graph.file(), rows, threads)
+        }
     }
 
     fn prepare(&self) -> Result<Extraction, CoverageError> {

@@ -175,8 +175,8 @@ impl Scorer {
         found.unwrap_or(NO_CLUSTER)
     }
 
-    /// What is told of each of some inputs.
-    pub(crate) fn scores(
+    /// Where each of some inputs belongs, and how unfamiliar it is there.
+    pub(crate) fn placed(
         &self,
         file: &GraphFile,
         rows: &PathRows,
@@ -191,6 +191,17 @@ impl Scorer {
             all[place].cluster = self.cluster(graph, class, path, found);
             all[place].unfamiliar = unfamiliar(found);
         })?;
+        Ok(all)
+    }
+
+    /// What is told of each of some inputs.
+    pub(crate) fn scores(
+        &self,
+        file: &GraphFile,
+        rows: &PathRows,
+        threads: usize,
+    ) -> Result<Vec<Scores>, CoverageError> {
+        let mut all = self.placed(file, rows, threads)?;
         let contested = self
             .contested
             .scores(file.landmarks(), file, rows, threads)?;

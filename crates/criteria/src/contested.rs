@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::error::CriterionError;
-use crate::surprise::nearest::{Among, Query, Space};
+use crate::surprise::nearest::{Query, Space};
 use crate::training::{Training, read_blocks};
 
 /// The activations of some neurons of training inputs, that those of other inputs are held against.
@@ -63,10 +63,9 @@ impl Contested {
             trace: input.activations.to_vec(),
         };
         let queries: Vec<Query> = inputs.iter().map(query).collect();
-        let own = space.nearest(&queries, Among::Same)?;
-        let other = space.nearest(&queries, Among::Others)?;
+        let found = space.nearest_of_both(&queries)?;
         let score = |(own, other)| Some(ratio(distance(own)?, distance(other)?));
-        Ok(own.iter().zip(&other).map(score).collect())
+        Ok(found.same.iter().zip(&found.others).map(score).collect())
     }
 }
 

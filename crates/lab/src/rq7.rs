@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use npcov::artefact::{InputRecord, NO_SCORE};
 use npcov::coverage::{ClusterCoverage, Measurement};
 use npcov::data::Loader;
-use npcov::run::{Progress, SampleRange};
+use npcov::run::{Extraction, Found, PathRows, Progress, SampleRange, Sink, extract_shards};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -230,18 +230,44 @@ pub fn rq7(
 /// Where an input is in the decision graph: its predicted class and its cluster.
 type Place = (u32, u32);
 
-/// Where inputs are.
+/// Where inputs are. What they cover is not looked at.
 fn placed(
     measurement: &Measurement<'_>,
     inputs: &SampleRange<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Vec<Place>, LabError> {
-    let coverage = measurement.cover("all", inputs, progress)?;
-    let suites = coverage.state().suites().iter();
-    let places = suites.flat_map(|suite| &suite.inputs);
-    Ok(places
-        .map(|input| (input.prediction, input.cluster))
-        .collect())
+    let extraction = Extraction::Paths(Box::new(measurement.graph().extractor()?));
+    let mut places = Places {
+        measurement,
+        threads: inputs.threads,
+        found: Vec::new(),
+    };
+    extract_shards(
+        &extraction,
+        inputs,
+        |_, _| Found::Nothing,
+        progress,
+        &mut places,
+    )?;
+    Ok(places.found)
+}
+
+/// Finds the places of inputs, shard by shard.
+struct Places<'a> {
+    measurement: &'a Measurement<'a>,
+    threads: usize,
+    found: Vec<Place>,
+}
+
+impl<'a> Sink<'a> for Places<'a> {
+    type Error = LabError;
+
+    fn shard(&mut self, _index: usize, shard: &PathRows) -> Result<(), LabError> {
+        let clusters = self.measurement.clusters(shard, self.threads)?;
+        let classes = shard.predictions.iter().copied();
+        self.found.extend(classes.zip(clusters));
+        Ok(())
+    }
 }
 
 /// What a suite has of a cluster.

@@ -128,10 +128,9 @@ pub fn notes(difference: &Difference) -> Vec<String> {
             "the {what} changed: values can be compared, single buckets cannot"
         ));
     }
-    if !difference.choices.is_empty() {
-        let choices = difference.choices.join("; ");
+    for choice in &difference.choices {
         notes.push(format!(
-            "other choices, so values mean something else: {choices}"
+            "another choice, so values mean something else: {choice}"
         ));
     }
     for name in &difference.missing {

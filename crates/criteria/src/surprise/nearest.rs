@@ -61,6 +61,12 @@ pub(crate) struct Nearest {
     pub(crate) trace: Vec<f32>,
 }
 
+/// What was found for each query.
+pub(crate) struct Found {
+    pub(crate) same: Vec<Option<Nearest>>,
+    pub(crate) others: Vec<Option<Nearest>>,
+}
+
 /// Where the traces are, and what is subtracted to make numbers small.
 pub(crate) struct Space<'a> {
     pub(crate) training: &'a dyn Training,
@@ -82,6 +88,19 @@ impl Space<'_> {
         queries: &[Query],
         among: Among,
     ) -> Result<Vec<Option<Nearest>>, CriterionError> {
+        let found = self.search(queries, &[among])?;
+        Ok(match among {
+            Among::Same => found.same,
+            Among::Others => found.others,
+        })
+    }
+
+    /// The same for both, of which all products are needed only once.
+    pub(crate) fn nearest_of_both(&self, queries: &[Query]) -> Result<Found, CriterionError> {
+        self.search(queries, &[Among::Same, Among::Others])
+    }
+
+    fn search(&self, queries: &[Query], among: &[Among]) -> Result<Found, CriterionError> {
         let width = self.neurons.len();
         let mut order: Vec<usize> = (0..queries.len()).collect();
         order.sort_by_key(|&i| queries[i].class);
@@ -89,22 +108,27 @@ impl Space<'_> {
 
         let inputs = self.training.predictions().len();
         let step = (READ / width.max(1)).clamp(64, 4096).min(inputs.max(1));
+        let others = among.contains(&Among::Others);
         let mut block = Block::default();
         for start in (0..inputs).step_by(step) {
             let range = start..(start + step).min(inputs);
-            block.read(self, range, |class| {
-                among == Among::Others || search.seeks(class)
-            })?;
-            match among {
-                Among::Same => search.among_same(&block),
-                Among::Others => search.among_others(&block),
+            block.read(self, range, |class| others || search.seeks(class))?;
+            match others {
+                true => search.among_all(&block, among.contains(&Among::Same)),
+                false => search.among_same(&block),
             }
         }
-        let mut nearest = vec![None; queries.len()];
-        for (found, place) in search.found.into_iter().zip(order) {
-            nearest[place] = found;
-        }
-        Ok(nearest)
+        let by_query = |found: Vec<Option<Nearest>>| {
+            let mut nearest = vec![None; queries.len()];
+            for (found, &place) in found.into_iter().zip(&order) {
+                nearest[place] = found;
+            }
+            nearest
+        };
+        Ok(Found {
+            same: by_query(search.found.same),
+            others: by_query(search.found.others),
+        })
     }
 
     /// The centred trace in single precision, and its squared norm.
@@ -204,7 +228,7 @@ struct Search<'a> {
     queries: Vec<&'a Query>,
     rows: Vec<f32>,
     norms: Vec<f64>,
-    found: Vec<Option<Nearest>>,
+    found: Found,
     products: Vec<f32>,
 }
 
@@ -220,7 +244,10 @@ impl<'a> Search<'a> {
         Search {
             width,
             error: space.error(),
-            found: vec![None; queries.len()],
+            found: Found {
+                same: vec![None; queries.len()],
+                others: vec![None; queries.len()],
+            },
             queries,
             rows,
             norms,
@@ -242,22 +269,34 @@ impl<'a> Search<'a> {
                 let panel = start..(start + PANEL).min(end);
                 self.multiply(panel.clone(), block, traces.clone());
                 for query in panel.clone() {
-                    let products = query - panel.start;
-                    self.look(query, products, block, traces.clone(), traces.clone());
+                    let mut found = self.found.same[query].take();
+                    let products = self.products(query - panel.start, traces, traces);
+                    self.look(query, products, block, traces.clone(), &mut found);
+                    self.found.same[query] = found;
                 }
             }
         }
     }
 
-    fn among_others(&mut self, block: &Block) {
+    fn among_all(&mut self, block: &Block, same: bool) {
         let all = 0..block.places.len();
         for start in (0..self.queries.len()).step_by(PANEL) {
             let panel = start..(start + PANEL).min(self.queries.len());
             self.multiply(panel.clone(), block, all.clone());
             for query in panel.clone() {
-                let same = block.of_class(self.queries[query].class);
-                for others in [0..same.start, same.end..all.end] {
-                    self.look(query, query - panel.start, block, all.clone(), others);
+                let row = query - panel.start;
+                let own = block.of_class(self.queries[query].class);
+                let mut found = self.found.others[query].take();
+                for others in [0..own.start, own.end..all.end] {
+                    let products = self.products(row, &all, &others);
+                    self.look(query, products, block, others, &mut found);
+                }
+                self.found.others[query] = found;
+                if same {
+                    let mut found = self.found.same[query].take();
+                    let products = self.products(row, &all, &own);
+                    self.look(query, products, block, own, &mut found);
+                    self.found.same[query] = found;
                 }
             }
         }
@@ -271,18 +310,21 @@ impl<'a> Search<'a> {
         product::rows_f32(a, b, width, &mut self.products);
     }
 
-    /// Looks for something nearer to a query among some traces, whose products are in a row of
-    /// those with the traces `multiplied`.
-    fn look(
-        &mut self,
-        query: usize,
-        row: usize,
-        block: &Block,
-        multiplied: Range<usize>,
-        traces: Range<usize>,
-    ) {
+    /// The products with some traces, in a row of those with the traces `multiplied`.
+    fn products(&self, row: usize, multiplied: &Range<usize>, traces: &Range<usize>) -> &[f32] {
         let row = &self.products[row * multiplied.len()..(row + 1) * multiplied.len()];
-        let products = &row[traces.start - multiplied.start..traces.end - multiplied.start];
+        &row[traces.start - multiplied.start..traces.end - multiplied.start]
+    }
+
+    /// Looks for something nearer to a query among some traces, with these products.
+    fn look(
+        &self,
+        query: usize,
+        products: &[f32],
+        block: &Block,
+        traces: Range<usize>,
+        found: &mut Option<Nearest>,
+    ) {
         let (low, high) = (&block.low[traces.clone()], &block.high[traces.clone()]);
         let query_norm = self.norms[query];
         let (part, besides) = self.error;
@@ -300,8 +342,7 @@ impl<'a> Search<'a> {
                 bound = if squared < bound { squared } else { bound };
             }
         }
-        let mut found = self.found[query].take();
-        let known = distance(&found).min(f64::from(bound) + query_norm * (1.0 + part) + besides);
+        let known = distance(found).min(f64::from(bound) + query_norm * (1.0 + part) + besides);
         // What is to be exceeded without the query's own norm, rounded up.
         let limit = (known - query_norm * (1.0 - part) + besides) as f32;
         let limit = limit.next_up();
@@ -319,11 +360,10 @@ impl<'a> Search<'a> {
             }
             for i in lanes {
                 if !beyond(low[i], products[i]) {
-                    self.compare(query, block, block.places[traces.start + i], &mut found);
+                    self.compare(query, block, block.places[traces.start + i], found);
                 }
             }
         }
-        self.found[query] = found;
     }
 
     /// Where the input that does not count is among some traces.
@@ -387,8 +427,10 @@ mod tests {
             neurons: 0..table.neurons,
             centre,
         };
-        for among in [Among::Same, Among::Others] {
+        let both = space.nearest_of_both(queries).unwrap();
+        for (among, of_both) in [(Among::Same, both.same), (Among::Others, both.others)] {
             let fast = space.nearest(queries, among).unwrap();
+            assert_eq!(fast, of_both);
             for (query, fast) in queries.iter().zip(fast) {
                 let slow = naive(table, query, among);
                 let fast = fast.map(|found| (found.input, found.squared));

@@ -76,7 +76,10 @@ pub const CRITERIA: &[Entry] = &[
     crate::idc::IDC,
     crate::dct::DCT,
     crate::deepstellar::BSC,
+    crate::deepstellar::WSC,
+    crate::deepstellar::SBC,
     crate::deepstellar::BTC,
+    crate::deepstellar::WTC,
 ];
 
 /// Makes a criterion.

@@ -235,6 +235,7 @@ fn criteria(world: &World) -> Vec<(String, Box<dyn Criterion>)> {
         "lsc:edges=sadl:buckets=10:upper=20",
         "dsc:layer=0:buckets=10",
         "dct:p=0.75",
+        "sbc:k=2:m=4:n=2",
     ];
     let names = CRITERIA.iter().map(|entry| entry.name);
     names

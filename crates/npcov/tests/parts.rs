@@ -150,7 +150,7 @@ fn same(parts: &[u8], whole: &[u8]) {
 #[test]
 fn any_number_of_parts_gives_the_bytes_of_one_run() {
     // Of recurrent layers, which this model has none of.
-    let of_states = ["bsc", "btc"];
+    let of_states = ["bsc", "wsc", "sbc", "btc", "wtc"];
     let all = names().into_iter().filter(|name| !of_states.contains(name));
     let options = BuildOptions {
         criteria: Some(all.map(|name| name.parse().unwrap()).collect()),

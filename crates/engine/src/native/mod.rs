@@ -26,6 +26,7 @@ mod rows;
 mod schedule;
 mod sparse;
 mod tile;
+mod turn;
 mod vector;
 mod winograd;
 

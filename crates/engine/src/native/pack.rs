@@ -76,6 +76,26 @@ pub(crate) fn numbers_mut(packs: &mut [Pack]) -> &mut [f32] {
     unsafe { std::slice::from_raw_parts_mut(packs.as_mut_ptr().cast(), packs.len() * LANES) }
 }
 
+/// Numbers as packs, if they begin like one and fill them.
+#[allow(unsafe_code)]
+pub(crate) fn whole_packs(numbers: &[f32]) -> Option<&[Pack]> {
+    // SAFETY: a pack is an array of numbers, any of which is one, and nothing else.
+    match unsafe { numbers.align_to::<Pack>() } {
+        ([], packs, []) => Some(packs),
+        _ => None,
+    }
+}
+
+/// As [`whole_packs`], to be written.
+#[allow(unsafe_code)]
+pub(crate) fn whole_packs_mut(numbers: &mut [f32]) -> Option<&mut [Pack]> {
+    // SAFETY: as in `whole_packs`; nobody else has them meanwhile.
+    match unsafe { numbers.align_to_mut::<Pack>() } {
+        ([], packs, []) => Some(packs),
+        _ => None,
+    }
+}
+
 /// Gathers the first `samples.len() / per_lane` lanes: the inverse of [`pack`].
 pub(crate) fn unpack(packs: &[Pack], per_lane: usize, samples: &mut [f32]) {
     for (lane, sample) in samples.chunks_mut(per_lane.max(1)).enumerate() {
@@ -97,6 +117,12 @@ mod tests {
         assert_eq!(packs[2].0[..4], [2.0, 7.0, 12.0, 2.0]);
         assert_eq!(numbers(&packs).len(), 5 * LANES);
         assert_eq!(numbers(&packs)[2 * LANES..][..4], [2.0, 7.0, 12.0, 2.0]);
+        let parts = [(0, 80, true), (16, 32, true), (1, 16, false), (0, 15, false)];
+        for (from, len, whole) in parts {
+            let found = whole_packs(&numbers(&packs)[from..from + len]);
+            assert_eq!(found.is_some(), whole, "{from} {len}");
+        }
+        assert_eq!(whole_packs_mut(numbers_mut(&mut packs)).map(|p| p.len()), Some(5));
         let mut back = vec![0.0; 15];
         unpack(&packs, 5, &mut back);
         assert_eq!(back, samples);

@@ -1,8 +1,8 @@
 //! Products of one input by itself: a block of output channels times sixteen positions, or thirty-two.
 //!
-//! What the positions see stands in a *panel*: for each product of a channel a pack or two, whose lanes
-//! are positions. A block of [`Weights`](crate::native::tile::Weights) walks over it; each pack is loaded
-//! once for all channels of the block, each weight is broadcast once for all packs.
+//! What the positions see stands in a *panel*: for each product of a channel a row of numbers, a pack or
+//! two, whose lanes are positions. A block of [`Weights`](crate::native::tile::Weights) walks over it;
+//! each row is loaded once for all channels of the block, each weight is broadcast once for all packs.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of the weights, as it is with inputs in
 //! lanes: the same bits.
@@ -11,8 +11,8 @@
 
 use npcov_cpu::{Isa, Vectors, dispatch};
 
-use crate::native::pack::Pack;
-use crate::native::tile::Block;
+use crate::native::pack::LANES;
+use crate::native::tile::{Block, Finish};
 
 /// The most channels of a block.
 pub(crate) const MAX_ROWS: usize = 12;
@@ -31,20 +31,53 @@ pub(crate) fn width(isa: Isa) -> usize {
     }
 }
 
+/// What some positions see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panel<'a> {
+    /// A row for each product of a channel.
+    pub(crate) rows: &'a [f32],
+    /// From one row to the next.
+    pub(crate) pitch: usize,
+    /// Packs of a row.
+    pub(crate) width: usize,
+}
+
+/// What the sums of a block begin with, and what happens to them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends<'a> {
+    /// A number for each channel.
+    pub(crate) bias: &'a [f32],
+    /// What is added to it: laid out as the sums.
+    pub(crate) other: Option<&'a [f32]>,
+    pub(crate) finish: Finish,
+}
+
 impl Block<'_> {
-    /// Adds to the sums of each channel, `width` packs, its products with a panel: `width` packs for
-    /// each of its weights.
+    /// Computes the sums of positions: a row for each channel of the block, `pitch` numbers apart.
     ///
     /// # Panics
-    /// When the panel or the sums are too short, or there is no kernel of this width.
-    pub(crate) fn accumulate(&self, width: usize, panel: &[Pack], sums: &mut [Pack]) {
+    /// When the panel, the sums or what they begin with are too short, or there is no kernel of this
+    /// width.
+    pub(crate) fn project(
+        &self,
+        panel: Panel<'_>,
+        ends: &Ends<'_>,
+        sums: &mut [f32],
+        pitch: usize,
+    ) {
         if self.height == 0 {
             return;
         }
-        assert!(panel.len() >= self.k() * width && sums.len() >= self.height * width);
-        // SAFETY: the assertion above, and the block's own length, are the bounds that the kernels rely
+        let row = panel.width * LANES;
+        let whole = |len: usize, rows: usize, pitch: usize| {
+            rows == 0 || (rows - 1) * pitch + row <= len
+        };
+        assert!(whole(panel.rows.len(), self.k(), panel.pitch), "a panel that is too short");
+        assert!(whole(sums.len(), self.height, pitch) && ends.bias.len() >= self.height);
+        assert!(ends.other.is_none_or(|other| whole(other.len(), self.height, pitch)));
+        // SAFETY: the assertions above, and the block's own length, are the bounds that the kernels rely
         // on, and an `Isa` is one that this CPU has.
-        unsafe { dispatch!(self.isa() => accumulate(self, width, panel, sums)) }
+        unsafe { dispatch!(self.isa() => project(self, panel, ends, sums, pitch)) }
     }
 }
 
@@ -54,11 +87,11 @@ macro_rules! kernel {
         $isa:ident, $(#[$feature:meta])*, vectors: $n:expr,
         sizes: [$($width:literal: $($height:literal)*;)*],
         zero: $zero:expr, splat: $splat:expr, load: $load:expr, store: $store:expr,
-        fma: $fma:expr, use $import:path
+        fma: $fma:expr, add: $add:expr, min: $min:expr, max: $max:expr, use $import:path
     ) => {
         mod $isa {
-            use super::Block;
-            use crate::native::pack::{LANES, Pack};
+            use super::{Block, Ends, Finish, Panel};
+            use crate::native::pack::LANES;
             use $import::*;
 
             /// Number of vectors that make a pack.
@@ -67,14 +100,15 @@ macro_rules! kernel {
             /// # Safety
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
-            pub(super) unsafe fn accumulate(
-                block: &Block<'_>, width: usize, panel: &[Pack], sums: &mut [Pack],
+            pub(super) unsafe fn project(
+                block: &Block<'_>, panel: Panel<'_>, ends: &Ends<'_>, sums: &mut [f32],
+                pitch: usize,
             ) {
                 // SAFETY: the caller's.
                 unsafe {
-                    match (width, block.height) {
+                    match (panel.width, block.height) {
                         $($(($width, $height) => {
-                            rows::<$height, $width>(block.weights(), panel, sums);
+                            rows::<$height, $width>(block.weights(), panel, ends, sums, pitch);
                         })*)*
                         sizes => panic!("no kernel for a panel of {sizes:?}"),
                     }
@@ -82,26 +116,36 @@ macro_rules! kernel {
             }
 
             /// # Safety
-            /// As [`accumulate`].
+            /// As [`project`].
             $(#[$feature])*
             #[inline(never)]
             unsafe fn rows<const M: usize, const T: usize>(
-                weights: &[f32], panel: &[Pack], sums: &mut [Pack],
+                weights: &[f32], panel: Panel<'_>, ends: &Ends<'_>, to: &mut [f32], pitch: usize,
             ) {
                 // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
                 // `N` vectors of `LANES / N` floats.
                 unsafe {
-                    let out = sums.as_mut_ptr().cast::<f32>();
                     let mut sums = [[[$zero; N]; T]; M];
                     for m in 0..M {
+                        let bias = $splat(*ends.bias.as_ptr().add(m));
                         for t in 0..T {
                             for v in 0..N {
-                                sums[m][t][v] =
-                                    $load(out.add((m * T + t) * LANES + v * (LANES / N)));
+                                sums[m][t][v] = bias;
                             }
                         }
                     }
-                    let mut x = panel.as_ptr().cast::<f32>();
+                    if let Some(other) = ends.other {
+                        for m in 0..M {
+                            for t in 0..T {
+                                for v in 0..N {
+                                    let at = m * pitch + t * LANES + v * (LANES / N);
+                                    let other = $load(other.as_ptr().add(at));
+                                    sums[m][t][v] = $add(other, sums[m][t][v]);
+                                }
+                            }
+                        }
+                    }
+                    let mut x = panel.rows.as_ptr();
                     let mut w = weights.as_ptr();
                     for _ in 0..weights.len() / M {
                         let mut lanes = [[$zero; N]; T];
@@ -118,14 +162,24 @@ macro_rules! kernel {
                                 }
                             }
                         }
-                        x = x.add(T * LANES);
+                        x = x.wrapping_add(panel.pitch);
                         w = w.add(M);
+                    }
+                    if let Finish::Clip(low, high) = ends.finish {
+                        let (low, high) = ($splat(low), $splat(high));
+                        for m in 0..M {
+                            for t in 0..T {
+                                for v in 0..N {
+                                    sums[m][t][v] = $min($max(sums[m][t][v], low), high);
+                                }
+                            }
+                        }
                     }
                     for m in 0..M {
                         for t in 0..T {
                             for v in 0..N {
-                                let at = out.add((m * T + t) * LANES + v * (LANES / N));
-                                $store(at, sums[m][t][v]);
+                                let at = m * pitch + t * LANES + v * (LANES / N);
+                                $store(to.as_mut_ptr().add(at), sums[m][t][v]);
                             }
                         }
                     }
@@ -139,7 +193,7 @@ macro_rules! kernel {
 kernel! {
     avx2, #[target_feature(enable = "avx2,fma")], vectors: 2, sizes: [1: 1 2 3 4 5 6;],
     zero: _mm256_setzero_ps(), splat: _mm256_set1_ps, load: _mm256_loadu_ps,
-    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, use crate::native::vector::x86
+    store: _mm256_storeu_ps, fma: _mm256_fmadd_ps, add: _mm256_add_ps, min: min, max: max, use crate::native::vector::x86
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -147,19 +201,19 @@ kernel! {
     avx512, #[target_feature(enable = "avx512f")], vectors: 1,
     sizes: [1: 1 2 3 4 5 6 7 8 9 10 11 12; 2: 1 2 3 4 5 6 7 8 9 10 11 12;],
     zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
-    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::native::vector::x86
+    store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, add: _mm512_add_ps, min: min512, max: max512,
+    use crate::native::vector::x86
 }
 
 kernel! {
     portable, , vectors: 1, sizes: [1: 1 2 3;],
-    zero: [0.0f32; LANES], splat: splat, load: load, store: store, fma: fma,
-    use crate::native::vector::plain
+    zero: [0.0f32; LANES], splat: splat, load: load, store: store, fma: fma, add: add, min: min,
+    max: max, use crate::native::vector::plain
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::pack::LANES;
     use crate::native::tile::{Weights, max_rows};
 
     fn number(i: usize) -> f32 {
@@ -170,25 +224,39 @@ mod tests {
     fn every_instruction_set_and_size_agrees_with_the_definition() {
         let k = 37;
         let weight = |m: usize, i: usize| number(m * 100 + i);
+        let bias: Vec<f32> = (0..2 * MAX_ROWS).map(|m| number(m + 5)).collect();
         for isa in Isa::available() {
             for width in 1..=width(isa) {
                 for channels in 1..=2 * max_rows(isa) {
                     let weights = Weights::new(isa, channels, k, weight);
-                    let panel: Vec<Pack> = (0..k * width)
-                        .map(|i| Pack(std::array::from_fn(|l| number(i * LANES + l + 3))))
-                        .collect();
-                    for block in weights.blocks() {
-                        let mut sums = [Pack::splat(0.5); MAX_ROWS * MAX_WIDTH];
-                        block.accumulate(width, &panel, &mut sums);
-                        for (i, sum) in sums[..block.height * width].iter().enumerate() {
-                            for (lane, &got) in sum.0.iter().enumerate() {
-                                let product = |j: usize| {
-                                    let x = panel[j * width + i % width].0[lane];
-                                    f64::from(weight(block.first + i / width, j)) * f64::from(x)
-                                };
-                                let expected = 0.5 + (0..k).map(product).sum::<f64>();
-                                assert!((f64::from(got) - expected).abs() < 1e-2, "{isa:?}");
+                    let (pitch, row) = (width * LANES + 3, width * LANES);
+                    let rows: Vec<f32> = (0..k * pitch).map(|i| number(i + 3)).collect();
+                    let other: Vec<f32> = (0..MAX_ROWS * pitch).map(|i| number(i + 7)).collect();
+                    let rows = &rows[..k * pitch - 3];
+                    let panel = Panel { rows, pitch, width };
+                    for (block, other) in weights.blocks().zip([None, Some(&other)]) {
+                        let ends = Ends {
+                            bias: &bias[block.first..],
+                            other: other.map(Vec::as_slice),
+                            finish: Finish::Clip(-100.0, 200.0),
+                        };
+                        let mut sums = [0.5; MAX_ROWS * (MAX_WIDTH * LANES + 3)];
+                        block.project(panel, &ends, &mut sums, pitch);
+                        for (i, &got) in sums[..block.height * pitch].iter().enumerate() {
+                            let (m, at) = (block.first + i / pitch, i % pitch);
+                            if at >= row {
+                                assert_eq!(got, 0.5, "{isa:?}");
+                                continue;
                             }
+                            let product = |j: usize| {
+                                f64::from(weight(m, j)) * f64::from(rows[j * pitch + at])
+                            };
+                            let other = other.map_or(0.0, |other| other[i]);
+                            let expected = f64::from(bias[m])
+                                + f64::from(other)
+                                + (0..k).map(product).sum::<f64>();
+                            let expected = expected.clamp(-100.0, 200.0);
+                            assert!((f64::from(got) - expected).abs() < 1e-2, "{isa:?}");
                         }
                     }
                 }
@@ -197,11 +265,21 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "panel.len() >= self.k() * width")]
+    #[should_panic(expected = "a panel that is too short")]
     fn panels_that_are_too_short_panic() {
         let weights = Weights::new(Isa::detect(), 1, 2, |_, _| 1.0);
+        let panel = Panel {
+            rows: &[0.0; LANES],
+            pitch: LANES,
+            width: 1,
+        };
+        let ends = Ends {
+            bias: &[0.0],
+            other: None,
+            finish: Finish::None,
+        };
         for block in weights.blocks() {
-            block.accumulate(1, &[Pack::ZERO], &mut [Pack::ZERO]);
+            block.project(panel, &ends, &mut [0.0; LANES], LANES);
         }
     }
 }

@@ -4,36 +4,34 @@
 //! a row that is normalised. Sixteen of them are turned into packs, a kernel does with them what it does
 //! with sixteen inputs, and what comes out is turned back.
 
-use npcov_cpu::vectorised;
-
-use crate::native::pack::{LANES, Pack};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
+use crate::native::turn::{Matrix, turn};
 
 /// Turns up to sixteen rows of `packs.len()` numbers, one after the other in `x`, into packs. Lanes
 /// without a row repeat the first one.
 pub(crate) fn to_packs(x: &[f32], packs: &mut [Pack]) {
-    let len = packs.len();
-    let rows = (x.len() / len.max(1)).min(LANES);
-    let row = |lane: usize| &x[if lane < rows { lane * len } else { 0 }..][..len];
-    let rows: [&[f32]; LANES] = std::array::from_fn(row);
-    vectorised(
-        #[inline(always)]
-        || {
-            for (i, pack) in packs.iter_mut().enumerate() {
-                for l in 0..LANES {
-                    pack.0[l] = rows[l][i];
-                }
-            }
-        },
-    );
+    to_packs_from(x, packs.len(), packs);
+}
+
+/// As [`to_packs`], of rows that begin `pitch` numbers apart.
+pub(crate) fn to_packs_from(x: &[f32], pitch: usize, packs: &mut [Pack]) {
+    let cols = packs.len();
+    let rows = (x.len().saturating_sub(cols) / pitch.max(1) + 1).min(LANES);
+    turn(x, Matrix { rows, cols, pitch }, numbers_mut(packs), LANES);
+    if rows < LANES {
+        for pack in packs {
+            let first = pack.0[0];
+            pack.0[rows..].fill(first);
+        }
+    }
 }
 
 /// The inverse of [`to_packs`].
 pub(crate) fn from_packs(packs: &[Pack], y: &mut [f32]) {
-    for (lane, row) in y.chunks_exact_mut(packs.len().max(1)).enumerate() {
-        for (y, pack) in row.iter_mut().zip(packs) {
-            *y = pack.0[lane];
-        }
-    }
+    let rows = packs.len();
+    let cols = (y.len() / rows.max(1)).min(LANES);
+    let pitch = LANES;
+    turn(numbers(packs), Matrix { rows, cols, pitch }, y, rows);
 }
 
 /// Applies `f` to sixteen rows of `x` at a time, of `from` numbers each, to make rows of `to` numbers of

@@ -5,8 +5,8 @@ use npcov_cpu::Isa;
 use super::sight::{Seen, Sight};
 use crate::native::kernel::Tail;
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
-use crate::native::panel::{self, MAX_ROWS, MAX_WIDTH};
-use crate::native::tile::{Finish, Weights};
+use crate::native::panel::{self, Ends, MAX_ROWS, MAX_WIDTH, Panel};
+use crate::native::tile::{Block, Weights};
 
 /// Packs of panels that are made at a time: 512 KiB, a part of the second-level cache. A block of large
 /// weights is then fetched once for all of them.
@@ -14,6 +14,10 @@ const MOVED: usize = 8 * 1024;
 
 /// Panels that are made at a time at most.
 const PANELS: usize = 8;
+
+/// Input channels up to which windows of one element are read where they stand: their rows lie far apart,
+/// and more of them have no room in the nearest cache.
+const DIRECT: usize = 128;
 
 pub(super) struct ConvAlone {
     isa: Isa,
@@ -55,32 +59,53 @@ impl ConvAlone {
         scratch: &mut [Pack],
         output: &mut [f32],
     ) {
-        let width = panel::width(self.isa);
         let [each, panels] = self.panels();
-        let positions = width * LANES;
+        let positions = panel::width(self.isa) * LANES;
         let mut channel = 0;
         for (g, weights) in groups.iter().enumerate() {
             for first in (0..image.pixels).step_by(panels * positions) {
                 let starts = (first..image.pixels).step_by(positions).take(panels);
                 for (start, panel) in starts.clone().zip(scratch.chunks_mut(each.max(1))) {
-                    self.fill(g, image, start, panel);
+                    if !self.is_direct(image, start) {
+                        self.fill(g, image, start, panel);
+                    }
                 }
                 for block in weights.blocks() {
                     let first = channel + block.first;
                     let bias = &bias[first..first + block.height];
+                    let ends = Ends {
+                        bias,
+                        other: None,
+                        finish: tail.finish,
+                    };
                     for (start, panel) in starts.clone().zip(scratch.chunks(each.max(1))) {
-                        let mut sums = [Pack::ZERO; MAX_ROWS * MAX_WIDTH];
-                        let sums = &mut sums[..block.height * width];
                         let len = positions.min(image.pixels - start);
-                        begin(bias, image, (first, start, len), sums);
-                        block.accumulate(width, panel, sums);
-                        let rows = (first, image.pixels, start, len);
-                        end(tail.finish, sums, block.height, rows, output);
+                        let width = len.div_ceil(LANES);
+                        let panel = match self.is_direct(image, start) {
+                            true => Panel {
+                                rows: &image.x[g * self.inputs * image.pixels + start..],
+                                pitch: image.pixels,
+                                width,
+                            },
+                            false => Panel {
+                                rows: numbers(panel),
+                                pitch: positions,
+                                width,
+                            },
+                        };
+                        let rows = (first, start, len);
+                        store(&block, panel, ends, image, rows, output);
                     }
                 }
             }
             channel += weights.channels();
         }
+    }
+
+    /// Whether positions from `start` on see rows of the image that need not be copied together.
+    fn is_direct(&self, image: &Image<'_>, start: usize) -> bool {
+        let positions = panel::width(self.isa) * LANES;
+        self.inputs <= DIRECT && self.sight.is_pointwise() && start + positions <= image.pixels
     }
 
     /// What positions from `start` on see.
@@ -102,47 +127,36 @@ impl ConvAlone {
     }
 }
 
-/// What sums begin with: the bias, and what is added.
-fn begin(
-    bias: &[f32],
+/// Computes the sums of a block for `len` positions from `start` on; `first` is its first channel.
+fn store(
+    block: &Block<'_>,
+    panel: Panel<'_>,
+    ends: Ends<'_>,
     image: &Image<'_>,
     (first, start, len): (usize, usize, usize),
-    sums: &mut [Pack],
-) {
-    let width = sums.len() / bias.len().max(1);
-    let rows = sums.chunks_exact_mut(width.max(1)).zip(bias);
-    for (m, (sums, &bias)) in rows.enumerate() {
-        match image.other {
-            None => sums.fill(Pack::splat(bias)),
-            Some(other) => {
-                let other = &other[(first + m) * image.pixels + start..][..len];
-                for (sum, other) in numbers_mut(sums).iter_mut().zip(other) {
-                    *sum = other + bias;
-                }
-            }
-        }
-    }
-}
-
-/// Limits sums and stores them.
-fn end(
-    finish: Finish,
-    sums: &mut [Pack],
-    height: usize,
-    (first, pixels, start, len): (usize, usize, usize, usize),
     output: &mut [f32],
 ) {
-    if let Finish::Clip(low, high) = finish {
-        for sum in &mut *sums {
-            *sum = sum.map(|y| {
-                let y = if low > y { low } else { y };
-                if high < y { high } else { y }
-            });
+    let pixels = image.pixels;
+    let row = |m: usize| (first + m) * pixels + start..(first + m) * pixels + start + len;
+    let at = first * pixels + start;
+    if len == panel.width * LANES {
+        let other = image.other.map(|other| &other[at..]);
+        let ends = Ends { other, ..ends };
+        return block.project(panel, &ends, &mut output[at..], pixels);
+    }
+    // What is less than a pack comes and goes by way of a buffer.
+    let pitch = MAX_WIDTH * LANES;
+    let mut sums = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
+    let mut others = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
+    if let Some(other) = image.other {
+        for (m, others) in others.chunks_exact_mut(pitch).take(block.height).enumerate() {
+            others[..len].copy_from_slice(&other[row(m)]);
         }
     }
-    let width = sums.len() / height.max(1);
-    for (m, sums) in sums.chunks_exact(width.max(1)).enumerate() {
-        let to = &mut output[(first + m) * pixels + start..][..len];
-        to.copy_from_slice(&numbers(sums)[..len]);
+    let other = image.other.map(|_| &others[..]);
+    let ends = Ends { other, ..ends };
+    block.project(panel, &ends, &mut sums, pitch);
+    for (m, sums) in sums.chunks_exact(pitch).take(block.height).enumerate() {
+        output[row(m)].copy_from_slice(&sums[..len]);
     }
 }

@@ -8,7 +8,7 @@ use npcov_graph::{DType, Graph, OpError, ValueId, strides};
 use super::{Role, role};
 use crate::native::kernel::{Alone, Inputs, Kernel};
 use crate::native::math;
-use crate::native::pack::{LANES, Pack, numbers_mut};
+use crate::native::pack::{LANES, Pack, numbers_mut, whole_packs, whole_packs_mut};
 
 /// Packs that are computed together: a kilobyte an intermediate result.
 const BLOCK: usize = 16;
@@ -236,11 +236,11 @@ trait Element: Copy {
     /// The elements that packs are made of.
     fn of(packs: &mut [Pack]) -> &mut [Self];
 
-    /// Elements that are packs.
-    fn as_packs(elements: &mut [Self]) -> Option<&mut [Pack]>;
+    /// Elements as packs, if they are whole ones.
+    fn packs(elements: &[Self]) -> Option<&[Pack]>;
 
-    /// Elements as packs; where they are not, by way of a buffer.
-    fn packs<'a>(x: &'a [Self], buffer: &'a mut [Pack]) -> &'a [Pack];
+    /// As [`Element::packs`], to be written.
+    fn packs_mut(elements: &mut [Self]) -> Option<&mut [Pack]>;
 }
 
 impl Element for Pack {
@@ -257,13 +257,13 @@ impl Element for Pack {
     }
 
     #[inline(always)]
-    fn as_packs(elements: &mut [Pack]) -> Option<&mut [Pack]> {
+    fn packs(elements: &[Pack]) -> Option<&[Pack]> {
         Some(elements)
     }
 
     #[inline(always)]
-    fn packs<'a>(x: &'a [Pack], _: &'a mut [Pack]) -> &'a [Pack] {
-        x
+    fn packs_mut(elements: &mut [Pack]) -> Option<&mut [Pack]> {
+        Some(elements)
     }
 }
 
@@ -281,14 +281,13 @@ impl Element for f32 {
     }
 
     #[inline(always)]
-    fn as_packs(_: &mut [f32]) -> Option<&mut [Pack]> {
-        None
+    fn packs(elements: &[f32]) -> Option<&[Pack]> {
+        whole_packs(elements)
     }
 
     #[inline(always)]
-    fn packs<'a>(x: &'a [f32], buffer: &'a mut [Pack]) -> &'a [Pack] {
-        numbers_mut(buffer)[..x.len()].copy_from_slice(x);
-        buffer
+    fn packs_mut(elements: &mut [f32]) -> Option<&mut [Pack]> {
+        whole_packs_mut(elements)
     }
 }
 
@@ -304,46 +303,41 @@ impl Chain {
             for (i, step) in self.steps.iter().enumerate() {
                 let (before, rest) = results.split_at_mut(i);
                 let [first, second, third] = &mut gathered;
-                let operand = |a: usize, buffer| {
-                    self.operand(
-                        step.arguments[a],
-                        inputs,
-                        before,
-                        (start, count, len),
-                        buffer,
-                    )
+                let at = (start, count, len);
+                // For arguments that it does not have, a step is given the first.
+                let arity = step.function.arity();
+                let [x, y, z] = step.arguments;
+                let x = self.operand(x, inputs, before, at, first);
+                let y = match arity > 1 {
+                    true => self.operand(y, inputs, before, at, second),
+                    false => x,
                 };
-                let target = match T::as_packs(block).filter(|_| i == last) {
-                    Some(block) => block,
-                    None => &mut rest[0][..len],
+                let z = match arity > 2 {
+                    true => self.operand(z, inputs, before, at, third),
+                    false => x,
                 };
+                let direct = match i == last {
+                    true => T::packs_mut(block),
+                    false => None,
+                };
+                let target = direct.unwrap_or(&mut rest[0][..len]);
                 match step.function {
-                    Function::Unary(f) => unary(f, operand(0, first), target),
-                    Function::Binary(f) => {
-                        binary(f, operand(0, first), operand(1, second), target);
-                    }
-                    Function::IntegerDiv => {
-                        zip(operand(0, first), operand(1, second), target, |a, b| {
-                            (a / b).trunc()
-                        });
-                    }
+                    Function::Unary(f) => unary(f, x, target),
+                    Function::Binary(f) => binary(f, x, y, target),
+                    Function::IntegerDiv => zip(x, y, target, |a, b| (a / b).trunc()),
                     Function::Where => {
-                        let condition = operand(0, first);
-                        let (a, b) = (operand(1, second), operand(2, third));
-                        for (((y, c), a), b) in target.iter_mut().zip(condition).zip(a).zip(b) {
-                            for l in 0..y.0.len() {
-                                y.0[l] = if c.0[l] != 0.0 { a.0[l] } else { b.0[l] };
+                        for (((target, c), a), b) in target.iter_mut().zip(x).zip(y).zip(z) {
+                            for l in 0..LANES {
+                                target.0[l] = if c.0[l] != 0.0 { a.0[l] } else { b.0[l] };
                             }
                         }
                     }
-                    Function::Truncate => map(operand(0, first), target, f32::trunc),
-                    Function::IsNonZero => {
-                        map(operand(0, first), target, |x| truth(x != 0.0));
-                    }
-                    Function::Copy => target.copy_from_slice(operand(0, first)),
+                    Function::Truncate => map(x, target, f32::trunc),
+                    Function::IsNonZero => map(x, target, |x| truth(x != 0.0)),
+                    Function::Copy => target.copy_from_slice(x),
                 }
             }
-            if T::as_packs(block).is_none() {
+            if T::packs_mut(block).is_none() {
                 block.copy_from_slice(&T::of(&mut results[last][..len])[..count]);
             }
         }
@@ -363,59 +357,90 @@ impl Chain {
             Argument::Step(i) => return &before[i][..len],
             Argument::Source(i) => &self.sources[i],
         };
-        let buffer = &mut buffer[..len];
-        if let Source::Packs(i, Map::Same) = source {
-            return T::packs(&inputs.get(*i)[start..start + count], buffer);
+        if let Source::Packs(i, Map::Same) = source
+            && let Some(packs) = T::packs(&inputs.get(*i)[start..start + count])
+        {
+            return packs;
         }
+        let buffer = &mut buffer[..len];
         let elements = &mut T::of(buffer)[..count];
         match source {
-            Source::Packs(i, map) => {
-                let x = inputs.get(*i);
-                map.fill(start, elements, |at| x[at]);
-            }
-            Source::Numbers(x, map) => map.fill(start, elements, |at| T::splat(x[at])),
+            Source::Packs(i, map) => map.fill(start, inputs.get(*i), elements, |x| x),
+            Source::Numbers(x, map) => map.fill(start, x, elements, T::splat),
         }
         buffer
     }
 }
 
-impl Map {
-    /// Fills a block that starts at element `start`.
-    #[inline(always)]
-    fn fill<T: Copy>(&self, start: usize, block: &mut [T], element: impl Fn(usize) -> T) {
+impl Function {
+    /// Number of arguments.
+    fn arity(self) -> usize {
         match self {
-            Map::Same => {
-                for (i, y) in block.iter_mut().enumerate() {
-                    *y = element(start + i);
-                }
+            Function::Unary(_) | Function::Truncate | Function::IsNonZero | Function::Copy => 1,
+            Function::Binary(_) | Function::IntegerDiv => 2,
+            Function::Where => 3,
+        }
+    }
+}
+
+impl Map {
+    /// Fills a block that starts at element `start` of the output.
+    #[inline(always)]
+    fn fill<S: Copy, T>(&self, start: usize, x: &[S], block: &mut [T], as_element: impl Fn(S) -> T)
+    where
+        T: Copy,
+    {
+        match self {
+            Map::Same => copy(&x[start..start + block.len()], block, as_element),
+            Map::One => block.fill(as_element(x[0])),
+            Map::Repeat { inner: 1, extent } => cycle(start, &x[..*extent], block, as_element),
+            Map::Repeat { inner, extent } => {
+                repeat(start, *inner, &x[..*extent], block, as_element);
             }
-            Map::One => block.fill(element(0)),
-            Map::Repeat { inner, extent } => repeat(start, *inner, *extent, block, element),
             Map::Table(table) => {
                 for (y, &at) in block.iter_mut().zip(&table[start..]) {
-                    *y = element(at as usize);
+                    *y = as_element(x[at as usize]);
                 }
             }
         }
     }
 }
 
-/// Fills a block that starts at element `start` with elements `i / inner % extent`, without
+#[inline(always)]
+fn copy<S: Copy, T>(x: &[S], y: &mut [T], as_element: impl Fn(S) -> T) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = as_element(*x);
+    }
+}
+
+/// Fills a block that starts at element `start` with `x`, over and over.
+#[inline(always)]
+fn cycle<S: Copy, T>(start: usize, x: &[S], mut block: &mut [T], as_element: impl Fn(S) -> T) {
+    let mut at = start % x.len();
+    while !block.is_empty() {
+        let (run, rest) = block.split_at_mut((x.len() - at).min(block.len()));
+        copy(&x[at..], run, &as_element);
+        block = rest;
+        at = 0;
+    }
+}
+
+/// Fills a block that starts at element `start` with elements `i / inner % extent` of `x`, without
 /// dividing more than once.
 #[inline(always)]
-fn repeat<T: Copy>(
+fn repeat<S: Copy, T: Copy>(
     start: usize,
     inner: usize,
-    extent: usize,
+    x: &[S],
     mut block: &mut [T],
-    element: impl Fn(usize) -> T,
+    as_element: impl Fn(S) -> T,
 ) {
-    let (mut at, mut left) = (start / inner % extent, inner - start % inner);
+    let (mut at, mut left) = (start / inner % x.len(), inner - start % inner);
     while !block.is_empty() {
         let (run, rest) = block.split_at_mut(left.min(block.len()));
-        run.fill(element(at));
+        run.fill(as_element(x[at]));
         block = rest;
-        at = if at + 1 == extent { 0 } else { at + 1 };
+        at = if at + 1 == x.len() { 0 } else { at + 1 };
         left = inner;
     }
 }

@@ -20,7 +20,9 @@
 
 use npcov_graph::strides;
 
-use crate::native::pack::{LANES, Pack};
+use crate::native::pack::{LANES, Pack, numbers};
+use crate::native::rows::to_packs_from;
+use crate::native::turn::{Matrix, turn};
 
 /// A sum in double precision, which single precision is rounded to once. Graphs take differences
 /// of sums, such as a variance that is written as `E[x^2] - E[x]^2`, in which errors of the sums
@@ -133,9 +135,14 @@ impl Fibres {
     /// other lanes repeat the first one.
     pub(super) fn gather(&self, x: &[f32], bases: &[usize], packs: &mut [Pack]) {
         let Some(&first) = bases.first() else { return };
+        let packs = &mut packs[..self.len];
+        if let Some(pitch) = self.pitch(bases) {
+            let last = first + (bases.len() - 1) * pitch + self.len;
+            return to_packs_from(&x[first..last], pitch, packs);
+        }
         let starts: [usize; LANES] =
             std::array::from_fn(|l| bases.get(l).copied().unwrap_or(first));
-        for (i, pack) in packs[..self.len].iter_mut().enumerate() {
+        for (i, pack) in packs.iter_mut().enumerate() {
             let offset = self.offset(i);
             for l in 0..LANES {
                 pack.0[l] = x[starts[l] + offset];
@@ -143,8 +150,27 @@ impl Fibres {
         }
     }
 
+    /// How far apart fibres are that are rows of a matrix.
+    fn pitch(&self, bases: &[usize]) -> Option<usize> {
+        let pitch = match bases {
+            _ if self.inside != Inside::Contiguous || self.len == 0 => return None,
+            [first, second, ..] => second.checked_sub(*first)?,
+            _ => self.len,
+        };
+        let even = bases.windows(2).all(|two| two[0] + pitch == two[1]);
+        (even && pitch >= self.len).then_some(pitch)
+    }
+
     /// Puts what [`Fibres::gather`] took into its place.
     pub(super) fn scatter(&self, packs: &[Pack], bases: &[usize], y: &mut [f32]) {
+        if let (Some(pitch), Some(&first)) = (self.pitch(bases), bases.first()) {
+            let matrix = Matrix {
+                rows: self.len,
+                cols: bases.len(),
+                pitch: LANES,
+            };
+            return turn(numbers(packs), matrix, &mut y[first..], pitch);
+        }
         for (i, pack) in packs[..self.len].iter().enumerate() {
             let offset = self.offset(i);
             for (base, x) in bases.iter().zip(pack.0) {

@@ -8,9 +8,10 @@ use npcov_graph::op::Gemm;
 
 use super::elementwise::broadcast_table;
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
-use crate::native::pack::{LANES, Pack, numbers_mut};
-use crate::native::panel::{self, MAX_ROWS, MAX_WIDTH};
-use crate::native::tile::{Finish, Init, Taps, Target, Weights};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
+use crate::native::panel::{self, Ends, MAX_ROWS, MAX_WIDTH, Panel};
+use crate::native::tile::{Block, Init, Taps, Target, Weights};
+use crate::native::turn::{Matrix, turn};
 
 /// `x [rows, k]` times constant weights `[k, n]`.
 struct Dense {
@@ -23,65 +24,101 @@ struct Dense {
     tail: Tail,
 }
 
+/// Packs of panels that are made at a time: 512 KiB, a part of the second-level cache. A block of weights
+/// is then fetched once for all of them.
+const MOVED: usize = 8 * 1024;
+
+/// Panels that are made at a time at most.
+const PANELS: usize = 8;
+
+impl Dense {
+    /// Packs of a panel, and panels at a time.
+    fn panels(&self) -> [usize; 2] {
+        let each = self.k * panel::width(self.isa);
+        let all = self.rows.div_ceil(panel::width(self.isa) * LANES);
+        let fitting = (MOVED / each.max(1)).clamp(1, PANELS);
+        // Of about the same number each time.
+        [each, all.div_ceil(all.div_ceil(fitting).max(1)).max(1)]
+    }
+}
+
 /// Positions of panels are rows.
 impl Alone for Dense {
     fn scratch(&self) -> usize {
-        self.k * panel::width(self.isa)
+        self.panels().iter().product()
     }
 
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
-        let width = panel::width(self.isa);
+        let [each, panels] = self.panels();
+        let pitch = panel::width(self.isa) * LANES;
         let other = self.tail.add.then(|| inputs.get(1));
-        for start in (0..self.rows).step_by(width * LANES) {
-            let rows = (width * LANES).min(self.rows - start);
-            let x = &inputs.get(0)[start * self.k..(start + rows) * self.k];
-            turn(x, self.k, width, scratch);
+        for first in (0..self.rows).step_by(panels * pitch) {
+            let starts = (first..self.rows).step_by(pitch).take(panels);
+            let made = numbers_mut(scratch).chunks_mut((each * LANES).max(1));
+            for (start, panel) in starts.clone().zip(made) {
+                let rows = pitch.min(self.rows - start);
+                self.turn(&inputs.get(0)[start * self.k..], rows, panel, pitch);
+            }
             for block in self.weights.blocks() {
-                let bias = &self.bias[block.first..block.first + block.height];
-                let mut sums = [Pack::ZERO; MAX_ROWS * MAX_WIDTH];
-                let sums = &mut sums[..block.height * width];
-                let at = |row: usize, m: usize| (start + row) * self.n + block.first + m;
-                for (m, (sums, &bias)) in sums.chunks_exact_mut(width).zip(bias).enumerate() {
-                    match other {
-                        None => sums.fill(Pack::splat(bias)),
-                        Some(other) => {
-                            for (row, sum) in numbers_mut(sums)[..rows].iter_mut().enumerate() {
-                                *sum = other[at(row, m)] + bias;
-                            }
-                        }
-                    }
-                }
-                block.accumulate(width, scratch, sums);
-                if let Finish::Clip(low, high) = self.tail.finish {
-                    for sum in &mut *sums {
-                        *sum = sum.map(|y| {
-                            let y = if low > y { low } else { y };
-                            if high < y { high } else { y }
-                        });
-                    }
-                }
-                for row in 0..rows {
-                    let to = &mut output[at(row, 0)..][..block.height];
-                    for (y, sums) in to.iter_mut().zip(sums.chunks_exact(width)) {
-                        *y = sums[row / LANES].0[row % LANES];
-                    }
+                let made = numbers(scratch).chunks((each * LANES).max(1));
+                for (start, panel) in starts.clone().zip(made) {
+                    let rows = pitch.min(self.rows - start);
+                    let panel = Panel {
+                        rows: panel,
+                        pitch,
+                        width: rows.div_ceil(LANES),
+                    };
+                    let at = start * self.n + block.first;
+                    let other = other.map(|other| &other[at..]);
+                    self.store(&block, panel, other, rows, &mut output[at..]);
                 }
             }
         }
     }
 }
 
-/// Rows of `k` numbers as a panel, `width` packs for each column; lanes without a row are zeros.
-fn turn(x: &[f32], k: usize, width: usize, panel: &mut [Pack]) {
-    let panel = &mut panel[..k * width];
-    if x.len() < k * width * LANES {
-        panel.fill(Pack::ZERO);
-    }
-    for (row, x) in x.chunks_exact(k.max(1)).enumerate() {
-        let column = panel.iter_mut().skip(row / LANES).step_by(width);
-        for (pack, x) in column.zip(x) {
-            pack.0[row % LANES] = *x;
+impl Dense {
+    /// Rows of numbers as a panel; lanes without a row are zeros.
+    fn turn(&self, x: &[f32], rows: usize, panel: &mut [f32], pitch: usize) {
+        if !rows.is_multiple_of(LANES) {
+            panel.fill(0.0);
         }
+        let cols = self.k;
+        turn(x, Matrix { rows, cols, pitch: cols }, panel, pitch);
+    }
+
+    /// Computes a block's channels of some rows.
+    fn store(
+        &self,
+        block: &Block<'_>,
+        panel: Panel<'_>,
+        other: Option<&[f32]>,
+        rows: usize,
+        output: &mut [f32],
+    ) {
+        let pitch = MAX_WIDTH * LANES;
+        let mut sums = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
+        let mut others = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
+        if let Some(other) = other {
+            let matrix = Matrix {
+                rows,
+                cols: block.height,
+                pitch: self.n,
+            };
+            turn(other, matrix, &mut others, pitch);
+        }
+        let ends = Ends {
+            bias: &self.bias[block.first..block.first + block.height],
+            other: other.map(|_| &others[..]),
+            finish: self.tail.finish,
+        };
+        block.project(panel, &ends, &mut sums, pitch);
+        let matrix = Matrix {
+            rows: block.height,
+            cols: rows,
+            pitch,
+        };
+        turn(&sums, matrix, output, self.n);
     }
 }
 

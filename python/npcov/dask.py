@@ -180,7 +180,7 @@ def _columns(fragments: list[tuple[str | None, Any, int, int]]) -> Columns:
     for name, rows, start, end in fragments:
         part = rows[start:end] if name is not None else rows.iloc[start:end]
         columns = {name: part} if name is not None else {str(c): part[c].to_numpy() for c in part.columns}
-        found.setdefault(name, []).append(columns)  # type: ignore[arg-type]
+        found.setdefault(name, []).append(columns)
     return {key: value for parts in found.values() for key, value in concatenated(parts).items()}
 
 
@@ -258,7 +258,7 @@ class _Dask(Engine):
         return found
 
     def slots(self) -> int:
-        return max(1, sum(self._client.nthreads().values()))
+        return max(1, int(sum(self._client.nthreads().values())))
 
     def run(
         self, work: Any, shared: Mapping[str, Any], pieces: Sequence[Piece], rows: Rows | None

@@ -289,7 +289,7 @@ def _bytes_of(source: Any, files: Sequence[Any]) -> bytes | str:
     if isinstance(source, bytes):
         return source
     if len(files) > 1:
-        return os.path.abspath(os.fspath(files[0]))
+        return str(os.path.abspath(os.fspath(files[0])))
     with open(files[0], "rb") as file:
         return file.read()
 
@@ -527,9 +527,9 @@ def cover(
             os.rmdir(folder)
         bad_rows = run.warn_of_bad_rows(output)
     seen = [] if source.path is None else [Data(source.path)]
-    found = Coverage._of(measured, graph, kept=seen + ([] if earlier is None else earlier._kept))
-    found.skipped = bad_rows
-    return found
+    coverage = Coverage._of(measured, graph, kept=seen + ([] if earlier is None else earlier._kept))
+    coverage.skipped = bad_rows
+    return coverage
 
 
 def _plan(graph: DecisionGraph, job: Job, survey: _Survey) -> str:

@@ -159,7 +159,7 @@ def _opened(key: str, job: Job, threads: int) -> Model | DecisionGraph:
         while len(_ready) >= _READY:
             del _ready[next(iter(_ready))]
         options = {**job.options, "threads": threads}
-        made = {"class_names": job.class_names, "preprocess": job.preprocess}
+        made: dict[str, Any] = {"class_names": job.class_names, "preprocess": job.preprocess}
         if job.graph is None:
             found = Model(job.model, **made, **options)
         else:
@@ -279,7 +279,8 @@ def _stacked(values: NDArray[Any]) -> tuple[NDArray[Any], list[tuple[int, str]]]
     ]
     kind = np.result_type(*{row.dtype for row, shape in zip(rows, shapes) if row is not None and shape == usual})
     empty = np.zeros(usual, kind)
-    return np.stack([row if shape == usual else empty for row, shape in zip(rows, shapes)]).astype(kind, copy=False), bad
+    whole: list[Any] = [row if shape == usual else empty for row, shape in zip(rows, shapes)]
+    return np.stack(whole).astype(kind, copy=False), bad
 
 
 def look(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Seen:

@@ -18,6 +18,7 @@ fn help() {
         "build",
         "cover",
         "merge",
+        "export",
         "report",
         "check",
         "gaps",

@@ -13,6 +13,7 @@ mod demo;
 mod docs;
 mod errors;
 mod explain;
+mod export;
 mod gaps;
 mod garbage;
 mod help;

@@ -43,6 +43,7 @@ mod json;
 mod junit;
 mod lab;
 mod markdown;
+mod mutation;
 pub mod number;
 mod picture;
 mod plot;
@@ -74,6 +75,7 @@ pub use lab::{
     rq6_plot, rq7, rq7_plot,
 };
 pub use markdown::{linked_markdown, markdown};
+pub use mutation::mutation;
 pub use picture::{PictureError, image_colours};
 pub use predictions::predictions;
 pub use report::report;

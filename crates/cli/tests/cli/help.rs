@@ -24,6 +24,7 @@ fn help() {
         "select",
         "minimize",
         "attack",
+        "mutate",
         "compile",
         "completions",
         "man",

@@ -22,6 +22,7 @@ mod init;
 mod inspect;
 mod lab;
 mod manners;
+mod mutate;
 mod names;
 mod onnx;
 mod predict;

@@ -31,6 +31,7 @@ mod lab;
 mod man;
 mod merge;
 mod minimize;
+mod mutate;
 mod output;
 mod pages;
 mod paths_table;
@@ -102,6 +103,7 @@ fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<u8> {
         Command::Select(args) => select::run(args, &config, printer),
         Command::Minimize(args) => minimize::run(args, &config, printer),
         Command::Attack(args) => attack::run(args, &config, printer),
+        Command::Mutate(args) => mutate::run(args, &config, printer),
         Command::Compile(args) => compile::run(args, &config, printer),
         Command::Lab(args) => lab::run(args, &config, printer),
         Command::Completions(args) => completions::run(args, printer),

@@ -5,6 +5,7 @@ use npcov_attack::AttackError;
 use npcov_coverage::CoverageError;
 use npcov_data::DataError;
 use npcov_graph::{GraphError, OpError};
+use npcov_mutate::MutationError;
 use npcov_program::ProgramError;
 use npcov_run::RunError;
 use npcov_select::SelectError;
@@ -25,6 +26,9 @@ pub enum Error {
     /// An attack cannot be carried out.
     #[error(transparent)]
     Attack(AttackError),
+    /// Mutants cannot be made or measured.
+    #[error(transparent)]
+    Mutation(MutationError),
     /// Inputs cannot be selected.
     #[error(transparent)]
     Select(SelectError),
@@ -50,6 +54,15 @@ impl From<AttackError> for Error {
         match error {
             AttackError::Run(error) => Error::Run(error),
             error => Error::Attack(error),
+        }
+    }
+}
+
+impl From<MutationError> for Error {
+    fn from(error: MutationError) -> Error {
+        match error {
+            MutationError::Run(error) => Error::Run(error),
+            error => Error::Mutation(error),
         }
     }
 }

@@ -64,7 +64,7 @@
 //! # Ok::<(), npcov::Error>(())
 //! ```
 //!
-//! # Tune, attack
+//! # Tune, attack, mutate
 //!
 //! ```
 //! # use npcov::{Inputs, Model};
@@ -75,7 +75,7 @@
 //! # let model = Model::open(file)?.with_preprocessing(scale);
 //! # let data = open(&images)?;
 //! use npcov::attack::{AttackMethod, Pgd};
-//! use npcov::{AttackOptions, TuneOptions};
+//! use npcov::{AttackOptions, MutationOptions, TuneOptions};
 //!
 //! // Parameters of paths, chosen by what switching neurons off does to predictions.
 //! let few = TuneOptions { sample: Some(100), clusters: vec![1, 2], ..TuneOptions::default() };
@@ -86,6 +86,11 @@
 //! let (report, found) = model.attack(Inputs::from(&data).rows(0..20), &options, &mut ())?;
 //! assert!(report.correct_after < report.correct_before);
 //! assert_eq!(found.predictions.len(), 20);
+//!
+//! // Models with something wrong in them: how many does a suite tell from this one?
+//! let options = MutationOptions { mutants: 1, ..MutationOptions::default() };
+//! let killed = model.mutate(Inputs::from(&data).rows(0..100), &options, &mut ())?;
+//! assert_eq!(killed.report().mutants, 5);
 //! # Ok::<(), npcov::Error>(())
 //! ```
 //!
@@ -98,7 +103,7 @@
 //!
 //! What is behind these nouns are crates of their own, re-exported as modules, from the model's file to
 //! the verdict: [`graph`], [`program`], [`engine`], [`onnxruntime`], [`data`], [`run`], [`paths`], [`criteria`],
-//! [`artefact`], [`coverage`], and the products [`masking`], [`attack`], [`select`]. The command line
+//! [`artefact`], [`coverage`], and the products [`masking`], [`attack`], [`mutate`], [`select`]. The command line
 //! (`npcov-cli`) and what is shown to people (`npcov-report`) stand on top.
 
 mod compile;
@@ -133,6 +138,7 @@ pub use npcov_coverage::{
     BuildOptions, BuiltPart, CoverOptions, Coverage, GapOptions, Gaps, Gate, Report,
 };
 pub use npcov_masking::TuneOptions;
+pub use npcov_mutate::MutationOptions;
 pub use npcov_run::{Event, ExplainOptions, ModelOptions, Progress};
 pub use npcov_select::{MinimizeOptions, SelectOptions};
 
@@ -144,6 +150,7 @@ pub use npcov_data as data;
 pub use npcov_engine as engine;
 pub use npcov_graph as graph;
 pub use npcov_masking as masking;
+pub use npcov_mutate as mutate;
 pub use npcov_onnxruntime as onnxruntime;
 pub use npcov_paths as paths;
 pub use npcov_program as program;

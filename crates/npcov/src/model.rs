@@ -11,6 +11,7 @@ use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph, MissingPart
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{TuneOptions, Tuning};
+use npcov_mutate::{Mutants, MutationOptions, MutationState};
 use npcov_run::{
     Event, ExplainOptions, Explainer, Extraction, Extras, ModelOptions, Network, Part, Predictions,
     Progress, RunError, SampleRange,
@@ -421,6 +422,20 @@ impl Model {
             };
             let report = npcov_attack::attack(&model.network, attacked, options, progress, sink)?;
             Ok((report, all))
+        })
+    }
+
+    /// Makes mutants of the model, and finds which of them inputs tell from it. States of several suites
+    /// [merge](MutationState::merge).
+    pub fn mutate<'a>(
+        &self,
+        inputs: impl Into<Inputs<'a>>,
+        options: &MutationOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<MutationState, Error> {
+        self.with_inputs(inputs, |model, inputs| {
+            let mutants = Mutants::new(&model.network, options)?;
+            Ok(mutants.measure(inputs, progress)?)
         })
     }
 

@@ -19,6 +19,8 @@ pub enum Task {
     Attacks = 3,
     /// Experiments.
     Experiments = 4,
+    /// What is wrong with mutants.
+    Mutants = 5,
 }
 
 /// A source of random numbers: ChaCha with eight rounds, the same numbers on every machine.

@@ -7,7 +7,8 @@
 //! * [`explain`] one relevance per neuron of each path layer, and the input's, by an
 //!   [`Attribution`]: [`Lrp`] with [`Rules`], [`AttnLrp`], or [`GradientTimesInput`];
 //! * [`gradient`] a [`Loss`] of each input, and its gradient with respect to the input;
-//! * [`mask`] nothing else, but with a switch for every neuron.
+//! * [`mask`] nothing else, but with a switch for every neuron;
+//! * [`mutant`] nothing else, but of a model that was changed by [`Edit`]s, where [`Sites`] says that it can be.
 //!
 //! [`path_layers`] finds the layers that all this is about.
 //!
@@ -60,12 +61,14 @@ mod head;
 mod layers;
 mod linear;
 mod mask;
+mod mutant;
 mod neurons;
 mod op;
 mod program;
 mod relevance;
 mod rule;
 mod sign;
+mod sites;
 mod steps;
 mod tokens;
 mod trace;
@@ -78,6 +81,7 @@ pub use head::explained_number;
 pub use layers::{LayerKind, LayerOptions, PathLayer, Selector, path_layers, weighted_sums};
 pub use linear::Linear;
 pub use mask::mask;
+pub use mutant::{Edit, mutant, mutated_graph};
 pub use neurons::Elements;
 pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
@@ -88,6 +92,7 @@ pub use rule::{
     AlphaBeta, BatchNorm, Bias, EPSILON, Epsilon, Gamma, Gradient, ParseRuleError, Place, Preset,
     Rule, Rules, Sums, ZBox,
 };
+pub use sites::{Incoming, Sites};
 pub use steps::{ParseViewError, RecurrentView, Steps};
 pub use tokens::known_tokens;
 pub use trace::trace;

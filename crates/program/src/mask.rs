@@ -51,7 +51,7 @@ pub fn mask(view: &NetworkView<'_>) -> Result<Program, ProgramError> {
 }
 
 /// Copies a node, with the masks of what it computes.
-fn masked(
+pub(crate) fn masked(
     rewriter: &mut Rewriter<'_>,
     node: &Node,
     masks: &[(&PathLayer, ValueId)],

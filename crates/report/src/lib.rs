@@ -43,6 +43,7 @@ mod json;
 mod junit;
 mod lab;
 mod markdown;
+mod mutation;
 pub mod number;
 mod paths_files;
 mod picture;
@@ -75,6 +76,7 @@ pub use lab::{
     rq6_plot, rq7, rq7_plot,
 };
 pub use markdown::{linked_markdown, markdown};
+pub use mutation::mutation;
 pub use paths_files::{
     Activations, MANIFEST, PathsFile, PathsFiles, PathsFilesError, paths_files, write_paths,
 };

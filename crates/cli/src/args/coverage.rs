@@ -203,11 +203,14 @@ impl CoverArgs {
 ///
 /// Suites of the same name become one, as if all their inputs had been measured together. Inputs
 /// that were measured twice, and states of other graphs or choices, are refused.
+///
+/// What suites have killed of the same mutants (`npcov mutate --output`) is united as well.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   npcov merge state-1.npcov state-2.npcov -o state.npcov
-  npcov merge unit.npcov field.npcov --name all -o all.npcov")]
+  npcov merge unit.npcov field.npcov --name all -o all.npcov
+  npcov merge killed-1.json killed-2.json -o killed.json")]
 pub(crate) struct MergeArgs {
     /// The coverage states
     #[arg(value_name = "STATE", required = true)]

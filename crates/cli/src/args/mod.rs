@@ -5,6 +5,7 @@ mod coverage;
 mod gaps;
 mod gate;
 mod lab;
+mod mutate;
 mod selection;
 
 use std::ffi::OsString;
@@ -30,6 +31,7 @@ pub(crate) use lab::{
     GraphArgs, KindsArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args,
     Rq5Args, Rq6Args, Rq7Args, StudyArgs,
 };
+pub(crate) use mutate::{MutateArgs, Whereabouts};
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
 
 use crate::value::{
@@ -113,6 +115,7 @@ pub(crate) enum Command {
     Select(SelectArgs),
     Minimize(MinimizeArgs),
     Attack(AttackArgs),
+    Mutate(MutateArgs),
     Compile(CompileArgs),
     Lab(LabArgs),
     Completions(CompletionsArgs),

@@ -38,6 +38,11 @@ fn outputs_in_the_guide_to_attacks_are_real() {
 }
 
 #[test]
+fn outputs_in_the_guide_to_mutants_are_real() {
+    compare("guide-mutate.md", &fixtures());
+}
+
+#[test]
 fn outputs_in_the_guide_to_experiments_are_real() {
     compare("guide-lab.md", &fixtures());
 }

@@ -25,6 +25,7 @@ fn help() {
         "select",
         "minimize",
         "attack",
+        "mutate",
         "compile",
         "completions",
         "man",

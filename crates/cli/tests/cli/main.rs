@@ -23,6 +23,7 @@ mod init;
 mod inspect;
 mod lab;
 mod manners;
+mod mutate;
 mod names;
 mod onnx;
 mod predict;

@@ -87,7 +87,9 @@ def average_pool(x, kernel_shape, ceil_mode=0, count_include_pad=0, **window):
     return taps.sum(axes) / counted.sum(axes)
 
 
-def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, momentum=0.9):
+def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, momentum=0.9, training_mode=0):
+    if training_mode:
+        raise Unsupported("BatchNormalization in training")
     scale, bias, mean, variance = (
         p.reshape(1, -1, *[1] * (x.ndim - 2)) for p in (scale, bias, mean, variance)
     )
@@ -239,8 +241,10 @@ OPERATORS = {
     "ConvTranspose": conv_transpose,
     "Div": div,
     "Equal": np.equal,
+    "Erf": np.vectorize(math.erf, otypes=[np.float64]),
     "Exp": np.exp,
     "Expand": lambda x, shape: x * np.ones(shape, x.dtype),
+    "Flatten": lambda x, axis=1: x.reshape(math.prod(x.shape[:axis]), -1),
     "Gelu": gelu,
     "Gemm": gemm,
     "GlobalAveragePool": over_space(np.mean),

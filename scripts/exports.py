@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes the exports that docs/models.md is about: what other people's libraries write as ONNX.
 
-    scripts/exports.py FOLDER [--only PART] [--again]
+    scripts/exports.py FOLDER [--only PART] [--again] [--plain]
     scripts/exports.py fixtures/exports --fixtures
 
 Every model has the topology that its library gives it, seeded random weights, small inputs
 and, where the library lets one choose, small widths; nothing is downloaded. Statistics of batch
 normalisation are those of the inputs, and the last layer is such that all classes occur: without
-that, a random network says the same of everything.
+that, a random network says the same of everything. Networks for images are also made to depend less on
+rounding (`calmed`, `look_apart`, `decided`; docs/models.md says why); `--plain` leaves that out.
 
 For an export NAME, FOLDER gets NAME.onnx; NAME.npz with the inputs by their names, and labels
 `y`; NAME-outputs.npz with what ONNX Runtime makes of these inputs, by the names of the outputs.
@@ -49,6 +50,8 @@ FIXTURES = (
     "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-forest", "half",
 )
 FIXTURE_INPUTS = 8
+PLAIN = False
+"""Whether networks are left as sensitive to rounding as random weights make them."""
 
 
 @dataclass
@@ -82,7 +85,10 @@ def main():
     parser.add_argument("--only", default="", help="only exports whose name contains this")
     parser.add_argument("--fixtures", action="store_true", help="only those that are tests")
     parser.add_argument("--again", action="store_true", help="also those that are there")
+    parser.add_argument("--plain", action="store_true", help="as sensitive to rounding as random weights are")
     options = parser.parse_args()
+    global PLAIN
+    PLAIN = options.plain
     options.folder.mkdir(parents=True, exist_ok=True)
     index = options.folder / "exports.json"
     made = {e["name"]: e for e in json.loads(index.read_text())} if index.exists() else {}
@@ -218,7 +224,7 @@ def settle(model, inputs, batch_norm=True, apart=False):
             model(*tensors)
         model.eval()
         heads = [m for m in model.modules() if isinstance(m, (nn.Linear, nn.Conv2d)) and m.weight.shape[0] in (1, CLASSES)]
-        if heads and apart:
+        if heads and apart and not PLAIN:
             look_apart(model, tensors, heads[-1])
         logits = first(model(*tensors))
         spread = logits.std(0)
@@ -235,6 +241,8 @@ def settle(model, inputs, batch_norm=True, apart=False):
 def decided(model, inputs):
     """Of spare inputs, those are left out that the network is least decided about: next to a logit of nearly 0, which
     is a difference of large numbers, every rounding error is large."""
+    if PLAIN:
+        return [x[:INPUTS] for x in inputs]
     with torch.no_grad():
         largest = first(model(*(torch.from_numpy(x) for x in inputs))).abs().amax(-1)
     chosen = largest.argsort(descending=True, stable=True)[:INPUTS].sort().values.numpy()
@@ -322,7 +330,7 @@ def calmed(model):
     """Branches of bottlenecks count a quarter at first. With all of their weight, fifty random layers enlarge every
     rounding error a thousand times; training usually begins with none (`zero_init_residual`)."""
     for module in model.modules():
-        if hasattr(module, "bn3") and hasattr(module, "downsample"):
+        if hasattr(module, "bn3") and hasattr(module, "downsample") and not PLAIN:
             nn.init.constant_(module.bn3.weight, 0.25)
     return model
 

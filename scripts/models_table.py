@@ -2,6 +2,7 @@
 """Runs npcov on every export of a folder and writes the table of docs/models.md.
 
     scripts/models_table.py FOLDER --npcov target/release/npcov [--only PART]
+    scripts/models_table.py FOLDER --npcov target/release/npcov [--only PART] --exact
 
 FOLDER is what scripts/exports.py wrote. For each export, without any option but the data:
 
@@ -15,7 +16,10 @@ FOLDER is what scripts/exports.py wrote. For each export, without any option but
 Trees are to be refused, and the reason is to name them. Linear models have no neurons: `explain` and
 `build` are to say so. What was found stays in FOLDER/results.json,
 so that `--only` runs some exports again; the table between the two markers of docs/models.md has
-all that were ever run. Exit 1 when anything of it failed. Needs requirements-test.txt.
+all that were ever run. Exit 1 when anything of it failed.
+
+`--exact` writes no table. It prints how far npcov and ONNX Runtime are from each other and from the same network in
+float64 (exact.py), over the inputs: the largest distance as a part of the largest logit. Needs requirements-test.txt.
 """
 
 import argparse
@@ -28,6 +32,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from exact import Exact, Unsupported
 from onnx import numpy_helper
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,8 +48,15 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--npcov", type=Path, required=True)
     parser.add_argument("--only", default="", help="only exports whose name contains this")
+    parser.add_argument("--exact", action="store_true", help="distances from float64 instead of the table")
     options = parser.parse_args()
     exports = json.loads((options.folder / "exports.json").read_text())
+    if options.exact:
+        chosen = [e for e in exports if options.only in e["name"] and e["tolerance"] == "exact" and not e["failed"]]
+        print(f"{'export':28} {'apart':>8} {'npcov':>8} {'ONNX Runtime':>12}")
+        for export in chosen:
+            print(Row(export, options).exact_line(), flush=True)
+        return 0
     memory = options.folder / "results.json"
     known = json.loads(memory.read_text()) if memory.exists() else {}
     for export in exports:
@@ -164,6 +176,29 @@ class Row:
             self.results["predict"] = f"{worst:.0e}".replace("e-0", "e-")
         if not good:
             self.reasons["predict"] = f"too far from ONNX Runtime: {self.results['predict']}"
+
+    def exact_line(self):
+        """How far both programs are from each other, and each from float64."""
+        with np.load(self.folder / f"{self.export['name']}.npz") as arrays:
+            (name, x), *others = [(n, arrays[n]) for n in arrays.files if n != "y"]
+        output = onnx.load(self.model, load_external_data=False).graph.output[0].name
+        try:
+            exact = Exact(self.model, output).run(x) if not others else None
+        except Unsupported as unknown:
+            return f"{self.export['name']:28} not evaluated in float64: {unknown}"
+        if exact is None:
+            return f"{self.export['name']:28} not evaluated in float64: several inputs"
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch) / "out.npz"
+            ended = self.call("predict", [self.model, "--data", self.data(), "--output", file])
+            if ended.returncode != 0:
+                return f"{self.export['name']:28} {reason(ended)}"
+            with np.load(file) as arrays:
+                ours = arrays["logits"].astype(np.float64).reshape(len(x), -1)
+        theirs, exact = self.outputs(), exact.reshape(len(x), -1)
+        apart = lambda a, b: (np.abs(a - b).max(1) / np.abs(b).max(1)).max()
+        numbers = apart(ours, theirs), apart(ours, exact), apart(theirs, exact)
+        return f"{self.export['name']:28} {numbers[0]:8.0e} {numbers[1]:8.0e} {numbers[2]:12.0e}"
 
     def outputs(self):
         """What ONNX Runtime made of the inputs: the first output of numbers that are no labels."""

@@ -1,4 +1,4 @@
-//! What is exact by definition is exact by tiles: zeros, and the first maximum of a window.
+//! What is exact by definition is exact by tiles: zeros, the first maximum of a window, and sums of integers.
 //!
 //! A network without biases, and one with, see images that are black but for a patch. Units that see
 //! nothing are exactly zero, and where positions see the same, the first of equal maxima wins: so it is
@@ -254,5 +254,51 @@ fn relevances_are_those_of_direct_kernels() {
                 );
             }
         }
+    }
+}
+
+/// Eight bits times eight bits, as a quantised model has them: every sum is a whole number, and the right one.
+#[test]
+fn integers_add_up_exactly() {
+    const CHANNELS: usize = 24;
+    let whole = |shape: &[usize], seed: usize, most: f32| -> Vec<f32> {
+        let count: usize = shape.iter().product();
+        let integer = |i| (number(seed * 1_000_003 + i) * most).round();
+        (0..count).map(integer).collect()
+    };
+    let x = whole(&[CHANNELS, EXTENT, EXTENT], 31, 255.0);
+    let weights = whole(&[CHANNELS, CHANNELS, 3, 3], 32, 127.0);
+    let mut graph = Graph::new();
+    let input = graph.add_input(
+        "x",
+        TensorType::new(DType::F32, [1, CHANNELS, EXTENT, EXTENT]),
+    );
+    let w = Tensor::new([CHANNELS, CHANNELS, 3, 3], Data::F32(weights.clone())).unwrap();
+    let w = graph.add_constant("w", w);
+    let conv = Conv {
+        window: Window::sized([3, 3]),
+        groups: 1,
+    };
+    let y = graph.push("conv", Op::Conv(conv), &[input, w]).unwrap();
+    graph.set_outputs(vec![y]);
+    let options = Options {
+        kernels: Kernels::Winograd,
+        ..Options::default()
+    };
+    let found = Native::new(options).run_once(&graph, 1, &[&x]).unwrap();
+    let extent = EXTENT - 2;
+    for (place, &sum) in found[0].iter().enumerate() {
+        let (m, row, column) = (
+            place / (extent * extent),
+            place / extent % extent,
+            place % extent,
+        );
+        let mut expected = 0_i64;
+        for tap in 0..CHANNELS * 9 {
+            let (c, i, j) = (tap / 9, tap / 3 % 3, tap % 3);
+            let at = (c * EXTENT + row + i) * EXTENT + column + j;
+            expected += (x[at] * weights[m * CHANNELS * 9 + tap]) as i64;
+        }
+        assert_eq!(f64::from(sum), expected as f64, "at {place}");
     }
 }

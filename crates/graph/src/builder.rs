@@ -85,6 +85,19 @@ pub(crate) struct Stored {
     pub(crate) types: HashMap<ValueId, i32>,
     /// The numbers that quantised integers stand for.
     pub(crate) numbers: HashMap<ValueId, Quantised>,
+    /// Of numbers that were dequantised, what they are in steps.
+    pub(crate) dequantised: HashMap<ValueId, Steps>,
+    /// The same of sums of products of such numbers.
+    pub(crate) sums: HashMap<ValueId, Steps>,
+}
+
+/// Numbers that are whole multiples of a scale: `number = steps * scale`.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps {
+    /// Whole numbers, as floats.
+    pub(crate) steps: ValueId,
+    /// What each of them is worth, in a shape that broadcasts.
+    pub(crate) scale: ValueId,
 }
 
 /// What quantised integers stand for: `number = (integer - zero) * scale`.

@@ -220,10 +220,16 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
         if !is_product || is_constant(&node.output) {
             return None;
         }
-        // A bias that stands in a node of its own.
+        // A bias that stands in a node of its own, or the scales of sums of integers, which differ
+        // from channel to channel.
+        let belongs = |op: &Op| match op {
+            Op::Binary(Binary::Add) => node.op == Op::MatMul,
+            Op::Binary(Binary::Mul) => is_of_integers(graph, node),
+            _ => false,
+        };
         let value = match consumers[node.output.index()][..] {
-            [only] if node.op == Op::MatMul => Some(&graph.nodes()[only])
-                .filter(|n| n.op == Op::Binary(Binary::Add) && n.inputs.iter().any(is_constant))
+            [only] => Some(&graph.nodes()[only])
+                .filter(|n| belongs(&n.op) && n.inputs.iter().any(is_constant))
                 .filter(|n| graph.shape(n.output) == graph.shape(node.output))
                 .map_or(node.output, |n| n.output),
             _ => node.output,
@@ -243,6 +249,13 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
         })
     };
     graph.nodes().iter().filter_map(sum).collect()
+}
+
+/// Whether a product's weights are whole numbers, as those of a quantised model are.
+fn is_of_integers(graph: &Graph, node: &Node) -> bool {
+    let weights = node.inputs.get(1).and_then(|&w| graph.constant(w));
+    let whole = |weights: &[f32]| weights.iter().all(|w| w.fract() == 0.0);
+    weights.and_then(|w| w.as_f32()).is_some_and(whole)
 }
 
 /// Looks for path layers.
@@ -573,6 +586,11 @@ fn quantised_relu(graph: &Graph, nonnegative: &[bool], node: &Node) -> Option<Va
         return None;
     }
     let x = scaled.inputs[0];
+    // Sums of integers differ in scale from channel to channel, until a factor brings them to one.
+    let before = match scaled.op {
+        Op::Binary(Binary::Mul) => scaled.output,
+        _ => x,
+    };
     let mut source = x;
     while let Some(node) = graph.producer(source)
         && matches!(
@@ -582,7 +600,7 @@ fn quantised_relu(graph: &Graph, nonnegative: &[bool], node: &Node) -> Option<Va
     {
         source = node.inputs[0];
     }
-    (graph.producer(source).is_some() && !nonnegative[x.index()]).then_some(x)
+    (graph.producer(source).is_some() && !nonnegative[x.index()]).then_some(before)
 }
 
 /// Whether a node limits a rounded number to the range of its type: quantisation, which is no
@@ -751,6 +769,24 @@ mod tests {
         let found = weighted_sums(&graph, 1);
         let found: Vec<(&str, ValueId)> = found.iter().map(|l| (&*l.name, l.value)).collect();
         assert_eq!(found, [("first", h), ("last", y)]);
+    }
+
+    /// Weights that are whole numbers belong to integers, and the factor behind them to the layer.
+    #[test]
+    fn sums_of_integers_are_looked_at_as_numbers() {
+        for (weight, scaled) in [(3.0, true), (0.5, false)] {
+            let mut graph = Graph::new();
+            let x = graph.add_input("x", TensorType::new(DType::F32, [1, 2]));
+            let weights = npcov_graph::Data::F32(vec![weight; 4]);
+            let w = graph.add_constant("w", Tensor::new([2, 2], weights).unwrap());
+            let scale = graph.add_constant("scale", Tensor::vector(vec![0.1, 0.2]));
+            let sum = graph.push("sum", Op::MatMul, &[x, w]).unwrap();
+            let mul = Op::Binary(Binary::Mul);
+            let y = graph.push("scaled", mul, &[sum, scale]).unwrap();
+            graph.set_outputs(vec![y]);
+            let found = weighted_sums(&graph, 1);
+            assert_eq!(found[0].value, if scaled { y } else { sum });
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::quantize::{self, Layout, Parameters, dequantise, quantise, round_to, same_zero, steps};
 use super::{Binary, Gemm, Import, Op, Unary, import_of as plain_import_of};
 use crate::ValueId;
-use crate::builder::{Builder, NodeContext};
+use crate::builder::{Builder, NodeContext, Steps};
 use crate::error::OpError;
 use crate::tensor::DType;
 
@@ -210,6 +210,79 @@ fn import_gemm(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueI
         Some(_) => requantised(node, b, sum, step, 7),
         None => Ok(vec![b.binary(Binary::Mul, sum, step)?]),
     }
+}
+
+/// A convolution or dense layer between dequantised numbers, as the sum of its integers and one factor:
+/// integers add up exactly, and floats do not, so that a number half way between two steps of the next
+/// layer would fall to either side. `None` for every other node.
+pub(super) fn product_of_integers(
+    node: &NodeContext<'_>,
+    b: &mut Builder<'_>,
+) -> Result<Option<ValueId>, OpError> {
+    if !matches!(node.op_type, "Conv" | "Gemm" | "MatMul") {
+        return Ok(None);
+    }
+    let dequantised = |i: usize| Some(b.stored.dequantised.get(&node.optional(i)?).copied());
+    let (Some(Some(x)), Some(Some(w))) = (dequantised(0), dequantised(1)) else {
+        return Ok(None);
+    };
+    let bias = dequantised(2);
+    let is_gemm = node.op_type == "Gemm";
+    let scaled = is_gemm
+        && (node.attributes.float("alpha", 1.0)? != 1.0
+            || node.attributes.float("beta", 1.0)? != 1.0);
+    // Along which axes of weights and of the result outputs are counted.
+    let rank = b.rank(w.steps);
+    let (outputs, axis) = match node.op_type {
+        "Conv" => (0, 1),
+        "Gemm" if node.attributes.flag("transB", false)? => (0, 1),
+        "Gemm" => (1, 1),
+        _ => (rank.saturating_sub(1), -1),
+    };
+    let scales = b.shape(w.scale);
+    // Scales broadcast from the last axis on.
+    let first = rank.saturating_sub(scales.len());
+    let mut lengths = scales.iter().enumerate();
+    let by_output = lengths.all(|(i, &length)| length == 1 || first + i == outputs);
+    let constant = |v: ValueId| b.constant(v).is_some();
+    let fits = constant(w.steps) && constant(w.scale) && constant(x.scale);
+    if scaled || !fits || !by_output || !b.shape(x.scale).is_empty() {
+        return Ok(None);
+    }
+    let count: usize = scales.iter().product();
+    let scale = match scales.is_empty() {
+        true => w.scale,
+        false => b.reshape(w.scale, [count])?,
+    };
+    let flat = b.binary(Binary::Mul, x.scale, scale)?;
+    let mut inputs = vec![x.steps, w.steps];
+    match bias {
+        None => {}
+        Some(Some(bias)) if same_steps(b, bias.scale, flat) => inputs.push(bias.steps),
+        Some(_) => return Ok(None),
+    }
+    let sum = plain(node, b, node.op_type, &inputs)?;
+    let step = step(b, [x.scale, scale], sum, axis)?;
+    let number = b.binary(Binary::Mul, sum, step)?;
+    let steps = Steps {
+        steps: sum,
+        scale: step,
+    };
+    b.stored.sums.insert(number, steps);
+    Ok(Some(number))
+}
+
+/// Whether two lists of scales, of which one may stand for all, are the same but for rounding.
+fn same_steps(b: &Builder<'_>, one: ValueId, other: ValueId) -> bool {
+    let (Some(one), Some(other)) = (b.constant(one), b.constant(other)) else {
+        return false;
+    };
+    let (one, other) = (one.to_f32(), other.to_f32());
+    let at = |list: &[f32], i: usize| list.get(if list.len() == 1 { 0 } else { i }).copied();
+    (0..one.len().max(other.len())).all(|i| match (at(&one, i), at(&other, i)) {
+        (Some(a), Some(b)) => (a - b).abs() <= 1e-5 * a.abs().max(b.abs()),
+        _ => false,
+    })
 }
 
 /// Integers without their zero point, at `i`, with the zero point at `zero`.

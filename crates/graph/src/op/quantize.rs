@@ -2,12 +2,14 @@
 //!
 //! Integers are computed exactly, as numbers between the limits of their type. Beside them, the
 //! numbers that they stand for are kept ([`Quantised`]): what dequantises gets these, so a model in
-//! QDQ form is the network that it came from, with rounded values between its layers.
+//! QDQ form is the network that it came from, with rounded values between its layers. The other way round,
+//! convolutions and dense layers between dequantised numbers add up their integers ([`Steps`]).
 
+use super::integer::product_of_integers;
 use super::reduce::reduce;
 use super::{Binary, Gather, Import, Op, ReduceKind, Unary};
 use crate::ValueId;
-use crate::builder::{self, Builder, NodeContext, Quantised};
+use crate::builder::{self, Builder, NodeContext, Quantised, Steps};
 use crate::error::OpError;
 use crate::onnx::proto::data_type;
 use crate::tensor::{DType, ShapeDisplay, Tensor};
@@ -43,12 +45,16 @@ fn moves_elements(op_type: &str) -> bool {
     )
 }
 
-/// Imports a node. Where it moves quantised integers, their numbers are moved in their place.
+/// Imports a node. Where it moves quantised integers, their numbers are moved in their place; where it
+/// multiplies dequantised numbers and weights, their integers are.
 pub(crate) fn import_number(
     import: Import,
     node: &NodeContext<'_>,
     b: &mut Builder<'_>,
 ) -> Result<Vec<ValueId>, OpError> {
+    if let Some(product) = product_of_integers(node, b)? {
+        return Ok(vec![product]);
+    }
     let first = node.optional(0);
     let quantised = first.and_then(|x| b.stored.numbers.get(&x).copied());
     let Some(quantised) = quantised.filter(|_| moves_elements(node.op_type)) else {
@@ -94,14 +100,23 @@ pub(super) fn dequantise(
         && same(b, known.scale, scale)
         && same_zero(b, known.zero, parameters.zero)
     {
+        if !b.stored.dequantised.contains_key(&known.number) {
+            let steps = steps(b, known)?;
+            let scale = known.scale;
+            b.stored
+                .dequantised
+                .insert(known.number, Steps { steps, scale });
+        }
         return Ok(known.number);
     }
     // 8- and 16-bit integers are exact as `f32`; 32-bit ones have no zero point.
-    let mut y = b.cast(x, DType::F32)?;
+    let mut steps = b.cast(x, DType::F32)?;
     if let Some(zero) = layout.zero_point(b, parameters.zero)? {
-        y = b.binary(Binary::Sub, y, zero)?;
+        steps = b.binary(Binary::Sub, steps, zero)?;
     }
-    b.binary(Binary::Mul, y, scale)
+    let number = b.binary(Binary::Mul, steps, scale)?;
+    b.stored.dequantised.insert(number, Steps { steps, scale });
+    Ok(number)
 }
 
 /// `saturate(round(x / scale) + zero_point)`, halves rounded to even.
@@ -128,6 +143,12 @@ pub(super) fn quantise(
     dtype: i32,
 ) -> Result<ValueId, OpError> {
     let scale = layout.along(b, parameters.scale, "scale")?;
+    if let Some(sum) = b.stored.sums.get(&x).copied() {
+        // One factor brings integers from grid to grid, as in ONNX Runtime: both round the same number.
+        let factor = b.binary(Binary::Div, sum.scale, scale)?;
+        let quotient = b.binary(Binary::Mul, sum.steps, factor)?;
+        return round_to(b, quotient, parameters, layout, dtype);
+    }
     let x = b.cast(x, DType::F32)?;
     let quotient = b.binary(Binary::Div, x, scale)?;
     round_to(b, quotient, parameters, layout, dtype)
@@ -527,6 +548,61 @@ mod tests {
             max: 255.0,
         };
         assert_eq!(graph.nodes()[2].op, Op::Unary(limits));
+    }
+
+    /// `Q(MatMul(DQ(Q(x)), DQ(w)))`, weights with a scale for each output: integers are multiplied, one factor
+    /// brings the sums to the next grid, and what was quantised stays a number on the way.
+    #[test]
+    fn between_dequantised_numbers_integers_are_multiplied() {
+        let mut graph = crate::Graph::new();
+        let mut stored = crate::builder::Stored::default();
+        let x = graph.add_input("x", crate::TensorType::new(DType::F32, [1, 2]));
+        let scale = graph.add_constant("scale", Tensor::scalar(0.5));
+        let zero = graph.add_constant("zero", ints(&[], &[0]));
+        let w = graph.add_constant("w", ints(&[2, 2], &[1, -2, 3, 4]));
+        let scales = graph.add_constant("scales", floats(&[2], &[0.25, 2.0]));
+        let zeros = graph.add_constant("zeros", ints(&[2], &[0, 1]));
+        stored.types.insert(zero, data_type::UINT8);
+        let mut run = |op_type: &'static str, inputs: &[ValueId]| {
+            let node = NodeContext {
+                op_type,
+                opset: 13,
+                attributes: crate::onnx::attributes::Attributes::new(Vec::new()),
+                inputs: inputs.iter().copied().map(Some).collect(),
+                used_outputs: vec![true],
+            };
+            let mut b = Builder {
+                graph: &mut graph,
+                stored: &mut stored,
+                name: op_type,
+            };
+            let import = super::super::import_of(op_type).unwrap();
+            import_number(import, &node, &mut b).unwrap()[0]
+        };
+        let q = run("QuantizeLinear", &[x, scale, zero]);
+        let x = run("DequantizeLinear", &[q, scale, zero]);
+        let w = run("DequantizeLinear", &[w, scales, zeros]);
+        let y = run("MatMul", &[x, w]);
+        let q = run("QuantizeLinear", &[y, scale, zero]);
+        let quantised = run("DequantizeLinear", &[q, scale, zero]);
+        graph.set_outputs(vec![y, quantised]);
+        let graph = graph.pruned();
+        let nodes = graph.nodes();
+        let names: Vec<&str> = nodes.iter().map(|n| n.op.name()).collect();
+        let quantise = ["Round", "Clip", "Mul"];
+        let product = ["Div", "Round", "MatMul", "Mul", "Mul"];
+        let expected = [&["Div"], &quantise[..], &product, &quantise].concat();
+        assert_eq!(names, expected);
+        let constant = |node: usize| {
+            graph
+                .constant(nodes[node].inputs[1])
+                .unwrap()
+                .as_ref()
+                .clone()
+        };
+        assert_eq!(constant(6), floats(&[2, 2], &[1.0, -3.0, 3.0, 3.0]));
+        assert_eq!(constant(7), floats(&[2], &[0.125, 1.0]));
+        assert_eq!(constant(8), floats(&[2], &[0.25, 2.0]));
     }
 
     /// The example of the ONNX documentation of DynamicQuantizeLinear: a range from -2.5 to 3 in

@@ -185,11 +185,13 @@ pub(crate) fn matrices(
     Matrices::new(isa, rows, columns, taps)
 }
 
-/// Whether a product with these weights may have errors where it has nothing to add up. Weights of
+/// Whether a product with these weights may have errors that a direct sum has not. Weights of
 /// one sign make a part of a sum, of which relevance rules ask whether it is nothing; by tiles,
-/// nothing is seldom exactly zero.
+/// nothing is seldom exactly zero. Whole numbers are those of a quantised model: integers add up
+/// exactly, and what is rounded to the next grid must not depend on the kernel.
 pub(crate) fn may_round(weights: &[f32]) -> bool {
-    weights.iter().any(|&w| w > 0.0) && weights.iter().any(|&w| w < 0.0)
+    let both_signs = weights.iter().any(|&w| w > 0.0) && weights.iter().any(|&w| w < 0.0);
+    both_signs && weights.iter().any(|&w| w.fract() != 0.0)
 }
 
 /// Packs from one point to the next for so many channels and tiles. One more than there are: else

@@ -7,10 +7,14 @@
 Every peer first tries all batch sizes, with its threads inside one batch and
 with one batch per thread, and keeps its own best setting. Then the peers take
 turns, so that a slow moment of the machine meets all of them, and the best
-time counts. Needs requirements-fixtures.txt and cargo.
+time counts. CPU time is that of three repeats less that of one, so that loading
+does not count: of use where other work slows clocks on the wall. With threads
+inside of a batch, it contains the time in which some wait for others. Peak
+memory is that of the whole process. Needs requirements-fixtures.txt and cargo.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +22,9 @@ from pathlib import Path
 import networks
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from peak import peak  # noqa: E402
+
 ROOT = HERE.parents[1]
 BATCHES = {"forward": (1, 8, 16, 32, 64, 128), "relevance": (8, 32, 128)}
 # Of images of 224x224.
@@ -51,8 +58,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     for task in options.task:
         print(f"{task}: {options.threads} threads, best of {options.rounds} rounds of 3\n")
-        print("| network | program | ms per image | ratio | setting |")
-        print("|---|---|---|---|---|")
+        print("| network | program | ms per image | ratio | CPU ms per image | ratio | peak MB | setting |")
+        print("|---|---|---|---|---|---|---|---|")
         for name in options.network:
             # The relevance written by hand knows no groups, and zennit's composites no attention.
             if task == "relevance" and name in ("mobilenet", "vit-s16"):
@@ -94,45 +101,58 @@ def compare(name, model, inputs, task, options):
     for peer in peers:
         # npcov has one way to share out the work; the user does not choose.
         tried = [] if peer.startswith("npcov") else every
-        times = run(peer, model, inputs, options.threads, 2, tried)
+        times, _ = run(peer, model, inputs, options.threads, 2, tried)
         settings[peer] = min(times, key=times.get)
         print(f"{name} {peer}: best setting {settings[peer]}", file=sys.stderr)
 
     best = dict.fromkeys(peers, float("inf"))
+    cpu = dict.fromkeys(peers, float("inf"))
     for _ in range(options.rounds):
         for peer in peers:
             setting = settings[peer]
             chosen = [setting] if setting else []
-            times = run(peer, model, inputs, options.threads, 3, chosen)
-            best[peer] = min(best[peer], times[setting])
+            times, one = run(peer, model, inputs, options.threads, 1, chosen)
+            more, three = run(peer, model, inputs, options.threads, 3, chosen)
+            best[peer] = min(best[peer], times[setting], more[setting])
+            cpu[peer] = min(cpu[peer], (three - one) / 2)
 
+    ms = lambda seconds: f"{1000 * seconds / inputs:.3f}"
     for peer in peers:
-        ms = 1000 * best[peer] / inputs
-        ratio = best[peer] / best[peers[0]]
-        yield f"| {name} | {peer} | {ms:.3f} | {ratio:.2f} | {settings[peer]} |"
+        ratios = [f"{times[peer] / times[first]:.2f}" for times in (best, cpu)]
+        columns = [name, peer, ms(best[peer]), ratios[0], ms(cpu[peer]), ratios[1]]
+        chosen = [settings[peer]] if settings[peer] else []
+        kibibytes = peak(command(peer, model, inputs, options.threads, 1, chosen))
+        columns += [f"{kibibytes * 1024 / 1e6:.0f}", settings[peer]]
+        yield f"| {' | '.join(columns)} |"
 
 
 def run(peer, model, inputs, threads, repeats, settings):
-    """The best seconds of every setting; npcov's setting is the empty string."""
-    arguments = [model, str(inputs), str(threads), str(repeats), *settings]
-    if peer.startswith("npcov "):
-        command = ["cargo", "run", "--release", "--quiet", "-p", "npcov"]
-        command += ["--example", "program_time", "--"]
-        arguments.insert(1, peer.removeprefix("npcov "))
-    elif peer in ("rten", "tract"):
-        command = [HERE / "target/release/peers", peer]
-    elif peer.startswith(("zennit-", "torch-")):
-        command = [sys.executable, HERE / "relevance_peer.py", peer]
-    else:
-        command = [sys.executable, HERE / "python_peer.py", peer]
-    done = subprocess.run([*command, *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    """The best seconds of every setting, npcov's being the empty string, and CPU seconds of all."""
+    words = command(peer, model, inputs, threads, repeats, settings)
+    child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    lines = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise subprocess.CalledProcessError(os.waitstatus_to_exitcode(status), words)
     best = {}
-    for line in done.stdout.split("\n"):
+    for line in lines.split("\n"):
         if line:
             *setting, seconds = line.split()
             setting = " ".join(setting)
             best[setting] = min(best.get(setting, float("inf")), float(seconds))
-    return best
+    return best, usage.ru_utime + usage.ru_stime
+
+
+def command(peer, model, inputs, threads, repeats, settings):
+    """What runs a peer."""
+    arguments = [model, str(inputs), str(threads), str(repeats), *settings]
+    if peer.startswith("npcov "):
+        arguments.insert(1, peer.removeprefix("npcov "))
+        return [ROOT / "target/release/examples/program_time", *arguments]
+    if peer in ("rten", "tract"):
+        return [HERE / "target/release/peers", peer, *arguments]
+    script = "relevance_peer.py" if peer.startswith(("zennit-", "torch-")) else "python_peer.py"
+    return [sys.executable, HERE / script, peer, *arguments]
 
 
 if __name__ == "__main__":

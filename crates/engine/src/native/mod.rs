@@ -24,6 +24,7 @@ mod panel;
 mod plan;
 mod rows;
 mod schedule;
+mod slide;
 mod sparse;
 mod tile;
 mod turn;

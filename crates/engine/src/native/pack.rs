@@ -117,12 +117,20 @@ mod tests {
         assert_eq!(packs[2].0[..4], [2.0, 7.0, 12.0, 2.0]);
         assert_eq!(numbers(&packs).len(), 5 * LANES);
         assert_eq!(numbers(&packs)[2 * LANES..][..4], [2.0, 7.0, 12.0, 2.0]);
-        let parts = [(0, 80, true), (16, 32, true), (1, 16, false), (0, 15, false)];
+        let parts = [
+            (0, 80, true),
+            (16, 32, true),
+            (1, 16, false),
+            (0, 15, false),
+        ];
         for (from, len, whole) in parts {
             let found = whole_packs(&numbers(&packs)[from..from + len]);
             assert_eq!(found.is_some(), whole, "{from} {len}");
         }
-        assert_eq!(whole_packs_mut(numbers_mut(&mut packs)).map(|p| p.len()), Some(5));
+        assert_eq!(
+            whole_packs_mut(numbers_mut(&mut packs)).map(|p| p.len()),
+            Some(5)
+        );
         let mut back = vec![0.0; 15];
         unpack(&packs, 5, &mut back);
         assert_eq!(back, samples);

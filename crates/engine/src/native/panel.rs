@@ -9,6 +9,8 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use npcov_cpu::{Isa, Vectors, dispatch};
 
 use crate::native::pack::LANES;
@@ -30,6 +32,51 @@ pub(crate) fn width(isa: Isa) -> usize {
         Vectors::Avx512 => MAX_WIDTH,
     }
 }
+
+/// Positions in pieces: as wide as panels are, and what is left. A few of them are [`Few`].
+pub(crate) fn pieces(isa: Isa, positions: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let (wide, few) = (width(isa) * LANES, few(isa));
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let left = positions - start;
+        let len = match left {
+            0 => return None,
+            _ if left >= wide => wide,
+            _ if left > LANES && left - LANES <= few => LANES,
+            _ => left,
+        };
+        start += len;
+        Some(start - len..start)
+    })
+}
+
+/// Positions up to which the lanes of a block's sums are its channels.
+pub(crate) fn few(isa: Isa) -> usize {
+    match isa.vectors() {
+        Vectors::Portable => 0,
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => 0,
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => MAX_FEW,
+    }
+}
+
+/// The most positions of [`Few`].
+pub(crate) const MAX_FEW: usize = 8;
+
+/// What so few positions see that their lanes would be empty. Their sums hold channels in lanes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Few<'a> {
+    pub(crate) x: &'a [f32],
+    /// From what is multiplied by a weight to what is multiplied by the next.
+    pub(crate) pitch: usize,
+    /// From one position to the next.
+    pub(crate) step: usize,
+    pub(crate) count: usize,
+}
+
+/// Sums of a few positions: a row for each, whose first numbers are those of a block's channels.
+pub(crate) type FewSums = [[f32; LANES]; MAX_FEW];
 
 /// What some positions see.
 #[derive(Clone, Copy, Debug)]
@@ -69,16 +116,108 @@ impl Block<'_> {
             return;
         }
         let row = panel.width * LANES;
-        let whole = |len: usize, rows: usize, pitch: usize| {
-            rows == 0 || (rows - 1) * pitch + row <= len
-        };
-        assert!(whole(panel.rows.len(), self.k(), panel.pitch), "a panel that is too short");
+        let whole =
+            |len: usize, rows: usize, pitch: usize| rows == 0 || (rows - 1) * pitch + row <= len;
+        assert!(
+            whole(panel.rows.len(), self.k(), panel.pitch),
+            "a panel that is too short"
+        );
         assert!(whole(sums.len(), self.height, pitch) && ends.bias.len() >= self.height);
-        assert!(ends.other.is_none_or(|other| whole(other.len(), self.height, pitch)));
+        assert!(
+            ends.other
+                .is_none_or(|other| whole(other.len(), self.height, pitch))
+        );
         // SAFETY: the assertions above, and the block's own length, are the bounds that the kernels rely
         // on, and an `Isa` is one that this CPU has.
         unsafe { dispatch!(self.isa() => project(self, panel, ends, sums, pitch)) }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Block<'_> {
+    /// As [`Block::project`], for a few positions: to the sums, which hold what is added to the bias.
+    ///
+    /// # Panics
+    /// When there are no such positions, or the instruction set has no kernel for them.
+    pub(crate) fn project_few(
+        &self,
+        few: Few<'_>,
+        bias: &[f32],
+        finish: Finish,
+        sums: &mut FewSums,
+    ) {
+        if self.height == 0 || few.count == 0 {
+            return;
+        }
+        assert!(few.count <= self::few(self.isa()) && bias.len() >= self.height);
+        let last = self.k().saturating_sub(1) * few.pitch + (few.count - 1) * few.step;
+        assert!(self.k() == 0 || last < few.x.len());
+        // SAFETY: the assertions above, and the block's own length, are the bounds that the kernel relies
+        // on; only with AVX-512 are there few positions.
+        unsafe {
+            match few.count {
+                1 => channels::<1>(self, few, bias, finish, sums),
+                2 => channels::<2>(self, few, bias, finish, sums),
+                3 => channels::<3>(self, few, bias, finish, sums),
+                4 => channels::<4>(self, few, bias, finish, sums),
+                5 => channels::<5>(self, few, bias, finish, sums),
+                6 => channels::<6>(self, few, bias, finish, sums),
+                7 => channels::<7>(self, few, bias, finish, sums),
+                _ => channels::<MAX_FEW>(self, few, bias, finish, sums),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The CPU must have AVX-512F, there must be `P` positions, and a bias for each channel.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline(never)]
+unsafe fn channels<const P: usize>(
+    block: &Block<'_>,
+    few: Few<'_>,
+    bias: &[f32],
+    finish: Finish,
+    to: &mut FewSums,
+) {
+    use crate::native::vector::x86::*;
+
+    let height = block.height;
+    let lanes = ((1u32 << height) - 1) as __mmask16;
+    // SAFETY: weights and biases of the block's channels are there, and others are masked; so is what
+    // each position sees.
+    unsafe {
+        let bias = _mm512_maskz_loadu_ps(lanes, bias.as_ptr());
+        let mut sums = [bias; P];
+        for p in 0..P {
+            sums[p] = _mm512_add_ps(_mm512_loadu_ps(to[p].as_ptr()), bias);
+        }
+        let mut x = few.x.as_ptr();
+        let mut w = block.weights().as_ptr();
+        for _ in 0..block.weights().len() / height {
+            let weight = _mm512_maskz_loadu_ps(lanes, w);
+            for p in 0..P {
+                let x = _mm512_set1_ps(*x.wrapping_add(p * few.step));
+                sums[p] = _mm512_fmadd_ps(weight, x, sums[p]);
+            }
+            x = x.wrapping_add(few.pitch);
+            w = w.add(height);
+        }
+        for p in 0..P {
+            if let Finish::Clip(low, high) = finish {
+                let limited = max512(sums[p], _mm512_set1_ps(low));
+                sums[p] = min512(limited, _mm512_set1_ps(high));
+            }
+            _mm512_storeu_ps(to[p].as_mut_ptr(), sums[p]);
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Block<'_> {
+    /// There are never a few.
+    pub(crate) fn project_few(&self, _: Few<'_>, _: &[f32], _: Finish, _: &mut FewSums) {}
 }
 
 /// A kernel for one vector type: the same text for every instruction set.
@@ -257,6 +396,59 @@ mod tests {
                                 + (0..k).map(product).sum::<f64>();
                             let expected = expected.clamp(-100.0, 200.0);
                             assert!((f64::from(got) - expected).abs() < 1e-2, "{isa:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_all_positions() {
+        for isa in Isa::available() {
+            for positions in 0..100 {
+                let all: Vec<usize> = pieces(isa, positions).flatten().collect();
+                assert!(all.iter().copied().eq(0..positions));
+            }
+        }
+    }
+
+    /// Bit by bit: which one is taken depends on how many positions there are.
+    #[test]
+    fn few_positions_have_the_sums_of_many() {
+        let isa = Isa::detect();
+        let k = 29;
+        let bias: Vec<f32> = (0..MAX_ROWS).map(|m| number(m + 5)).collect();
+        let x: Vec<f32> = (0..k * LANES).map(|i| number(i + 3)).collect();
+        for channels in 1..=max_rows(isa) {
+            let weights = Weights::new(isa, channels, k, |m, i| number(m * 100 + i));
+            for count in 1..=few(isa) {
+                for block in weights.blocks() {
+                    let panel = Panel {
+                        rows: &x,
+                        pitch: LANES,
+                        width: 1,
+                    };
+                    let other = [0.25; MAX_ROWS * LANES];
+                    let finish = Finish::Clip(-50.0, 100.0);
+                    let ends = Ends {
+                        bias: &bias,
+                        other: Some(&other),
+                        finish,
+                    };
+                    let mut many = [0.0; MAX_ROWS * LANES];
+                    block.project(panel, &ends, &mut many, LANES);
+                    let few = Few {
+                        x: &x,
+                        pitch: LANES,
+                        step: 1,
+                        count,
+                    };
+                    let mut sums = [[0.25; LANES]; MAX_FEW];
+                    block.project_few(few, &bias, finish, &mut sums);
+                    for (p, sums) in sums[..count].iter().enumerate() {
+                        for (m, sum) in sums[..block.height].iter().enumerate() {
+                            assert_eq!(sum.to_bits(), many[m * LANES + p].to_bits());
                         }
                     }
                 }

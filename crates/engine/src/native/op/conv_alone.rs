@@ -1,11 +1,13 @@
 //! Convolution of one input by itself: blocks of channels times panels of positions.
 
+use std::ops::Range;
+
 use npcov_cpu::Isa;
 
 use super::sight::{Seen, Sight};
 use crate::native::kernel::Tail;
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
-use crate::native::panel::{self, Ends, MAX_ROWS, MAX_WIDTH, Panel};
+use crate::native::panel::{self, Ends, Few, MAX_FEW, MAX_ROWS, MAX_WIDTH, Panel};
 use crate::native::tile::{Block, Weights};
 
 /// Packs of panels that are made at a time: 512 KiB, a part of the second-level cache. A block of large
@@ -17,7 +19,7 @@ const PANELS: usize = 8;
 
 /// Input channels up to which windows of one element are read where they stand: their rows lie far apart,
 /// and more of them have no room in the nearest cache.
-const DIRECT: usize = 128;
+const DIRECT: usize = 256;
 
 pub(super) struct ConvAlone {
     isa: Isa,
@@ -60,83 +62,115 @@ impl ConvAlone {
         output: &mut [f32],
     ) {
         let [each, panels] = self.panels();
-        let positions = panel::width(self.isa) * LANES;
+        let pitch = panel::width(self.isa) * LANES;
         let mut channel = 0;
         for (g, weights) in groups.iter().enumerate() {
-            for first in (0..image.pixels).step_by(panels * positions) {
-                let starts = (first..image.pixels).step_by(positions).take(panels);
-                for (start, panel) in starts.clone().zip(scratch.chunks_mut(each.max(1))) {
-                    if !self.is_direct(image, start) {
-                        self.fill(g, image, start, panel);
+            let mut rest = panel::pieces(self.isa, image.pixels);
+            while rest.clone().next().is_some() {
+                let pieces = rest.clone().take(panels);
+                for (piece, panel) in pieces.clone().zip(scratch.chunks_mut(each.max(1))) {
+                    if !self.is_direct(&piece) {
+                        self.fill(g, image, piece, panel);
                     }
                 }
                 for block in weights.blocks() {
                     let first = channel + block.first;
-                    let bias = &bias[first..first + block.height];
                     let ends = Ends {
-                        bias,
+                        bias: &bias[first..first + block.height],
                         other: None,
                         finish: tail.finish,
                     };
-                    for (start, panel) in starts.clone().zip(scratch.chunks(each.max(1))) {
-                        let len = positions.min(image.pixels - start);
-                        let width = len.div_ceil(LANES);
-                        let panel = match self.is_direct(image, start) {
-                            true => Panel {
-                                rows: &image.x[g * self.inputs * image.pixels + start..],
-                                pitch: image.pixels,
-                                width,
-                            },
-                            false => Panel {
-                                rows: numbers(panel),
-                                pitch: positions,
-                                width,
-                            },
+                    for (piece, panel) in pieces.clone().zip(scratch.chunks(each.max(1))) {
+                        let (rows, pitch) = match self.is_direct(&piece) {
+                            true => (
+                                &image.x[g * self.inputs * image.pixels + piece.start..],
+                                image.pixels,
+                            ),
+                            false => (numbers(panel), pitch),
                         };
-                        let rows = (first, start, len);
-                        store(&block, panel, ends, image, rows, output);
+                        if piece.len() <= panel::few(self.isa) {
+                            let few = Few {
+                                x: rows,
+                                pitch,
+                                step: 1,
+                                count: piece.len(),
+                            };
+                            store_few(&block, few, ends, image, (first, piece.start), output);
+                            continue;
+                        }
+                        let width = piece.len().div_ceil(LANES);
+                        let panel = Panel { rows, pitch, width };
+                        store(&block, panel, ends, image, (first, piece), output);
                     }
                 }
+                rest.nth(panels - 1);
             }
             channel += weights.channels();
         }
     }
 
-    /// Whether positions from `start` on see rows of the image that need not be copied together.
-    fn is_direct(&self, image: &Image<'_>, start: usize) -> bool {
-        let positions = panel::width(self.isa) * LANES;
-        self.inputs <= DIRECT && self.sight.is_pointwise() && start + positions <= image.pixels
+    /// Whether positions see rows of the image that need not be copied together.
+    fn is_direct(&self, piece: &Range<usize>) -> bool {
+        let whole = piece.len().is_multiple_of(LANES) || piece.len() <= panel::few(self.isa);
+        self.inputs <= DIRECT && self.sight.is_pointwise() && whole
     }
 
-    /// What positions from `start` on see.
-    fn fill(&self, group: usize, image: &Image<'_>, start: usize, panel: &mut [Pack]) {
+    /// What positions see.
+    fn fill(&self, group: usize, image: &Image<'_>, piece: Range<usize>, panel: &mut [Pack]) {
         let positions = panel::width(self.isa) * LANES;
-        let end = (start + positions).min(image.pixels);
         let channels = group * self.inputs..(group + 1) * self.inputs;
         let panel = numbers_mut(panel);
         let taps = panel.chunks_exact_mut((self.inputs * positions).max(1));
         for (tap, rows) in taps.enumerate() {
-            if end - start < positions {
+            if !piece.len().is_multiple_of(LANES) {
                 rows.fill(0.0);
             }
             let pitch = positions;
             let mut seen = Seen { rows, pitch };
             let x = (image.x, channels.clone());
-            self.sight.look(tap, x, start..end, &mut seen);
+            self.sight.look(tap, x, piece.clone(), &mut seen);
         }
     }
 }
 
-/// Computes the sums of a block for `len` positions from `start` on; `first` is its first channel.
+/// Computes the sums of a block, whose first channel is `first`, for a few positions from `start` on.
+fn store_few(
+    block: &Block<'_>,
+    few: Few<'_>,
+    ends: Ends<'_>,
+    image: &Image<'_>,
+    (first, start): (usize, usize),
+    output: &mut [f32],
+) {
+    let at = |m: usize| (first + m) * image.pixels + start;
+    let mut sums = [[0.0; LANES]; MAX_FEW];
+    if let Some(other) = image.other {
+        for m in 0..block.height {
+            let other = &other[at(m)..];
+            for (sums, other) in sums[..few.count].iter_mut().zip(other) {
+                sums[m] = *other;
+            }
+        }
+    }
+    block.project_few(few, ends.bias, ends.finish, &mut sums);
+    for m in 0..block.height {
+        let to = &mut output[at(m)..];
+        for (y, sums) in to.iter_mut().zip(&sums[..few.count]) {
+            *y = sums[m];
+        }
+    }
+}
+
+/// As [`store_few`], for the positions of a piece.
 fn store(
     block: &Block<'_>,
     panel: Panel<'_>,
     ends: Ends<'_>,
     image: &Image<'_>,
-    (first, start, len): (usize, usize, usize),
+    (first, piece): (usize, Range<usize>),
     output: &mut [f32],
 ) {
-    let pixels = image.pixels;
+    let (pixels, start, len) = (image.pixels, piece.start, piece.len());
     let row = |m: usize| (first + m) * pixels + start..(first + m) * pixels + start + len;
     let at = first * pixels + start;
     if len == panel.width * LANES {
@@ -149,7 +183,11 @@ fn store(
     let mut sums = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
     let mut others = [0.0; MAX_ROWS * MAX_WIDTH * LANES];
     if let Some(other) = image.other {
-        for (m, others) in others.chunks_exact_mut(pitch).take(block.height).enumerate() {
+        for (m, others) in others
+            .chunks_exact_mut(pitch)
+            .take(block.height)
+            .enumerate()
+        {
             others[..len].copy_from_slice(&other[row(m)]);
         }
     }

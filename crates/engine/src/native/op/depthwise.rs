@@ -4,9 +4,10 @@ use npcov_cpu::vectorised;
 use npcov_graph::op::Window;
 
 use super::conv::{AxisTaps, Volume};
-use super::depthwise_alone::{Phases, Shift, slide};
+use super::depthwise_alone::{Phases, crop};
 use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
-use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
+use crate::native::pack::{LANES, Pack, numbers_mut};
+use crate::native::slide::{Ends, Shift, slide};
 use crate::native::tile::Finish;
 
 /// A tile would hold one channel; here the taps of one channel are summed directly.
@@ -120,27 +121,33 @@ impl Alone for Depthwise {
         };
         let (seen, sums) = scratch.split_at_mut(phases.len().div_ceil(LANES));
         let [_, height, width] = self.y.extent;
-        let sums = &mut numbers_mut(sums)[..height * phases.extent[1]];
+        let sums = numbers_mut(sums);
+        let seen = numbers_mut(seen);
+        seen.fill(0.0);
         let (image, multiplier) = (self.x.pixels(), self.y.channels / self.x.channels);
         let kernel = shifts.len();
         for (number, y) in output.chunks_exact_mut((height * width).max(1)).enumerate() {
             let (n, channel) = (number / self.y.channels, number % self.y.channels);
             if channel.is_multiple_of(multiplier) {
                 let from = (n * self.x.channels + channel / multiplier) * image;
-                phases.fill(&inputs.get(0)[from..from + image], numbers_mut(seen));
+                phases.fill(&inputs.get(0)[from..from + image], seen);
             }
-            sums.fill(self.bias[channel]);
+            let ends = Ends {
+                begin: Some(self.bias[channel]),
+                finish: match self.tail.add {
+                    true => Finish::None,
+                    false => self.tail.finish,
+                },
+            };
             let weights = &self.weights[channel * kernel..(channel + 1) * kernel];
-            slide(numbers(seen), weights, shifts, sums);
-            let sums = sums.chunks_exact(phases.extent[1]);
-            for (y, sums) in y.chunks_exact_mut(width).zip(sums) {
-                y.copy_from_slice(&sums[..width]);
+            slide(seen, weights, shifts, ends, sums);
+            crop(sums, phases.extent[1], width, y);
+            if !self.tail.add {
+                continue;
             }
-            if self.tail.add {
-                let other = &inputs.get(1)[number * height * width..];
-                for (y, other) in y.iter_mut().zip(other) {
-                    *y += other;
-                }
+            let other = &inputs.get(1)[number * height * width..];
+            for (y, other) in y.iter_mut().zip(other) {
+                *y += other;
             }
             if let Finish::Clip(low, high) = self.tail.finish {
                 for y in y {

@@ -10,45 +10,18 @@ use npcov_cpu::widest;
 
 use crate::native::pack::LANES;
 
-/// Numbers that are summed in registers together.
-const STEP: usize = 4 * LANES;
-
-/// A tap: its weight's position, and the element that position 0 sees.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shift {
-    pub(super) weight: usize,
-    pub(super) from: usize,
-}
-
-/// The sums of a row: `y[q] += sum over shifts of w * x[q + from]`, in their order, as
-/// [`Depthwise`](super::depthwise::Depthwise) has them.
-pub(super) fn slide(x: &[f32], weights: &[f32], shifts: &[Shift], y: &mut [f32]) {
-    widest(
-        #[inline(always)]
-        || {
-            let (whole, rest) = y.as_chunks_mut::<STEP>();
-            let behind = whole.len() * STEP;
-            for (number, y) in whole.iter_mut().enumerate() {
-                let mut sums = *y;
-                for shift in shifts {
-                    let weight = weights[shift.weight];
-                    let at = shift.from + number * STEP;
-                    let x: &[f32] = &x[at..at + STEP];
-                    for (sum, x) in sums.iter_mut().zip(x) {
-                        *sum += weight * x;
-                    }
-                }
-                *y = sums;
-            }
-            for shift in shifts {
-                let weight = weights[shift.weight];
-                let at = shift.from + behind;
-                for (sum, x) in rest.iter_mut().zip(&x[at..]) {
-                    *sum += weight * x;
-                }
-            }
-        },
-    );
+/// The first numbers of rows that are `pitch` apart, one row after the other.
+pub(super) fn crop(rows: &[f32], pitch: usize, width: usize, y: &mut [f32]) {
+    let count = y.len() / width.max(1);
+    for row in 0..count {
+        let (from, to) = (row * pitch, row * width);
+        // A copy of known length is one instruction; what it writes behind a short row is written
+        // again.
+        match (rows.get(from..from + LANES), y.get_mut(to..to + LANES)) {
+            (Some(x), Some(y)) if width <= LANES => y.copy_from_slice(x),
+            _ => y[to..to + width].copy_from_slice(&rows[from..from + width]),
+        }
+    }
 }
 
 /// How a channel is copied with its padding.
@@ -79,10 +52,11 @@ impl Phases {
         }
     }
 
-    /// Numbers of all phases, and of what positions behind the last one see.
+    /// Numbers of all phases, and of what positions behind the last one see, to the end of a pack.
     pub(super) fn len(&self) -> usize {
         self.strides.iter().product::<usize>() * self.extent.iter().product::<usize>()
             + self.extent[1]
+            + LANES
     }
 
     /// Where an element that lies `at` rows and columns behind the beginning of the padding stands.
@@ -92,9 +66,16 @@ impl Phases {
         (phase * self.extent[0] + at[0] / rows) * self.extent[1] + at[1] / cols
     }
 
-    /// Copies a channel.
+    /// Copies a channel into phases that are zero, or hold another channel.
     pub(super) fn fill(&self, plane: &[f32], phases: &mut [f32]) {
-        phases.fill(0.0);
+        widest(
+            #[inline(always)]
+            || self.fill_rows(plane, phases),
+        );
+    }
+
+    #[inline(always)]
+    fn fill_rows(&self, plane: &[f32], phases: &mut [f32]) {
         let [height, width] = self.x;
         let step = self.strides[1];
         for row in 0..height {
@@ -106,11 +87,62 @@ impl Phases {
                 }
                 let start = self.place(at);
                 let room = self.extent[1].saturating_sub(at[1] / step);
-                let to = phases[start..start + room].iter_mut();
-                match step {
-                    1 => to.zip(x).for_each(|(y, x)| *y = *x),
-                    _ => (to.zip(x[first..].iter().step_by(step))).for_each(|(y, x)| *y = *x),
-                }
+                let to = &mut phases[start..start + room];
+                every(&x[first..], step, to);
+            }
+        }
+    }
+}
+
+/// Every `step`-th number, as many as there are and have room.
+#[inline(always)]
+pub(super) fn every(x: &[f32], step: usize, y: &mut [f32]) {
+    let len = x.len().div_ceil(step).min(y.len());
+    match step {
+        1 => y[..len].copy_from_slice(&x[..len]),
+        // Pairs are vectors, of which one half is taken.
+        2 => {
+            let (pairs, last) = x.as_chunks::<2>();
+            let whole = pairs.len().min(len);
+            for (y, x) in y[..whole].iter_mut().zip(&pairs[..whole]) {
+                *y = x[0];
+            }
+            if let ([last], true) = (last, whole < len) {
+                y[whole] = *last;
+            }
+        }
+        _ => {
+            for (y, x) in y.iter_mut().zip(x.iter().step_by(step)) {
+                *y = *x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_that_has_room_is_taken() {
+        for (numbers, step, room) in [(7, 1, 9), (40, 2, 20), (41, 2, 21), (41, 2, 9), (10, 3, 5)] {
+            let x: Vec<f32> = (0..numbers).map(|i| i as f32 + 1.0).collect();
+            let mut y = vec![0.0; room];
+            every(&x, step, &mut y);
+            for (i, y) in y.iter().enumerate() {
+                assert_eq!(*y, x.get(i * step).copied().unwrap_or(0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_cropped() {
+        for (pitch, width, count) in [(9, 7, 7), (16, 14, 14), (40, 33, 3), (5, 5, 1)] {
+            let rows: Vec<f32> = (0..count * pitch).map(|i| i as f32).collect();
+            let mut y = vec![-1.0; count * width];
+            crop(&rows, pitch, width, &mut y);
+            for (i, y) in y.iter().enumerate() {
+                assert_eq!(*y, rows[i / width * pitch + i % width]);
             }
         }
     }

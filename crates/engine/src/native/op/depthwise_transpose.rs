@@ -5,9 +5,11 @@ use npcov_cpu::vectorised;
 use npcov_graph::op::{ConvTranspose, Window};
 
 use super::conv_transpose::{Axis, Progression, RANK};
-use super::depthwise_alone::{Phases, Shift, slide};
+use super::depthwise_alone::Phases;
 use crate::native::kernel::{Alone, Inputs, Kernel};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
+use crate::native::slide::{Ends, Shift, slide};
+use crate::native::tile::Finish;
 
 /// A tile would hold one channel; here the taps of one channel are summed directly.
 pub(super) struct DepthwiseTranspose {
@@ -133,6 +135,7 @@ impl Alone for DepthwiseTranspose {
         let [_, height, width] = &self.axes;
         let each = phases.len().div_ceil(LANES);
         let (seen, sums) = scratch.split_at_mut(self.inputs * each);
+        numbers_mut(seen).fill(0.0);
         let image = height.input * width.input;
         let (plane, taps) = (
             height.taps.len() * width.taps.len(),
@@ -149,13 +152,17 @@ impl Alone for DepthwiseTranspose {
                 phases.fill(x, numbers_mut(seen));
             }
             for class in classes {
-                let sums = &mut numbers_mut(sums)[..class.count[0] * phases.extent[1]];
-                sums.fill(self.bias[channel]);
+                let len = class.count[0] * phases.extent[1];
+                let sums = &mut numbers_mut(sums)[..len.next_multiple_of(LANES)];
                 for (i, seen) in seen.chunks_exact(each.max(1)).enumerate() {
                     let weights = &self.weights[(channel * self.inputs + i) * taps..][..taps];
-                    slide(numbers(seen), weights, &class.shifts, sums);
+                    let ends = Ends {
+                        begin: (i == 0).then_some(self.bias[channel]),
+                        finish: Finish::None,
+                    };
+                    slide(numbers(seen), weights, &class.shifts, ends, sums);
                 }
-                for (i, sums) in sums.chunks_exact(phases.extent[1]).enumerate() {
+                for (i, sums) in sums[..len].chunks_exact(phases.extent[1]).enumerate() {
                     let at = (class.first[0] + i * step[0]) * width.taps.len() + class.first[1];
                     let to = y[at..].iter_mut().step_by(step[1]).take(class.count[1]);
                     to.zip(sums).for_each(|(y, sum)| *y = *sum);

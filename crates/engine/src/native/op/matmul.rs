@@ -9,7 +9,7 @@ use npcov_graph::op::Gemm;
 use super::elementwise::broadcast_table;
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
-use crate::native::panel::{self, Ends, MAX_ROWS, MAX_WIDTH, Panel};
+use crate::native::panel::{self, Ends, Few, MAX_FEW, MAX_ROWS, MAX_WIDTH, Panel};
 use crate::native::tile::{Block, Init, Taps, Target, Weights};
 use crate::native::turn::{Matrix, turn};
 
@@ -51,28 +51,41 @@ impl Alone for Dense {
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
         let [each, panels] = self.panels();
         let pitch = panel::width(self.isa) * LANES;
+        let (x, few) = (inputs.get(0), panel::few(self.isa));
         let other = self.tail.add.then(|| inputs.get(1));
-        for first in (0..self.rows).step_by(panels * pitch) {
-            let starts = (first..self.rows).step_by(pitch).take(panels);
+        let mut rest = panel::pieces(self.isa, self.rows);
+        while rest.clone().next().is_some() {
+            let pieces = rest.clone().take(panels);
             let made = numbers_mut(scratch).chunks_mut((each * LANES).max(1));
-            for (start, panel) in starts.clone().zip(made) {
-                let rows = pitch.min(self.rows - start);
-                self.turn(&inputs.get(0)[start * self.k..], rows, panel, pitch);
+            for (piece, panel) in pieces.clone().zip(made) {
+                if piece.len() > few {
+                    self.turn(&x[piece.start * self.k..], piece.len(), panel, pitch);
+                }
             }
             for block in self.weights.blocks() {
                 let made = numbers(scratch).chunks((each * LANES).max(1));
-                for (start, panel) in starts.clone().zip(made) {
-                    let rows = pitch.min(self.rows - start);
+                for (piece, panel) in pieces.clone().zip(made) {
+                    let at = piece.start * self.n + block.first;
+                    let (other, output) = (other.map(|other| &other[at..]), &mut output[at..]);
+                    if piece.len() <= few {
+                        let few = Few {
+                            x: &x[piece.start * self.k..],
+                            pitch: 1,
+                            step: self.k,
+                            count: piece.len(),
+                        };
+                        self.store_few(&block, few, other, output);
+                        continue;
+                    }
                     let panel = Panel {
                         rows: panel,
                         pitch,
-                        width: rows.div_ceil(LANES),
+                        width: piece.len().div_ceil(LANES),
                     };
-                    let at = start * self.n + block.first;
-                    let other = other.map(|other| &other[at..]);
-                    self.store(&block, panel, other, rows, &mut output[at..]);
+                    self.store(&block, panel, other, piece.len(), output);
                 }
             }
+            rest.nth(panels - 1);
         }
     }
 }
@@ -84,7 +97,37 @@ impl Dense {
             panel.fill(0.0);
         }
         let cols = self.k;
-        turn(x, Matrix { rows, cols, pitch: cols }, panel, pitch);
+        turn(
+            x,
+            Matrix {
+                rows,
+                cols,
+                pitch: cols,
+            },
+            panel,
+            pitch,
+        );
+    }
+
+    /// Computes a block's channels of a few rows.
+    fn store_few(
+        &self,
+        block: &Block<'_>,
+        few: Few<'_>,
+        other: Option<&[f32]>,
+        output: &mut [f32],
+    ) {
+        let mut sums = [[0.0; LANES]; MAX_FEW];
+        if let Some(other) = other {
+            for (sums, other) in sums.iter_mut().zip(other.chunks(self.n)).take(few.count) {
+                sums[..block.height].copy_from_slice(&other[..block.height]);
+            }
+        }
+        let bias = &self.bias[block.first..block.first + block.height];
+        block.project_few(few, bias, self.tail.finish, &mut sums);
+        for (y, sums) in output.chunks_mut(self.n).zip(&sums[..few.count]) {
+            y[..block.height].copy_from_slice(&sums[..block.height]);
+        }
     }
 
     /// Computes a block's channels of some rows.
@@ -123,9 +166,9 @@ impl Dense {
 }
 
 impl Kernel for Dense {
-    /// A few rows read all weights once either way.
+    /// Without a kernel for a few rows, these read all weights once either way.
     fn alone(&self) -> Option<&dyn Alone> {
-        (self.rows >= LANES / 2).then_some(self)
+        (self.rows >= LANES / 2 || panel::few(self.isa) > 0).then_some(self)
     }
 
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {

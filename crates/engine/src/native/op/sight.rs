@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use npcov_cpu::vectorised;
+use npcov_cpu::widest;
 use npcov_graph::op::Window;
 
 use super::conv::Volume;
+use super::depthwise_alone::every;
 
 /// The windows of a map of two axes.
 #[derive(Clone, Debug)]
@@ -166,7 +167,7 @@ impl Sight {
                 _ => 0,
             };
             let rows = seen.rows.chunks_mut(seen.pitch);
-            vectorised(
+            widest(
                 #[inline(always)]
                 || {
                     for (plane, row) in planes().zip(rows) {
@@ -209,20 +210,9 @@ fn copy(x: &[f32], step: usize, y: &mut [f32]) {
             }
         }
         (1, len) => y.copy_from_slice(&x[..len]),
-        (2, _) => {
-            let pairs = x.chunks(2);
-            for (y, pair) in y.iter_mut().zip(pairs) {
-                *y = pair[0];
-            }
-        }
-        _ => {
-            for (y, x) in y.iter_mut().zip(x.iter().step_by(step)) {
-                *y = *x;
-            }
-        }
+        _ => every(x, step, y),
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use npcov_graph::{DType, Data, Op, OpError, Tensor, TensorType};
 
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
+use crate::native::turn::{Matrix, turn};
 
 /// The largest tensor that a table is made for: 8 GiB of packs.
 const MAX_ELEMENTS: usize = 1 << 27;
@@ -74,6 +75,8 @@ enum Moves {
     Each(Vec<u32>),
     /// In runs that follow one another in the output.
     Runs(Vec<Run>),
+    /// Matrices of so many rows and columns, one after the other, of which each is turned.
+    Turns { rows: usize, cols: usize },
 }
 
 /// Neighbouring elements of the output.
@@ -101,6 +104,9 @@ impl Select {
     pub(super) fn new(table: &[i64], fill: f32) -> Select {
         let position = |&p: &i64| u32::try_from(p).unwrap_or(GAP);
         let table: Vec<u32> = table.iter().map(position).collect();
+        if let Some(turns) = turns(&table) {
+            return Select { moves: turns, fill };
+        }
         let runs = runs(&table);
         // A run costs about as much as a few single elements.
         let moves = match runs.len() <= table.len() / 4 {
@@ -109,6 +115,24 @@ impl Select {
         };
         Select { moves, fill }
     }
+}
+
+/// Matrices that are turned, if that is all that a table does.
+fn turns(table: &[u32]) -> Option<Moves> {
+    let (cols, rows) = (
+        *table.get(1)? as usize,
+        table.iter().position(|&at| at == 1)?,
+    );
+    let len = rows * cols;
+    if rows < 2 || cols < 2 || !table.len().is_multiple_of(len) {
+        return None;
+    }
+    let moved = |i: usize| i - i % len + i % rows * cols + i % len / rows;
+    let all = table
+        .iter()
+        .enumerate()
+        .all(|(i, &at)| at as usize == moved(i));
+    all.then_some(Moves::Turns { rows, cols })
 }
 
 /// The longest runs, from the beginning on.
@@ -156,7 +180,19 @@ impl Kernel for Select {
 
 impl Alone for Select {
     fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
-        self.select(inputs.get(0), self.fill, output);
+        let x = inputs.get(0);
+        let Moves::Turns { rows, cols } = self.moves else {
+            return self.select(x, self.fill, output);
+        };
+        let matrix = Matrix {
+            rows,
+            cols,
+            pitch: cols,
+        };
+        let matrices = x.chunks_exact(rows * cols);
+        for (x, y) in matrices.zip(output.chunks_exact_mut(rows * cols)) {
+            turn(x, matrix, y, rows);
+        }
     }
 }
 
@@ -166,6 +202,16 @@ impl Select {
             Moves::Each(table) => {
                 for (y, &at) in output.iter_mut().zip(table) {
                     *y = x.get(at as usize).copied().unwrap_or(fill);
+                }
+            }
+            &Moves::Turns { rows, cols } => {
+                let matrices = x.chunks_exact(rows * cols);
+                for (x, y) in matrices.zip(output.chunks_exact_mut(rows * cols)) {
+                    for (column, y) in y.chunks_exact_mut(rows).enumerate() {
+                        for (y, x) in y.iter_mut().zip(x.iter().skip(column).step_by(cols)) {
+                            *y = *x;
+                        }
+                    }
                 }
             }
             Moves::Runs(runs) => {

@@ -314,7 +314,7 @@ def main():
             print(f"{run.name}\n    npcov {run.command}")
         return 0
     workshop = Workshop(options)
-    counts = dict.fromkeys(["same", "changed", "failed", "left out", "made", "kept"], 0)
+    counts = dict.fromkeys(["same", "changed", "failed", "left out", "made", "kept", "not kept"], 0)
     started = time.monotonic()
     for run in runs:
         missing = workshop.missing(run)
@@ -335,8 +335,8 @@ def main():
             counts["kept"] += 1
             continue
         if not run.kept().exists():
-            print(f"{run.name}: nothing is kept of it; `--update` keeps it")
-            counts["changed"] += 1
+            print(f"{run.name}: nothing is kept of it; `--update` keeps it", file=sys.stderr)
+            counts["changed" if run.quick else "not kept"] += 1
             continue
         found = differences(run.kept().read_text(), text, run.within)
         counts["changed" if found else "same"] += 1

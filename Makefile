@@ -10,12 +10,12 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
         bench-gates bench-headlines bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
-        test-python-full test-scale docs-notebooks bench-python
+        test-python-full test-scale docs-notebooks bench-python results results-quick results-whole
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: format lint docs unit agreement test-onnxruntime test-python ## What to run before a change: Rust, Python, and other people's programs as oracles
+test: format lint docs unit agreement test-onnxruntime test-python results-quick ## What to run before a change: Rust, Python, and other people's programs as oracles
 
 ci: test test-browser faults ## Everything CI checks
 
@@ -88,6 +88,17 @@ bench-python: ## What Python and ONNX Runtime cost, for MODEL=file.onnx (CIFAR-1
 
 test-onnxruntime: venv ## The engine `onnxruntime` against npcov's own, on all programs of all fixtures
 	ORT_DYLIB_PATH=$(ONNX_RUNTIME) cargo test --quiet --package npcov-onnxruntime -- --include-ignored --nocapture
+
+results-quick: ## The small results of docs/results/quick again, on fixtures: stops where numbers changed
+	cargo build --release --quiet
+	$(PYTHON) -m doctest scripts/results.py
+	$(PYTHON) scripts/results.py --quick --again
+
+results: $(if $(QUICK),results-quick,results-whole) ## Results of docs/results again: QUICK=1, or all whose MODELS=folder and DATA=folder are there
+
+results-whole:
+	cargo build --release --quiet
+	$(PYTHON) scripts/results.py $(if $(MODELS),--models $(MODELS)) $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
 
 light: venv ## Whole topologies with random weights against ONNX Runtime
 	cargo build --release --quiet

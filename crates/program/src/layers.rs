@@ -222,10 +222,9 @@ pub fn weighted_sums(graph: &Graph, batch: usize) -> Vec<PathLayer> {
         }
         // A bias that stands in a node of its own, or the scales of sums of integers, which differ
         // from channel to channel.
-        let belongs = |op: &Op| match op {
-            Op::Binary(Binary::Add) => node.op == Op::MatMul,
-            Op::Binary(Binary::Mul) => is_of_integers(graph, node),
-            _ => false,
+        let belongs = |op: &Op| {
+            let is_bias = *op == Op::Binary(Binary::Add) && node.op == Op::MatMul;
+            is_bias || (*op == Op::Binary(Binary::Mul) && is_of_integers(graph, node))
         };
         let value = match consumers[node.output.index()][..] {
             [only] => Some(&graph.nodes()[only])
@@ -587,9 +586,9 @@ fn quantised_relu(graph: &Graph, nonnegative: &[bool], node: &Node) -> Option<Va
     }
     let x = scaled.inputs[0];
     // Sums of integers differ in scale from channel to channel, until a factor brings them to one.
-    let before = match scaled.op {
-        Op::Binary(Binary::Mul) => scaled.output,
-        _ => x,
+    let before = match scaled.op == Op::Binary(Binary::Mul) {
+        true => scaled.output,
+        false => x,
     };
     let mut source = x;
     while let Some(node) = graph.producer(source)

@@ -78,7 +78,7 @@ docs-notebooks: ## Runs docs/notebooks, with results in target/notebooks (over 5
 	PYTHON=$(PYTHON) scripts/venv.sh .venv-python-full python/requirements-full.txt
 	.venv-python-full/bin/pip install --quiet --force-reinstall --no-deps ./python
 	cd docs/notebooks && for notebook in *.ipynb; do \
-	    ../../.venv-python-full/bin/jupyter nbconvert --to notebook --execute --output-dir ../../target/notebooks $$notebook || exit 1; \
+	    ../../.venv-python-full/bin/jupyter nbconvert --to notebook --execute --ExecutePreprocessor.startup_timeout=600 --output-dir ../../target/notebooks $$notebook || exit 1; \
 	done
 
 bench-python: ## What Python and ONNX Runtime cost, for MODEL=file.onnx (CIFAR-10; after test-python-full)

@@ -56,8 +56,9 @@ def main() -> None:
         module = [sys.executable, "-c", MODULE, str(graph), str(suite), str(args.inputs)]
         found: dict[str, list[tuple[float, float]]] = {"command": [], "module": []}
         for _ in range(args.rounds):
-            found["command"].append(measured(cover))
-            found["module"].append(measured(module))
+            for name, command in (("command", cover), ("module", module)):
+                found[name].append(measured(command))
+                print(name, found[name][-1], file=sys.stderr)
         best = {name: (min(t for t, _ in runs), max(m for _, m in runs)) for name, runs in found.items()}
         ratio = best["module"][0] / best["command"][0]
         print(json.dumps({"inputs": args.inputs, "cpu_seconds_and_mb": best, "ratio": round(ratio, 4)}, indent=2))

@@ -40,7 +40,10 @@ class _Bar:
 
     def _show(self) -> None:
         if self._bar is None and time.monotonic() - self._start >= _PATIENCE:
-            from tqdm.auto import tqdm
+            with warnings.catch_warnings():
+                # Without widgets, a notebook shows the bar as text.
+                warnings.simplefilter("ignore")
+                from tqdm.auto import tqdm
 
             self._bar = tqdm(total=self._total, desc=self._words, unit="input", file=sys.stderr)
 

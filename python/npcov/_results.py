@@ -133,7 +133,8 @@ class Result(Record):
         return pandas.DataFrame(self._rows())
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>{table(self._rows())}"
+        # Notebooks show `pre` in the font of prose, in which columns do not stand below each other.
+        return f'<pre style="font-family: monospace">{html.escape(str(self))}</pre>{table(self._rows())}'
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:

@@ -163,6 +163,7 @@ impl Alone for ConvWinograd {
         let (columns, rows) = (self.weights.columns(), self.weights.rows());
         let (looked_at, scratch) = scratch.split_at_mut(self.looked_at(1));
         let (dealt, scratch) = scratch.split_at_mut(self.tiling.dealt_packs());
+        dealt.fill(Pack::ZERO);
         let (sums, scratch) = scratch.split_at_mut(TILE * TILE * self.group_alone);
         let (v, m) = scratch.split_at_mut(self.transformed(self.group_alone)[0]);
         let (tail, waits) = self.tail();

@@ -5,9 +5,11 @@
 //! by six stands in one stretch then, tile by tile. Columns 4 and 5 are those of the next tile and are
 //! dealt twice; rows 4 and 5 are rows 0 and 1 a row of tiles further.
 
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 
-use npcov_cpu::vectorised;
+use npcov_cpu::{Isa, vectorised};
 
 use super::Tiling;
 use super::transform::{POINTS, SEEN, TILE};
@@ -33,28 +35,46 @@ impl Tiling {
         (TILE * SEEN * self.stretch()).div_ceil(LANES) + 1
     }
 
-    /// Deals out a map for [`Tiling::seen_by`].
-    pub(crate) fn deal(&self, plane: &[f32], dealt: &mut [f32]) {
-        let [down, across] = self.grid();
+    /// Deals out what the tiles of some packs see of a map, for [`Tiling::seen_by`]. What is dealt out is
+    /// zero before, or another map.
+    pub(crate) fn deal(&self, isa: Isa, plane: &[f32], packs: &Range<usize>, dealt: &mut [f32]) {
+        let [_, across] = self.grid();
+        let (tiles, _) = self.tiles_of(packs);
+        if tiles.is_empty() || across == 0 {
+            return;
+        }
         let (width, stretch) = (self.x[1], self.stretch());
-        dealt.fill(0.0);
-        for (y, row) in plane.chunks_exact(width.max(1)).enumerate() {
+        let first = tiles.start / across * TILE;
+        let behind = (tiles.end - 1) / across * TILE + SEEN;
+        // Rows of the map, and of the map with its padding.
+        let rows = first.saturating_sub(self.pads[0])..behind.saturating_sub(self.pads[0]);
+        let rows = rows.start.min(self.x[0])..rows.end.min(self.x[0]);
+        let mut line = Line::new(isa, across);
+        for y in rows {
+            let row = &plane[y * width..(y + 1) * width];
             let y = y + self.pads[0];
-            if y / TILE > down {
-                break;
+            let at = y % TILE * SEEN * stretch + y / TILE * across;
+            match &mut line {
+                Some(line) => line.deal(row, self.pads[1], &mut dealt[at..], stretch),
+                None => self.deal_row(row, &mut dealt[at..]),
             }
-            for c in 0..SEEN {
-                // The tiles whose column `c` lies in the map.
-                let low = self.pads[1].saturating_sub(c).div_ceil(TILE).min(across);
-                let high = (width + self.pads[1]).saturating_sub(c).div_ceil(TILE);
-                let high = high.clamp(low, across);
-                let at = (y % TILE * SEEN + c) * stretch + y / TILE * across;
-                let from = (low * TILE + c).saturating_sub(self.pads[1]);
-                let to = &mut dealt[at + low..at + high];
-                if let Some(row) = row.get(from..) {
-                    for (to, x) in to.iter_mut().zip(row.iter().step_by(TILE)) {
-                        *to = *x;
-                    }
+        }
+    }
+
+    /// Deals out a row: each of the columns of tiles to a stretch.
+    fn deal_row(&self, row: &[f32], dealt: &mut [f32]) {
+        let ([_, across], width) = (self.grid(), self.x[1]);
+        for c in 0..SEEN {
+            // The tiles whose column `c` lies in the map.
+            let low = self.pads[1].saturating_sub(c).div_ceil(TILE).min(across);
+            let high = (width + self.pads[1]).saturating_sub(c).div_ceil(TILE);
+            let high = high.clamp(low, across);
+            let from = (low * TILE + c).saturating_sub(self.pads[1]);
+            let at = c * self.stretch();
+            let to = &mut dealt[at + low..at + high];
+            if let Some(row) = row.get(from..) {
+                for (to, x) in to.iter_mut().zip(row.iter().step_by(TILE)) {
+                    *to = *x;
                 }
             }
         }
@@ -187,6 +207,81 @@ impl Tiling {
     }
 }
 
+/// Numbers of a [`Line`].
+const LINE: usize = 1024;
+
+/// A row of a map with its padding, to be dealt out in registers.
+struct Line {
+    numbers: [f32; LINE],
+    /// Tiles in a row.
+    across: usize,
+}
+
+impl Line {
+    /// For so many tiles in a row, if there is a kernel and they are not too many.
+    fn new(isa: Isa, across: usize) -> Option<Line> {
+        // A vector of sixteen tiles may begin at the second column of the last one.
+        let fits = across * TILE + (LANES + 1) * TILE <= LINE;
+        (fits && has_kernel(isa)).then(|| Line {
+            numbers: [0.0; LINE],
+            across,
+        })
+    }
+
+    /// Deals out a row: each of the columns of tiles to a stretch.
+    fn deal(&mut self, row: &[f32], pad: usize, dealt: &mut [f32], stretch: usize) {
+        self.numbers[pad..pad + row.len()].copy_from_slice(row);
+        assert!((SEEN - 1) * stretch + self.across <= dealt.len());
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a line is made where there is AVX-512 and room for its tiles, and all stretches have
+        // places for them.
+        unsafe {
+            deal_line(&self.numbers, self.across, dealt, stretch);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_kernel(isa: Isa) -> bool {
+    isa.vectors() == npcov_cpu::Vectors::Avx512
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_kernel(_: Isa) -> bool {
+    false
+}
+
+/// # Safety
+/// The CPU must have AVX-512F; the line `4 * across + 68` numbers, and `dealt` a place for each tile in
+/// all stretches.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn deal_line(line: &[f32; LINE], across: usize, dealt: &mut [f32], stretch: usize) {
+    use std::arch::x86_64::*;
+
+    // Every fourth of two vectors: in the lower half, and in the upper one.
+    let step = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    for first in (0..across).step_by(LANES) {
+        let tiles = ((1u32 << (across - first).min(LANES)) - 1) as __mmask16;
+        for c in 0..SEEN {
+            // Columns behind the fourth are those of the next tile.
+            let (from, column) = (first * TILE + c / TILE * TILE, c % TILE);
+            // SAFETY: the line reaches as far as four vectors behind the second column of the last tile,
+            // and tiles that are not there are masked.
+            unsafe {
+                let at = line.as_ptr().add(from);
+                let x = [0, 1, 2, 3].map(|v| _mm512_loadu_ps(at.add(v * LANES)));
+                let index = _mm512_add_epi32(step, _mm512_set1_epi32(column as i32));
+                let low = _mm512_permutex2var_ps(x[0], index, x[1]);
+                let high = _mm512_permutex2var_ps(x[2], index, x[3]);
+                let y = _mm512_mask_blend_ps(0xff00, low, high);
+                let to = dealt.as_mut_ptr().add(c * stretch + first);
+                _mm512_mask_storeu_ps(to, tiles, y);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +294,7 @@ mod tests {
             ([5, 7], 2),
             ([14, 14], 1),
             ([70, 4], 1),
+            ([7, 90], 1),
         ]
         .into_iter()
         .map(|(x, pad): ([usize; 2], usize)| {
@@ -221,11 +317,22 @@ mod tests {
     fn tiles_see_what_they_should() {
         for tiling in tilings() {
             let plane = map(tiling.x);
-            let mut dealt = vec![f32::NAN; tiling.dealt_packs() * LANES];
-            tiling.deal(&plane, &mut dealt);
-            for tile in 0..tiling.tiles() {
+            let all = 0..tiling.packs();
+            let mut dealts = Vec::new();
+            for isa in Isa::available() {
+                // Of another map at first, and pack by pack.
+                let mut dealt = vec![0.0; tiling.dealt_packs() * LANES];
+                tiling.deal(isa, &vec![f32::NAN; plane.len()], &all, &mut dealt);
+                for pack in all.clone() {
+                    tiling.deal(isa, &plane, &(pack..pack + 1), &mut dealt);
+                }
+                dealts.push(dealt);
+            }
+            for (tile, dealt) in
+                (0..tiling.tiles()).flat_map(|t| dealts.iter().map(move |d| (t, d)))
+            {
                 let mut seen = [Pack::ZERO; POINTS];
-                tiling.seen_by(tile / LANES, &dealt, &mut seen);
+                tiling.seen_by(tile / LANES, dealt, &mut seen);
                 let mut expected = [0.0; POINTS];
                 let [(rows, top), (cols, left)] = tiling.seen(tile);
                 for (i, row) in rows.enumerate() {

@@ -99,7 +99,7 @@ impl Tiling {
     }
 
     /// Transforms what the tiles of some packs see of a channel of one input; each pack of a point goes next
-    /// to those of the others.
+    /// to those of the others. Where channels are dealt out is zero before the first one.
     pub(crate) fn transform_alone(
         &self,
         isa: Isa,
@@ -109,7 +109,7 @@ impl Tiling {
         (v, spread): (&mut [Pack], usize),
     ) {
         let dealt = numbers_mut(dealt);
-        self.deal(plane, dealt);
+        self.deal(isa, plane, packs, dealt);
         let mut seen = [Pack::ZERO; POINTS];
         for (number, pack) in packs.clone().enumerate() {
             self.seen_by(pack, dealt, &mut seen);

@@ -46,6 +46,7 @@ impl Alone for ConvRelevanceWinograd {
         let (totals, rest) = rest.split_at_mut(x_pixels.div_ceil(LANES));
         let (singles, rest) = rest.split_at_mut(self.image().div_ceil(LANES));
         let (dealt, rest) = rest.split_at_mut(self.tiling.dealt_packs());
+        dealt.fill(Pack::ZERO);
         let (arrived, rest) = rest.split_at_mut(POSITIONS * self.group_alone);
         let (back, rest) = rest.split_at_mut(POINTS * self.group_alone);
         let (scales, small) = rest.split_at_mut(self.group_alone);

@@ -19,7 +19,9 @@ import random
 def simulate(options: argparse.Namespace, workers: int) -> tuple[float, float, float]:
     """Seconds until all parts are on the driver, how long of that the driver was busy, and the longest queue."""
     chance = random.Random(options.seed)
-    parts = max(workers, min(-(-options.inputs // 512), workers * options.parts_each))
+    # As npcov divides rows: four parts a worker, and none of more than eight shards of 512 inputs.
+    shards = -(-options.inputs // 512)
+    parts = min(shards, max(4 * workers, -(-shards // 8)))
     each = options.inputs / parts
     work, take = each * options.seconds / options.cores, each * options.part_bytes / options.driver
     waiting = parts
@@ -57,7 +59,6 @@ def main() -> None:
     parser.add_argument("--part-bytes", type=float, required=True)
     parser.add_argument("--driver", type=float, default=200e6)
     parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--parts-each", type=int, default=4)
     parser.add_argument("--failures", type=float, default=0.01)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 10, 100, 1000, 10000])
     parser.add_argument("--seed", type=int, default=0)

@@ -34,7 +34,7 @@ class Cluster:
     """An engine that runs, and how it makes datasets."""
 
     module: ModuleType
-    # A dataset of a Parquet file with the columns `id`, `y` and those of inputs.
+    # A dataset of a Parquet file.
     parquet: Callable[[Path], Any]
 
 
@@ -92,9 +92,10 @@ class Inputs:
 
     x: Any
     y: Any
-    # Without a column of numbers, and with one.
+    # A table with a column for each pixel, the same with a column that numbers rows, and lists of pixels with one.
     table: Path
     numbered: Path
+    lists: Path
     images: Path
 
 
@@ -116,9 +117,14 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     pq.write_table(pa.table({**columns, "y": y}), folder / "table.parquet", row_group_size=4096)
     numbered = pa.table({"id": np.arange(INPUTS), **columns, "y": y})
     pq.write_table(numbered, folder / "numbered.parquet", row_group_size=4096)
+    pixels = pa.FixedSizeListArray.from_arrays(pa.array(x.astype(np.float32).ravel()), 784)
+    lists = pa.table({"id": np.arange(INPUTS), "x": pixels.cast(pa.list_(pa.float32())), "y": y})
+    pq.write_table(lists, folder / "lists.parquet", row_group_size=4096)
     images = folder / "images"
     write_images(images, x, y)
-    return Inputs(x, y, folder / "table.parquet", folder / "numbered.parquet", images)
+    return Inputs(
+        x, y, folder / "table.parquet", folder / "numbered.parquet", folder / "lists.parquet", images
+    )
 
 
 @pytest.fixture(scope="session")

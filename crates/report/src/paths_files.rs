@@ -213,13 +213,18 @@ impl Table<'_> {
         optional(&mut group, inputs.len(), assignment, |&cluster| {
             (cluster != NO_CLUSTER).then_some(cluster as i32)
         })?;
-        let width = self.neurons.div_ceil(8);
+        let layout = self.graph.graph().layout();
+        // In memory, every layer begins with a word of its own.
         let path = |input: usize| {
-            let words = self.graph.graph().path(input as u32).iter();
-            let bytes: Vec<u8> = words
-                .flat_map(|word| word.to_le_bytes())
-                .take(width)
-                .collect();
+            let row = self.graph.graph().path(input as u32);
+            let mut bytes = vec![0_u8; self.neurons.div_ceil(8)];
+            for layer in 0..layout.layers() {
+                let words = layout.layer(row, layer);
+                for (neuron, bit) in layout.span(layer).enumerate() {
+                    let is_critical = words[neuron / 64] >> (neuron % 64) & 1;
+                    bytes[bit / 8] |= (is_critical as u8) << (bit % 8);
+                }
+            }
             FixedLenByteArray::from(bytes)
         };
         let paths: Vec<FixedLenByteArray> = inputs.clone().map(path).collect();

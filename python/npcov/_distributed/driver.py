@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -32,6 +33,9 @@ _SHARD = 512
 
 # Parts for each task that runs at the same time: so many that a slow one is no matter.
 _PARTS_EACH = 4
+
+# The most shards of a part: what comes back of it is in the driver's memory for a moment.
+_SHARDS_EACH = 8
 
 # How often rows that turn out to be bad are left out, and what follows them is counted anew.
 _ROUNDS = 5
@@ -164,8 +168,9 @@ class _Run:
         if count == 0:
             raise DataError("the data has no rows")
         self.survey = _Survey(source, reader, count)
-        blocks = -(-count // _SHARD)
-        self.parts = max(1, shards if shards is not None else min(blocks, _PARTS_EACH * max(1, engine.slots())))
+        whole = -(-count // _SHARD)
+        parts = min(whole, max(_PARTS_EACH * max(1, engine.slots()), -(-whole // _SHARDS_EACH)))
+        self.parts = max(1, parts if shards is None else shards)
 
     def _count(self) -> int:
         assert self.source.path is not None
@@ -363,14 +368,14 @@ def build(
             samples = run.survey.samples()
             missing, missing_apart = _npcov.missing_parts(opened._model, samples, flags, path, apart)
             pieces = run.survey.pieces(run.parts, run.rows)
-            starts = {start for start, _ in missing}
-            wanted = [p for p in pieces if any(p.rows[0] <= start < p.rows[1] for start in starts)]
+            starts = sorted(start for start, _ in missing)
+            wanted = [p for p in pieces if bisect_left(starts, p.rows[0]) < bisect_left(starts, p.rows[1])]
             # Inputs for calibration are divided by the same rule.
             if missing_apart:
                 wanted = pieces
             shared = run.shared(known=run.survey.known, calibration=known_apart)
             if told is not None and len(wanted) < len(pieces):
-                told("resumed", sum(p.rows[1] - p.rows[0] for p in pieces if p not in wanted))
+                told("resumed", _rows(pieces) - _rows(wanted))
             try:
                 for _names in run.make(worker.build, shared, wanted, folder):
                     pass
@@ -397,6 +402,10 @@ def build(
                 )
     found.skipped = bad_rows
     return found
+
+
+def _rows(pieces: Sequence[Piece]) -> int:
+    return sum(piece.rows[1] - piece.rows[0] for piece in pieces)
 
 
 def _unseen(source: Source) -> Data:
@@ -505,7 +514,7 @@ def cover(
                     union.add(found)
             shared = run.shared(known=run.survey.known, plan=plan)
             if told is not None and len(wanted) < len(pieces):
-                told("resumed", sum(p.rows[1] - p.rows[0] for p in pieces if p not in wanted))
+                told("resumed", _rows(pieces) - _rows(wanted))
             try:
                 for made in run.make(worker.cover, shared, wanted, folder):
                     for state in made:

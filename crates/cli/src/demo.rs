@@ -332,7 +332,10 @@ impl Tour<'_> {
         match npcov_report::gap_sheet(filled, &images)? {
             Some(sheet) if keep => {
                 sheet.write(&path)?;
-                Ok(format!("All of it as a picture: {}\n", path.display()))
+                Ok(format!(
+                    "All of it as a picture, for each gap what is typical and what to add: {}\n",
+                    path.display()
+                ))
             }
             _ => Ok(
                 "`npcov demo --keep FOLDER` keeps all files, and a picture of the gaps.\n"

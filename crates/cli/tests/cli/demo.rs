@@ -15,7 +15,7 @@ fn the_tour() {
     // Of the user's settings only the number of threads counts, and it changes nothing.
     project.write("npcov.toml", "model = \"missing.onnx\"\nthreads = 1\n");
     let kept = project.run("demo --keep tour/here");
-    let picture = "All of it as a picture: tour/here/gaps.png\n";
+    let picture = "All of it as a picture, for each gap what is typical and what to add: tour/here/gaps.png\n";
     assert!(kept.stdout.contains(picture), "{}", kept.stdout);
     let keep = "`npcov demo --keep FOLDER` keeps all files, and a picture of the gaps.\n";
     let pages = "  $ npcov report suite.npcov --against earlier.npcov --pool pool.npz --html report\n  \

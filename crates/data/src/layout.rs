@@ -255,21 +255,21 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
             // `[32, 3, 32]` for `[3, 32, 32]` is rather a mistake than 32 channels of 3x32 pixels.
             unlikely |= fits && !likely;
             let arrange = arrange.simplified();
-            if fits && likely && fitting.iter().all(|&(known, _)| known != arrange) {
+            if fits && fitting.iter().all(|&(known, _)| known != arrange) {
                 fitting.push((arrange, channels));
             }
         }
     }
     match fitting.as_slice() {
+        [(arrange, _)] if unlikely && *arrange != Arrange::AsIs => {
+            return Err("the axes do not match, unless there are more channels than rows or columns; if that is meant, \
+                        add `--layout chw` or `--layout hwc`, as the data lies"
+                .to_owned());
+        }
         [only] => return Ok(*only),
         [_, ..] => {
             return Err("the shapes do not tell the order of the axes; add `--layout chw` or `--layout hwc`, as the data \
                         lies"
-                .to_owned());
-        }
-        [] if unlikely => {
-            return Err("the axes do not match, unless there are more channels than rows or columns; if that is meant, \
-                        add `--layout chw` or `--layout hwc`, as the data lies"
                 .to_owned());
         }
         [] => {}

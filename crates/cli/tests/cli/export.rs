@@ -29,10 +29,8 @@ fn files_are_those_of_the_list() {
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
     }
     let written = fs::read_to_string(project.path("paths").join("_manifest.json")).unwrap();
-    assert_eq!(
-        serde_json::from_str::<serde_json::Value>(&written).unwrap(),
-        list
-    );
+    let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["files"], list["files"]);
     let bytes = |list: &serde_json::Value| list["files"][0]["bytes"].as_u64().unwrap();
     let none = json(&project, "export g.npcov -o none --activations none");
     assert!(bytes(&none) < bytes(&list));

@@ -96,8 +96,10 @@ impl DecisionGraph {
         Ok(samples.len())
     }
 
-    fn inspect(&self) -> Told {
-        told(graph::inspect(&self.0), Vec::new())
+    fn inspect(&self, py: Python<'_>) -> PyResult<Told> {
+        let answer = py.detach(|| graph::inspect(&self.0));
+        let answer = answer.map_err(|error| raised(py, &error))?;
+        Ok(told(answer, Vec::new()))
     }
 
     #[pyo3(signature = (suites, flags, earlier=None, output=None, progress=None))]

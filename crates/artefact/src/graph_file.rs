@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use npcov_criteria::{Fit, FitNumbers, Spec, Training, TrainingError};
+use npcov_criteria::{Fit, FitNumbers, PerInput, Spec, Training, TrainingError};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_data::{DataError, Digester, Element, Source};
+use npcov_data::{DataError, Digester, Element, Scalar, Source};
 use npcov_paths::{
-    BitRows, ClassNode, GraphParts, Landmarks, PathGraph, PathLayout, TrainingActivations,
-    TrainingPaths,
+    BitRows, ClassNode, GraphParts, Landmarks, NO_CLUSTER, Narrow, PathGraph, PathLayout,
+    PathSource, TrainingActivations, TrainingInputs, UNCLUSTERED, for_each_path,
 };
 
 use crate::calibration::Calibration;
@@ -27,8 +28,14 @@ const LANDMARKS: &str = "landmark";
 /// The tensor with their relevance profiles.
 const PROFILES: &str = "profile";
 
+/// The most bytes of training paths that are kept in memory. More of them stay in the file.
+const PATHS_IN_MEMORY: usize = 16 << 20;
+
+/// Rows that are read or written at a time.
+const BLOCK: usize = 4096;
+
 /// A decision graph and what it was learnt from. The activations of training inputs, the largest
-/// part, stay in the file.
+/// part, stay in the file, and so do their paths where they are many: of each input, a few bytes are in memory.
 pub struct GraphFile {
     path: Option<PathBuf>,
     record: GraphRecord,
@@ -38,7 +45,9 @@ pub struct GraphFile {
     calibration: Calibration,
     /// Of training inputs, where they have names.
     names: Vec<String>,
-    reader: SafetensorsReader,
+    /// The training paths, where they are few.
+    paths: Option<BitRows>,
+    reader: Arc<SafetensorsReader>,
 }
 
 /// What a decision graph knows besides paths, to tell where an input belongs.
@@ -107,19 +116,30 @@ impl GraphFile {
             });
         }
         let labels = match reader.tensor("label") {
-            Some(_) => Some(reader.read("label")?),
+            Some(_) => Some(read_narrow::<i64>(&reader, "label", |label| label)?),
             None => None,
         };
         let parts = GraphParts {
-            training: TrainingPaths {
-                paths: read_rows(&reader, &layout, "path", inputs)?,
-                predictions: reader.read("prediction")?,
+            training: TrainingInputs {
+                predictions: read_narrow::<u32>(&reader, "prediction", i64::from)?,
                 labels,
                 layout: layout.clone(),
             },
             classes,
-            assignment: reader.read("cluster")?,
+            assignment: read_narrow(&reader, "cluster", |cluster| match cluster {
+                NO_CLUSTER => UNCLUSTERED,
+                cluster => i64::from(cluster),
+            })?,
             abstract_paths: read_rows(&reader, &layout, "abstract", end)?,
+        };
+        if parts.training.len() != inputs {
+            return Err(wrong("not every training input has a class".to_owned()));
+        }
+        require_rows(&reader, &layout, "path", inputs)?;
+        // No overflow: the file has so many bytes.
+        let paths = match inputs * layout.width() * size_of::<u64>() <= PATHS_IN_MEMORY {
+            true => Some(read_rows(&reader, &layout, "path", inputs)?),
+            false => None,
         };
         let graph = PathGraph::assemble(parts).map_err(|error| wrong(error.to_string()))?;
         if record
@@ -142,27 +162,32 @@ impl GraphFile {
         if !are_possible(&record.shares) {
             return Err(wrong(TOO_MANY_INPUTS.to_owned()));
         }
-        let names = names::read(&reader, NAMES, inputs)?;
-        if identify(&record, &graph)? != record.id {
-            return Err(wrong("it is not the graph that its id names".to_owned()));
-        }
-        Ok(GraphFile {
+        let file = GraphFile {
             path,
             record,
             graph,
             landmarks,
             calibration: Calibration::read(&reader)?,
-            names,
-            reader,
-        })
+            names: names::read(&reader, NAMES, inputs)?,
+            paths,
+            reader: Arc::new(reader),
+        };
+        // This reads every path.
+        match identify(&file.record, &file.graph, &file)? == file.record.id {
+            true => Ok(file),
+            false => Err(ArtefactError::Artefact {
+                file: file.reader.name().to_owned(),
+                reason: "it is not the graph that its id names".to_owned(),
+            }),
+        }
     }
 
     /// Writes a decision graph as the artefact that shards were made for, and opens it. `numbers` has
-    /// the activations and profiles of training inputs.
+    /// the paths, activations and profiles of training inputs.
     pub fn write(
         store: &ShardStore,
         record: &GraphRecord,
-        graph: &PathGraph,
+        graph: PathGraph,
         surroundings: &Surroundings<'_>,
         numbers: &(impl TrainingActivations<Error = ArtefactError> + TrainingProfiles),
     ) -> Result<GraphFile, ArtefactError> {
@@ -175,11 +200,10 @@ impl GraphFile {
         let layout = graph.layout();
         let GraphParts {
             training,
-            assignment,
             abstract_paths,
             ..
         } = graph.parts();
-        let (inputs, neurons) = (training.paths.len(), layout.total_neurons());
+        let (inputs, neurons) = (training.len(), layout.total_neurons());
         let mut tensors = vec![
             TensorSpec::of::<u32>("prediction", &[inputs]),
             TensorSpec::of::<u32>("cluster", &[inputs]),
@@ -195,7 +219,9 @@ impl GraphFile {
                 let name = array_name(&criterion.criterion, name);
                 tensors.push(match &array.numbers {
                     FitNumbers::F32(_) => TensorSpec::of::<f32>(name, &array.shape),
-                    FitNumbers::F64(_) => TensorSpec::of::<f64>(name, &array.shape),
+                    FitNumbers::F64(_) | FitNumbers::PerInput(_) => {
+                        TensorSpec::of::<f64>(name, &array.shape)
+                    }
                     FitNumbers::U32(_) => TensorSpec::of::<u32>(name, &array.shape),
                 });
             }
@@ -207,12 +233,20 @@ impl GraphFile {
         tensors.extend(names::specs(NAMES, names));
         let metadata = metadata(Kind::DecisionGraph, record)?;
         let reader = store.write_artefact(&metadata, &tensors, |writer| {
-            writer.append("prediction", &training.predictions)?;
-            writer.append("cluster", assignment)?;
-            if let Some(labels) = &training.labels {
-                writer.append("label", labels)?;
+            for start in (0..inputs).step_by(BLOCK) {
+                let rows = start..(start + BLOCK).min(inputs);
+                let predictions = rows.clone().map(|row| training.prediction(row));
+                writer.append("prediction", &predictions.collect::<Vec<u32>>())?;
+                let clusters = rows.clone().map(|row| graph.cluster_of(row as u32));
+                writer.append("cluster", &clusters.collect::<Vec<u32>>())?;
+                if training.labels.is_some() {
+                    let labels = rows.clone().filter_map(|row| training.label(row));
+                    writer.append("label", &labels.collect::<Vec<i64>>())?;
+                }
+                let mut paths = BitRows::new(layout.width());
+                numbers.read_paths(rows, &mut paths)?;
+                append_rows(writer, layout, "path", &paths)?;
             }
-            append_rows(writer, layout, "path", &training.paths)?;
             append_rows(writer, layout, "abstract", abstract_paths)?;
             for (criterion, fit) in record.criteria.iter().zip(fits) {
                 for (name, array) in fit.arrays() {
@@ -221,6 +255,7 @@ impl GraphFile {
                         FitNumbers::F32(numbers) => writer.append(&name, numbers)?,
                         FitNumbers::F64(numbers) => writer.append(&name, numbers)?,
                         FitNumbers::U32(numbers) => writer.append(&name, numbers)?,
+                        FitNumbers::PerInput(numbers) => append_numbers(writer, &name, numbers)?,
                     }
                 }
             }
@@ -239,6 +274,7 @@ impl GraphFile {
             }
             Ok::<(), ArtefactError>(())
         })?;
+        drop(graph);
         let path = store.artefact().map(Path::to_owned);
         // What is used is what is written.
         let record = record_of(&reader, Kind::DecisionGraph)?;
@@ -312,6 +348,12 @@ impl GraphFile {
                 None => (Vec::new(), Element::F32),
             };
             let numbers = match element {
+                Element::F64 if array.as_str() == FitNumbers::PER_INPUT => {
+                    let (reader, len) = (self.reader.clone(), shape.first().copied());
+                    let read =
+                        move |inputs, out: &mut [f64]| Ok(reader.read_rows(&name, inputs, out)?);
+                    FitNumbers::PerInput(PerInput::new(len.unwrap_or(0), read))
+                }
                 Element::F64 => FitNumbers::F64(self.reader.read(&name)?),
                 Element::U32 => FitNumbers::U32(self.reader.read(&name)?),
                 _ => FitNumbers::F32(self.reader.read(&name)?),
@@ -334,12 +376,12 @@ fn array_name(criterion: &Spec, array: &str) -> String {
 }
 
 impl Training for GraphFile {
-    fn predictions(&self) -> &[u32] {
-        &self.graph.parts().training.predictions
+    fn inputs(&self) -> usize {
+        self.graph.training().len()
     }
 
-    fn labels(&self) -> Option<&[i64]> {
-        self.graph.parts().training.labels.as_deref()
+    fn prediction(&self, input: usize) -> u32 {
+        self.graph.training().prediction(input)
     }
 
     fn read(
@@ -360,9 +402,19 @@ impl Training for GraphFile {
     }
 }
 
-impl TrainingActivations for GraphFile {
+impl PathSource for GraphFile {
     type Error = ArtefactError;
 
+    fn read_paths(&self, inputs: Range<usize>, out: &mut BitRows) -> Result<(), ArtefactError> {
+        match &self.paths {
+            Some(paths) => inputs.for_each(|input| out.push(paths.row(input))),
+            None => append_read_rows(&self.reader, self.graph.layout(), "path", inputs, out)?,
+        }
+        Ok(())
+    }
+}
+
+impl TrainingActivations for GraphFile {
     fn read(&self, input: u32, out: &mut [f32]) -> Result<(), ArtefactError> {
         Ok(self
             .reader
@@ -371,7 +423,11 @@ impl TrainingActivations for GraphFile {
 }
 
 /// The digest of everything that coverage depends on: not of file names.
-pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, ArtefactError> {
+pub fn identify(
+    record: &GraphRecord,
+    graph: &PathGraph,
+    paths: &impl PathSource<Error = ArtefactError>,
+) -> Result<String, ArtefactError> {
     let mut record = record.clone();
     record.id = String::new();
     record.data = String::new();
@@ -379,22 +435,39 @@ pub fn identify(record: &GraphRecord, graph: &PathGraph) -> Result<String, Artef
     record.extraction.model.file = String::new();
     let mut digester = Digester::default();
     digester.update(metadata(Kind::DecisionGraph, &record)?.as_bytes());
-    let parts = graph.parts();
     let mut bytes = Vec::new();
-    for row in parts
-        .training
-        .paths
-        .rows()
-        .chain(parts.abstract_paths.rows())
-    {
+    let mut take = |row: &[u64]| {
         bytes.clear();
         bytes.extend(row.iter().flat_map(|word| word.to_le_bytes()));
         digester.update(&bytes);
-    }
-    for cluster in &parts.assignment {
-        digester.update(&cluster.to_le_bytes());
+    };
+    let inputs = graph.training().len();
+    for_each_path(paths, graph.layout(), inputs, |_, path| take(path))?;
+    graph.parts().abstract_paths.rows().for_each(take);
+    for input in 0..inputs {
+        digester.update(&graph.cluster_of(input as u32).to_le_bytes());
     }
     Ok(digester.finish().to_string())
+}
+
+/// Appends numbers of which every training input has one.
+fn append_numbers(
+    writer: &mut SafetensorsWriter,
+    name: &str,
+    numbers: &PerInput,
+) -> Result<(), ArtefactError> {
+    let mut block = Vec::new();
+    for start in (0..numbers.len()).step_by(BLOCK) {
+        let inputs = start..(start + BLOCK).min(numbers.len());
+        block.resize(inputs.len(), 0.0);
+        let read = numbers.read(inputs, &mut block);
+        read.map_err(|error| ArtefactError::Artefact {
+            file: name.to_owned(),
+            reason: error.to_string(),
+        })?;
+        writer.append(name, &block)?;
+    }
+    Ok(())
 }
 
 /// Bit rows as one tensor of words for each layer.
@@ -431,36 +504,125 @@ pub fn read_rows(
     name: &str,
     count: usize,
 ) -> Result<BitRows, ArtefactError> {
-    let refused = |reason: String| ArtefactError::Artefact {
-        file: reader.name().to_owned(),
-        reason,
-    };
-    let mut layers = Vec::new();
-    for (layer, spec) in row_specs(layout, name, count).into_iter().enumerate() {
-        let found = reader.tensor(&spec.name);
-        if found.is_some_and(|found| found.shape != spec.shape) {
-            return Err(refused(format!("`{}` has another shape", spec.name)));
-        }
-        let words = reader.read::<u64>(&spec.name)?;
-        // The last word of a row has bits for neurons that the layer does not have.
-        let width = layout.words(layer).len().max(1);
-        let used = layout.neurons(layer) % 64;
-        let mut last = words.chunks(width).filter_map(|row| row.last());
-        if used > 0 && last.any(|word| word >> used != 0) {
-            let reason = format!("`{}` has neurons that are not there", spec.name);
-            return Err(refused(reason));
-        }
-        layers.push(words);
-    }
-    let mut rows = BitRows::zeros(layout.width(), count);
-    for (layer, words) in layers.iter().enumerate() {
-        let width = layout.words(layer).len();
-        for row in 0..count {
-            let words = &words[row * width..(row + 1) * width];
-            layout
-                .layer_mut(rows.row_mut(row), layer)
-                .copy_from_slice(words);
-        }
-    }
+    require_rows(reader, layout, name, count)?;
+    let mut rows = BitRows::new(layout.width());
+    append_read_rows(reader, layout, name, 0..count, &mut rows)?;
     Ok(rows)
+}
+
+/// Fails unless a file has tensors for so many bit rows.
+fn require_rows(
+    reader: &SafetensorsReader,
+    layout: &PathLayout,
+    name: &str,
+    count: usize,
+) -> Result<(), ArtefactError> {
+    for spec in row_specs(layout, name, count) {
+        let found = reader.tensor(&spec.name);
+        if found.is_none_or(|found| found.shape != spec.shape) {
+            return Err(ArtefactError::Artefact {
+                file: reader.name().to_owned(),
+                reason: format!("`{}` has another shape", spec.name),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Appends some of a file's bit rows to others.
+pub fn append_read_rows(
+    reader: &SafetensorsReader,
+    layout: &PathLayout,
+    name: &str,
+    range: Range<usize>,
+    out: &mut BitRows,
+) -> Result<(), ArtefactError> {
+    let first = out.len();
+    out.extend_with_zeros(range.len());
+    let mut words = Vec::new();
+    for layer in 0..layout.layers() {
+        let name = format!("{name}.{layer}");
+        let width = layout.words(layer).len();
+        words.resize(range.len() * width, 0_u64);
+        reader.read_rows(&name, range.clone(), &mut words)?;
+        for (place, words) in words.chunks_exact(width.max(1)).enumerate() {
+            let row = out.row_mut(first + place);
+            layout.layer_mut(row, layer).copy_from_slice(words);
+            // The last word has bits for neurons that the layer does not have.
+            let used = layout.neurons(layer) % 64;
+            if used > 0 && words.last().is_some_and(|word| word >> used != 0) {
+                return Err(ArtefactError::Artefact {
+                    file: reader.name().to_owned(),
+                    reason: format!("`{name}` has neurons that are not there"),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads whole numbers, one for each of many inputs.
+fn read_narrow<T: Scalar>(
+    reader: &SafetensorsReader,
+    name: &str,
+    number: impl Fn(T) -> i64,
+) -> Result<Narrow, ArtefactError> {
+    let count = reader.tensor(name).and_then(|tensor| tensor.shape.first());
+    let count = count.copied().unwrap_or(0);
+    let mut numbers = Narrow::default();
+    let mut block = Vec::new();
+    for start in (0..count).step_by(BLOCK) {
+        let rows = start..(start + BLOCK).min(count);
+        block.resize(rows.len(), T::default());
+        reader.read_rows(name, rows, &mut block)?;
+        numbers.extend(block.iter().copied().map(&number));
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of two layers, one of which takes two words.
+    fn written(rows: &BitRows, layout: &PathLayout) -> SafetensorsReader {
+        let specs = row_specs(layout, "path", rows.len());
+        let mut writer = SafetensorsWriter::in_memory("{}", &specs).unwrap();
+        append_rows(&mut writer, layout, "path", rows).unwrap();
+        let source = Source::from_bytes(writer.into_bytes().unwrap());
+        SafetensorsReader::new(&source, "test").unwrap()
+    }
+
+    #[test]
+    fn some_rows_are_those_of_all() {
+        let layout = PathLayout::new([70, 3]);
+        let mut rows = BitRows::new(layout.width());
+        for row in 0..10 {
+            rows.push(&[row * 12345, row % 64, row % 8]);
+        }
+        let reader = written(&rows, &layout);
+        assert_eq!(read_rows(&reader, &layout, "path", 10).unwrap(), rows);
+        assert!(read_rows(&reader, &layout, "path", 9).is_err());
+        let mut some = BitRows::new(layout.width());
+        for range in [2..3, 5..5, 7..10] {
+            append_read_rows(&reader, &layout, "path", range, &mut some).unwrap();
+        }
+        assert_eq!(some, rows.gather(&[2, 7, 8, 9]));
+        assert!(append_read_rows(&reader, &layout, "path", 9..11, &mut some).is_err());
+    }
+
+    #[test]
+    fn neurons_that_are_not_there_are_refused() {
+        let layout = PathLayout::new([70, 3]);
+        let mut rows = BitRows::zeros(layout.width(), 4);
+        rows.row_mut(2)[2] = 1 << 3;
+        let reader = written(&rows, &layout);
+        let mut some = BitRows::new(layout.width());
+        append_read_rows(&reader, &layout, "path", 0..2, &mut some).unwrap();
+        let error = append_read_rows(&reader, &layout, "path", 1..4, &mut some).unwrap_err();
+        assert!(
+            error.to_string().contains("`path.1` has neurons"),
+            "{error}"
+        );
+    }
 }

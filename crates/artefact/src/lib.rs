@@ -38,7 +38,8 @@ pub use calibration::{Calibration, ScoreKind};
 pub use difference::differences;
 pub use error::ArtefactError;
 pub use graph_file::{
-    GraphFile, Surroundings, TrainingProfiles, append_rows, identify, read_rows, row_specs,
+    GraphFile, Surroundings, TrainingProfiles, append_read_rows, append_rows, identify, read_rows,
+    row_specs,
 };
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,

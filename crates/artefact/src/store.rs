@@ -86,7 +86,7 @@ const SHARD: &str = "shard";
 const PLAN: &str = "plan.json";
 
 /// What shards are called: one of these words, and numbers.
-const WORDS: [&str; 5] = ["paths", "calibration", "suite", "inputs", "lists"];
+const WORDS: [&str; 6] = ["paths", "calibration", "kept", "suite", "inputs", "lists"];
 
 /// What is written here before it is given its name elsewhere.
 const UNFINISHED: &str = "chosen.tmp";

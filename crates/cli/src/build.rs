@@ -65,7 +65,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         (None, false) => model.build_file(inputs, &options, output, &mut progress),
     };
     drop(progress);
-    let inspection = graph?.inspect();
+    let inspection = graph?.inspect()?;
     samples::warn(&inspection.warnings, printer);
     printer.data(&match format {
         Format::Text => npcov_report::decision_graph(&inspection),

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
     let left = graph.gaps(&whole, &GapOptions::default())?;
     let after = check(&whole, &earlier)?;
     let sections = [
-        about(&graph.inspect()),
+        about(&graph.inspect()?),
         looks_fine(&earlier, &suite)?,
         is_not(&found, &tour.drawn(&found)?, &before),
         is_filled(&filled, &tour.kinds(&filled)?, &left, &after),

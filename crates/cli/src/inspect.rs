@@ -13,7 +13,8 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
     let path = config.model(&args.model)?;
     match Kind::of(&path) {
         Some(Kind::DecisionGraph) => {
-            let found = GraphInspection::of(&GraphFile::open(&path).map_err(npcov::Error::from)?);
+            let file = GraphFile::open(&path).map_err(npcov::Error::from)?;
+            let found = GraphInspection::of(&file).map_err(npcov::Error::from)?;
             for warning in &found.warnings {
                 printer.warning(warning);
             }

@@ -14,7 +14,7 @@ use npcov_data::Digest;
 use npcov_paths::choices::Members;
 use npcov_paths::{
     AnpcLayer, Choices, ClassParameters, Clustering, Clusters, GraphClustering, Input, KMeans,
-    LearnOptions, Observer, PathGraph, TrainingActivations,
+    LearnOptions, Observer, PathGraph, TrainingActivations, gather,
 };
 use npcov_run::{
     Event, Extraction, Extras, Found, Method, Network, Part, PathExtractor, Progress, RunError,
@@ -341,8 +341,7 @@ impl<'a> Prepared<'a> {
         let [form, strangers_form] = &self.forms;
         progress.tell(Event::Clustering)?;
         let labels = data.labels().and_then(|labels| labels.get(range.clone()));
-        let shards =
-            TrainingShards::open(&store, form, range.clone(), labels.map(<[i64]>::to_vec))?;
+        let shards = TrainingShards::open(&store, form, range.clone(), labels)?;
         let Clustered {
             graph,
             landmarks,
@@ -413,7 +412,7 @@ impl<'a> Prepared<'a> {
                 .map(|(spec, reason)| format!("{spec}: {reason}"))
                 .collect(),
         };
-        record.id = identify(&record, &graph)?;
+        record.id = identify(&record, &graph, &shards)?;
         let names = sample_names(data, range.clone());
         let surroundings = Surroundings {
             fits: &fits,
@@ -421,7 +420,7 @@ impl<'a> Prepared<'a> {
             calibration: &scores,
             names: &names,
         };
-        let file = GraphFile::write(&store, &record, &graph, &surroundings, &shards)?;
+        let file = GraphFile::write(&store, &record, graph, &surroundings, &shards)?;
         drop(shards);
         store.remove()?;
         let method = options.method.clone();
@@ -572,7 +571,7 @@ impl BuildOptions {
     fn anpc(
         &self,
         graph: &PathGraph,
-        shards: &TrainingShards,
+        shards: &TrainingShards<'_>,
     ) -> Result<AnpcRecord, CoverageError> {
         let layers = self.anpc_indices(graph.layout().layers());
         let (upper, quantile) = match &self.anpc_upper {
@@ -605,7 +604,7 @@ const SAMPLE: usize = 1000;
 /// measures them.
 fn quantiles(
     graph: &PathGraph,
-    shards: &TrainingShards,
+    shards: &TrainingShards<'_>,
     choices: &Choices,
     layers: &[usize],
     quantile: f64,
@@ -616,17 +615,17 @@ fn quantiles(
     };
     let anpc: Vec<AnpcLayer> = layers.iter().map(unbounded).collect();
     let observer = Observer::new(graph, choices, &anpc);
-    let training = &graph.parts().training;
-    let inputs = training.paths.len();
+    let inputs = graph.training().len();
     let mut activations = vec![0.0; graph.layout().total_neurons()];
     let mut distances = vec![Vec::new(); layers.len()];
     for i in 0..SAMPLE.min(inputs) {
         // Spread over all inputs, which may be sorted by class.
         let index = (i * inputs / SAMPLE.min(inputs)) as u32;
         TrainingActivations::read(shards, index, &mut activations)?;
+        let path = gather(shards, graph.layout(), &[index])?;
         let input = Input {
-            class: training.predictions[index as usize] as usize,
-            path: graph.path(index),
+            class: graph.training().prediction(index as usize) as usize,
+            path: path.row(0),
             activations: &activations,
             training: Some(index),
         };

@@ -12,7 +12,7 @@ use crate::training::{ShardForm, TrainingShards, read_shard};
 
 /// Training inputs that others are held against.
 pub(crate) struct Known<'a> {
-    pub(crate) shards: &'a TrainingShards,
+    pub(crate) shards: &'a TrainingShards<'a>,
     pub(crate) landmarks: &'a Landmarks,
     pub(crate) layout: &'a PathLayout,
     pub(crate) classes: usize,

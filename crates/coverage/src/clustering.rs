@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use npcov_artefact::{ArtefactError, Calibration, NO_SCORE};
+use npcov_paths::choices::Members;
 use npcov_paths::{
-    Centres, ClassClusters, Clustering, GraphClustering, Landmarks, LearnOptions, NO_CLUSTER,
-    Neighbour, PathGraph, kept_apart, vote,
+    Centres, ClusterList, Clustering, GraphClustering, Landmarks, LearnOptions, NO_CLUSTER,
+    Neighbour, PathGraph, for_each_path, kept_apart, vote,
 };
 
 use crate::error::CoverageError;
@@ -29,19 +30,17 @@ pub(crate) struct Clustered {
 pub(crate) fn cluster(
     clustering: &Clustering,
     options: &LearnOptions,
-    shards: &TrainingShards,
+    shards: &TrainingShards<'_>,
     keeps_apart: bool,
 ) -> Result<Clustered, CoverageError> {
-    let training = shards.paths()?;
-    let classes = 0..options.classes.len();
-    let members: Vec<Vec<u32>> = classes
-        .map(|class| training.rows_of(class, options.members))
-        .collect();
+    let training = shards.known().clone();
+    let classes = options.classes.len();
+    let members_of = |class: usize| shards.known().rows_of(class, options.members);
     let apart = match keeps_apart {
-        true => kept_apart(&training, options.classes.len()),
+        true => kept_apart(&training, classes),
         false => Vec::new(),
     };
-    let landmarks = Landmarks::choose(&members, &apart, options.kmeans.seed);
+    let landmarks = Landmarks::choose(classes, members_of, &apart, options.kmeans.seed);
     let profiles = Profiles {
         shards,
         landmarks: &landmarks,
@@ -49,9 +48,10 @@ pub(crate) fn cluster(
         threads: options.threads,
     };
     let mut unfamiliar_scores = Vec::new();
-    let mut communities = Vec::new();
-    let mut votes = vec![NO_CLUSTER; training.paths.len()];
-    for (class, members) in members.iter().enumerate() {
+    let mut clusters = ClusterList::new(training.len());
+    let mut shares = Vec::new();
+    for class in 0..classes {
+        let members = members_of(class);
         let is_apart = |row: &&u32| apart.binary_search(row).is_ok();
         match clustering {
             Clustering::KMeans => {
@@ -66,36 +66,37 @@ pub(crate) fn cluster(
                     Ok(place) => labels[place].1,
                     Err(_) => NO_CLUSTER,
                 };
-                let mut given = Vec::with_capacity(members.len());
-                profiles.look(class, members, |row, nearest| {
+                let first = clusters.first();
+                profiles.look(class, &members, |row, nearest| {
                     let voted = vote(nearest, of_landmark).unwrap_or(NO_CLUSTER);
-                    votes[row as usize] = voted;
-                    given.push(match of_landmark(row) {
+                    if voted != NO_CLUSTER {
+                        count(&mut shares, first + voted as usize);
+                    }
+                    let cluster = match of_landmark(row) {
                         // A class without landmarks is one cluster.
                         NO_CLUSTER if voted == NO_CLUSTER => 0,
                         NO_CLUSTER => voted,
                         label => label,
-                    });
+                    };
+                    clusters.add(row, cluster);
                     if is_apart(&&row) {
                         unfamiliar_scores.push(unfamiliar(nearest));
                     }
                 })?;
-                communities.push(ClassClusters {
-                    rows: members.clone(),
-                    planned: given.iter().max().map_or(0, |&last| last as usize + 1),
-                    labels: given,
-                    beta: options.classes[class].beta,
-                });
+                clusters.close_class(None, options.classes[class].beta);
             }
         }
     }
     let graph = match clustering {
-        Clustering::KMeans => PathGraph::learn(training, options),
-        Clustering::Graph(_) => PathGraph::of_clusters(training, communities, options.merge),
+        Clustering::KMeans => PathGraph::learn(training, shards, options)?,
+        Clustering::Graph(_) => PathGraph::of_clusters(training, clusters, options.merge, shards)?,
     };
-    let shares = shares(&graph, clustering, &members, &votes);
+    if matches!(clustering, Clustering::KMeans) {
+        shares = shares_by_centres(&graph, shards, options.members)?;
+    }
+    shares.resize(graph.clusters(), 0);
     let last = LastLayer::new(graph.layout(), &landmarks, shards)?;
-    let apart = shards.batch(&apart, &graph)?;
+    let apart = shards.batch(&apart)?;
     let contested = last.scores(&landmarks, shards, &apart, options.threads)?;
     let told = |scores: Vec<f64>| scores.into_iter().filter(|&score| score != NO_SCORE);
     let calibration =
@@ -108,35 +109,37 @@ pub(crate) fn cluster(
     })
 }
 
-/// By cluster: training inputs in it, by the rule that inputs of suites are told by.
-fn shares(
+/// Adds one to what is counted at a place.
+fn count(counts: &mut Vec<u64>, place: usize) {
+    if place >= counts.len() {
+        counts.resize(place + 1, 0);
+    }
+    counts[place] += 1;
+}
+
+/// By cluster of k-means: training inputs whose nearest centre is its own.
+fn shares_by_centres(
     graph: &PathGraph,
-    clustering: &Clustering,
-    members: &[Vec<u32>],
-    votes: &[u32],
-) -> Vec<u64> {
-    let centres = match clustering {
-        Clustering::KMeans => Some(Centres::of(graph)),
-        Clustering::Graph(_) => None,
-    };
+    shards: &TrainingShards<'_>,
+    members: Members,
+) -> Result<Vec<u64>, CoverageError> {
+    let centres = Centres::of(graph, shards)?;
     let mut shares = vec![0; graph.clusters()];
-    for (class, members) in members.iter().enumerate() {
-        let first = graph.classes()[class].clusters.start as u32;
-        for &row in members {
-            let cluster = match &centres {
-                Some(centres) => centres.cluster_of(class, graph.path(row)),
-                None => votes[row as usize].checked_add(first),
-            };
+    let training = graph.training();
+    for_each_path(shards, graph.layout(), training.len(), |row, path| {
+        if training.is_member(row as usize, members) {
+            let class = training.prediction(row as usize) as usize;
+            let cluster = centres.cluster_of(class, path);
             let share = cluster.and_then(|cluster| shares.get_mut(cluster as usize));
             share.into_iter().for_each(|share| *share += 1);
         }
-    }
-    shares
+    })?;
+    Ok(shares)
 }
 
 /// The relevance profiles of training inputs.
 struct Profiles<'a> {
-    shards: &'a TrainingShards,
+    shards: &'a TrainingShards<'a>,
     landmarks: &'a Landmarks,
     width: usize,
     threads: usize,

@@ -36,7 +36,7 @@ pub(crate) fn possible(
 /// Fits criteria to the training data. Those that cannot be fitted are left out.
 pub(crate) fn fit(
     criteria: &mut CriterionSet,
-    training: &TrainingShards,
+    training: &TrainingShards<'_>,
     left_out: &mut Vec<LeftOut>,
 ) -> Result<Vec<Fit>, CoverageError> {
     let mut fits = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) struct Learnt<'a> {
     pub(crate) graph: &'a PathGraph,
     pub(crate) choices: &'a Choices,
     pub(crate) anpc: &'a [AnpcLayer],
-    pub(crate) training: &'a TrainingShards,
+    pub(crate) training: &'a TrainingShards<'a>,
     /// Training inputs that are measured by criteria that take long.
     pub(crate) sample: usize,
 }
@@ -99,11 +99,14 @@ pub(crate) fn records(
         let observer = Observer::new(graph, choices, anpc);
         let paths_count =
             (criteria.members().iter()).any(|member| counted(member) && member.needs.paths);
-        let inputs = pass.inputs(graph.parts().training.paths.len(), sample);
+        let all = graph.training().len();
+        let inputs = pass.inputs(all, sample);
         let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, CoverageError> {
             let mut all_counts = vec![TrainingCounts::default(); criteria.members().len()];
-            for inputs in inputs[places].chunks(SHARD) {
-                let found = training.batch(inputs, graph)?;
+            for start in places.clone().step_by(SHARD) {
+                let places = start..(start + SHARD).min(places.end);
+                let inputs: Vec<u32> = places.map(|i| spread(i, all, inputs)).collect();
+                let found = training.batch(&inputs)?;
                 let places = inputs.iter().enumerate().filter(|_| paths_count);
                 let itself = |(place, &index): (usize, &u32)| Input {
                     training: Some(index),
@@ -112,7 +115,7 @@ pub(crate) fn records(
                 let seen: Vec<Input<'_>> = places.map(itself).collect();
                 let observations = observer.observe_all(&seen, training)?;
                 let mut batch = criteria.batch(numbers(&found), &observations);
-                batch.training = Some(inputs);
+                batch.training = Some(&inputs);
                 for (member, counts) in criteria.members().iter().zip(&mut all_counts) {
                     if counted(member) {
                         let slots = member.criterion.slots_of_each(&batch, training);
@@ -123,7 +126,7 @@ pub(crate) fn records(
             }
             Ok(all_counts)
         };
-        for part in in_parallel(inputs.len(), threads, count) {
+        for part in in_parallel(inputs, threads, count) {
             let part = part?;
             for ((member, counts), part) in criteria.members().iter().zip(&mut all_counts).zip(part)
             {
@@ -154,12 +157,16 @@ enum Pass {
 }
 
 impl Pass {
-    /// The inputs, of so many. A sample is spread over all, which may be sorted by class.
-    fn inputs(self, count: usize, sample: usize) -> Vec<u32> {
-        let sample = match self {
+    /// How many inputs, of so many.
+    fn inputs(self, count: usize, sample: usize) -> usize {
+        match self {
             Pass::All => count,
             Pass::Sample => count.min(sample),
-        };
-        (0..sample).map(|i| (i * count / sample) as u32).collect()
+        }
     }
+}
+
+/// An input of a sample, which is spread over all: they may be sorted by class.
+fn spread(place: usize, count: usize, sample: usize) -> u32 {
+    (place * count / sample) as u32
 }

@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use npcov_artefact::{ArtefactError, InputRecord, MeasuredSuite, ScoreKind};
-use npcov_paths::{Centres, NO_CLUSTER};
+use npcov_paths::{Centres, NO_CLUSTER, for_each_path};
 use serde::{Deserialize, Serialize};
 
 use crate::coverage::Coverage;
@@ -165,7 +165,7 @@ impl LearntGraph {
             return Err(CoverageError::WithoutPaths);
         }
         let file = self.file();
-        let centres = Centres::of(file.graph());
+        let centres = Centres::of(file.graph(), file)?;
         let mut gaps = thin(suite, whole.state().record().shares.as_slice());
         let clusters_of = |class: usize| {
             file.graph()
@@ -173,14 +173,25 @@ impl LearntGraph {
                 .get(class)
                 .map(|c| c.clusters.clone())
         };
+        let clusters_of = |gap: &Gap| match gap.cluster {
+            Some(cluster) => cluster..cluster + 1,
+            None => clusters_of(gap.class).unwrap_or_default(),
+        };
+        let by_prediction = |gap: &&Gap| gap.by == CountedBy::Prediction;
+        let wanted: Vec<usize> = (gaps.iter().filter(by_prediction))
+            .flat_map(clusters_of)
+            .collect();
+        let is_wanted = |cluster: usize| wanted.contains(&cluster);
+        let typical = centres.typical(file.graph(), file, is_wanted, options.exemplars)?;
+        let labelled = match gaps.iter().all(|gap| gap.by == CountedBy::Prediction) {
+            true => Vec::new(),
+            false => self.typical_labelled(&centres, options.exemplars)?,
+        };
         for gap in &mut gaps {
-            let clusters = match gap.cluster {
-                Some(cluster) => cluster..cluster + 1,
-                None => clusters_of(gap.class).unwrap_or_default(),
-            };
+            let clusters = clusters_of(gap);
             gap.exemplars = match gap.by {
-                CountedBy::Prediction => self.typical(&centres, clusters, options.exemplars),
-                CountedBy::Label => self.typical_labelled(&centres, gap.class, options.exemplars),
+                CountedBy::Prediction => self.in_turn(&typical, clusters, options.exemplars),
+                CountedBy::Label => labelled.get(gap.class).cloned().unwrap_or_default(),
             };
             gap.present = present(measured, gap, options.exemplars);
         }
@@ -219,54 +230,60 @@ impl LearntGraph {
         Ok((coverage.united(&borrowed, &names.join(" + "))?, names))
     }
 
-    /// Training inputs that are nearest to the centres of some clusters, taken from each in turn.
-    fn typical(
+    /// Training inputs that are typical of some clusters, taken from each in turn.
+    fn in_turn(
         &self,
-        centres: &Centres,
+        typical: &[Vec<(u32, f64)>],
         clusters: Range<usize>,
         count: usize,
     ) -> Vec<TypicalInput> {
-        let of_clusters: Vec<Vec<TypicalInput>> = clusters
-            .map(|cluster| {
-                let found = centres.typical(self.file().graph(), cluster, count);
-                let typical = |(row, distance)| self.typical_input(row, cluster, distance);
-                found.into_iter().map(typical).collect()
-            })
-            .collect();
-        let turn = |place: usize| of_clusters.iter().filter_map(move |found| found.get(place));
-        (0..count).flat_map(turn).take(count).cloned().collect()
+        let turn = |place: usize| {
+            let found = move |cluster: usize| Some((cluster, *typical.get(cluster)?.get(place)?));
+            clusters.clone().filter_map(found)
+        };
+        let input = |(cluster, (row, distance))| self.typical_input(row, cluster, distance);
+        (0..count).flat_map(turn).take(count).map(input).collect()
     }
 
-    /// Training inputs that are labelled as a class, those nearest to the centres of their clusters first,
+    /// By class: training inputs that are labelled as it, those nearest to the centres of their clusters first,
     /// whatever they are classified as.
-    fn typical_labelled(&self, centres: &Centres, class: usize, count: usize) -> Vec<TypicalInput> {
+    fn typical_labelled(
+        &self,
+        centres: &Centres,
+        count: usize,
+    ) -> Result<Vec<Vec<TypicalInput>>, CoverageError> {
         let graph = self.file().graph();
-        let parts = graph.parts();
-        let labels = parts.training.labels.iter().flatten();
-        let rows = labels.zip(&parts.assignment).enumerate();
-        let of_class = rows.filter(|(_, (label, cluster))| {
-            usize::try_from(**label) == Ok(class) && **cluster != NO_CLUSTER
-        });
-        let mut found: Vec<TypicalInput> = of_class
-            .map(|(row, (_, &cluster))| {
-                let (row, cluster) = (row as u32, cluster as usize);
-                let distance = centres.distance(cluster, graph.path(row));
-                self.typical_input(row, cluster, distance)
-            })
-            .collect();
-        // Stable: of equal ones the first.
-        found.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-        found.truncate(count);
-        found
+        let training = graph.training();
+        let mut all: Vec<Vec<(u32, u32, f64)>> = vec![Vec::new(); graph.classes().len()];
+        if training.labels.is_none() {
+            return Ok(Vec::new());
+        }
+        for_each_path(self.file(), graph.layout(), training.len(), |row, path| {
+            let class = training.label(row as usize);
+            let class = class.and_then(|class| usize::try_from(class).ok());
+            let cluster = graph.cluster_of(row);
+            let found = class.and_then(|class| all.get_mut(class));
+            if let (Some(found), true) = (found, cluster != NO_CLUSTER) {
+                let distance = centres.distance(cluster as usize, path);
+                // Of equal ones the first.
+                let place = found.partition_point(|other| other.2.total_cmp(&distance).is_le());
+                if place < count {
+                    found.insert(place, (row, cluster, distance));
+                    found.truncate(count);
+                }
+            }
+        })?;
+        let input = |(row, cluster, distance)| self.typical_input(row, cluster as usize, distance);
+        let class = |found: Vec<(u32, u32, f64)>| found.into_iter().map(input).collect();
+        Ok(all.into_iter().map(class).collect())
     }
 
     fn typical_input(&self, row: u32, cluster: usize, distance: f64) -> TypicalInput {
         let file = self.file();
-        let labels = file.graph().parts().training.labels.as_deref();
         TypicalInput {
             input: file.record().training.start + row as usize,
             sample: file.training_name(row as usize).map(str::to_owned),
-            label: labels.map(|labels| labels[row as usize]),
+            label: file.graph().training().label(row as usize),
             cluster,
             distance,
         }

@@ -1,9 +1,9 @@
 //! What is inside a decision graph.
 
-use npcov_paths::bits;
+use npcov_paths::{bits, for_each_path};
 use serde::{Deserialize, Serialize};
 
-use npcov_artefact::{AnpcRecord, ClassRecord, ExtractionRecord, GraphFile};
+use npcov_artefact::{AnpcRecord, ArtefactError, ClassRecord, ExtractionRecord, GraphFile};
 
 use crate::doubts::all_in_one_class;
 
@@ -79,7 +79,7 @@ pub struct AbstractLayer {
 
 impl GraphInspection {
     /// Looks into a decision graph.
-    pub fn of(file: &GraphFile) -> GraphInspection {
+    pub fn of(file: &GraphFile) -> Result<GraphInspection, ArtefactError> {
         let (record, graph) = (file.record(), file.graph());
         let layout = graph.layout();
         let layers = 0..layout.layers();
@@ -92,7 +92,7 @@ impl GraphInspection {
         };
         let cluster = |cluster: usize| ClusterInspection {
             cluster,
-            members: graph.members(cluster).len(),
+            members: graph.size(cluster),
             width: width(graph.abstract_path(cluster)),
             layers: layers
                 .clone()
@@ -114,26 +114,30 @@ impl GraphInspection {
                 clusters: node.clusters.clone().map(cluster).collect(),
             }
         };
-        let mean = |rows: &npcov_paths::BitRows| match rows.len() {
+        let mean = |widths: f64, count: usize| match count {
             0 => 0.0,
-            count => rows.rows().map(width).sum::<f64>() / count as f64,
+            count => widths / count as f64,
         };
-        let parts = graph.parts();
-        GraphInspection {
+        let inputs = graph.training().len();
+        let mut widths = 0.0;
+        for_each_path(file, layout, inputs, |_, path| widths += width(path))?;
+        let abstract_paths = &graph.parts().abstract_paths;
+        let abstract_widths = abstract_paths.rows().map(width).sum();
+        Ok(GraphInspection {
             file: file.name().to_owned(),
             id: record.id.clone(),
             data: record.data.clone(),
-            inputs: parts.training.paths.len(),
-            members: (0..graph.clusters()).map(|c| graph.members(c).len()).sum(),
+            inputs,
+            members: (0..graph.clusters()).map(|c| graph.size(c)).sum(),
             extraction: record.extraction.clone(),
             choices: record.choices.clone(),
             anpc: record.anpc.clone(),
             criteria: record.specs().iter().map(ToString::to_string).collect(),
-            width: mean(&parts.training.paths),
-            abstract_width: mean(&parts.abstract_paths),
+            width: mean(widths, inputs),
+            abstract_width: mean(abstract_widths, abstract_paths.len()),
             classes: classes.map(class).collect(),
             warnings: warnings(file),
-        }
+        })
     }
 }
 
@@ -171,7 +175,8 @@ fn warnings(file: &GraphFile) -> Vec<String> {
             empty.len()
         ));
     }
-    let predictions = graph.parts().training.predictions.iter().copied();
+    let training = graph.training();
+    let predictions = (0..training.len()).map(|input| training.prediction(input));
     warnings.extend(all_in_one_class(
         "training inputs",
         predictions.map(|class| (class, None)),

@@ -228,11 +228,11 @@ impl<'g> Measurement<'g> {
 
 /// By class: training inputs that are labelled as it; empty without labels.
 fn training_labels(graph: &PathGraph) -> Vec<u64> {
-    let Some(labels) = &graph.parts().training.labels else {
+    let Some(labels) = &graph.training().labels else {
         return Vec::new();
     };
     let mut counts = vec![0; graph.classes().len()];
-    for &label in labels {
+    for label in labels.iter() {
         let class = usize::try_from(label).ok();
         if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
             *count += 1;

@@ -136,13 +136,15 @@ impl Measurement<'_> {
                 p: file.calibration().p(kind, score),
             })
         };
-        let labels = graph.parts().training.labels.as_deref();
-        let typical = cluster.map_or(Vec::new(), |cluster| {
-            graph.exemplars(cluster, self.choices().similarity, exemplars)
-        });
+        let typical = match cluster {
+            Some(cluster) => {
+                graph.exemplars(file, cluster, self.choices().similarity, exemplars)?
+            }
+            None => Vec::new(),
+        };
         let class_name = |class: usize| record.classes.get(class)?.name.clone();
         let exemplar = |(row, similarity): (u32, f64)| {
-            let label = labels.map(|labels| labels[row as usize]);
+            let label = graph.training().label(row as usize);
             Exemplar {
                 input: record.training.start + row as usize,
                 sample: file.training_name(row as usize).map(str::to_owned),
@@ -174,7 +176,7 @@ impl Measurement<'_> {
     fn cluster(&self, view: &ClusterView) -> ClusterPlacement {
         ClusterPlacement {
             cluster: view.cluster,
-            members: self.graph().file().graph().members(view.cluster).len(),
+            members: self.graph().file().graph().size(view.cluster),
             similarity: view.similarity,
             layers: view
                 .layers

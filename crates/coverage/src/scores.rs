@@ -153,7 +153,7 @@ impl Scorer {
     pub(crate) fn new(file: &GraphFile) -> Result<Scorer, CoverageError> {
         let contested = LastLayer::new(file.graph().layout(), file.landmarks(), file)?;
         let centres = match file.record().clustering {
-            Clustering::KMeans => Some(Centres::of(file.graph())),
+            Clustering::KMeans => Some(Centres::of(file.graph(), file)?),
             Clustering::Graph(_) => None,
         };
         Ok(Scorer { centres, contested })
@@ -167,10 +167,9 @@ impl Scorer {
         path: &[u64],
         neighbours: &[Neighbour],
     ) -> u32 {
-        let assignment = &graph.parts().assignment;
         let found = match &self.centres {
             Some(centres) => centres.cluster_of(class, path),
-            None => vote(neighbours, |row| assignment[row as usize]),
+            None => vote(neighbours, |row| graph.cluster_of(row)),
         };
         found.unwrap_or(NO_CLUSTER)
     }
@@ -268,9 +267,9 @@ struct LandmarkTraining<'a> {
 impl<'a> LandmarkTraining<'a> {
     fn new(landmarks: &'a Landmarks, training: &'a dyn Training) -> LandmarkTraining<'a> {
         let rows = landmarks.rows();
-        let classes = training.predictions();
+        let class = |&row: &u32| training.prediction(row as usize);
         LandmarkTraining {
-            predictions: rows.iter().map(|&row| classes[row as usize]).collect(),
+            predictions: rows.iter().map(class).collect(),
             rows,
             training,
         }
@@ -278,12 +277,12 @@ impl<'a> LandmarkTraining<'a> {
 }
 
 impl Training for LandmarkTraining<'_> {
-    fn predictions(&self) -> &[u32] {
-        &self.predictions
+    fn inputs(&self) -> usize {
+        self.predictions.len()
     }
 
-    fn labels(&self) -> Option<&[i64]> {
-        None
+    fn prediction(&self, input: usize) -> u32 {
+        self.predictions[input]
     }
 
     fn read(

@@ -1,24 +1,30 @@
 //! The training inputs of a decision graph while it is built, shard by shard.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npcov_artefact::{
-    ArtefactError, Kind, ShardStore, TrainingProfiles, append_rows, metadata, read_rows, row_specs,
+    ArtefactError, Kind, ShardStore, TrainingProfiles, append_read_rows, append_rows, metadata,
+    row_specs,
 };
-use npcov_criteria::{Tap, Training, TrainingError};
-use npcov_data::safetensors::{SafetensorsReader, TensorSpec};
-use npcov_paths::{BitRows, PathGraph, PathLayout, TrainingActivations, TrainingPaths};
+use npcov_criteria::{Compute, PerInput, Tap, Training, TrainingError, kept_blocks};
+use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
+use npcov_paths::{
+    BitRows, Narrow, PathLayout, PathSource, TrainingActivations, TrainingInputs, gather,
+};
 use npcov_run::{Found, PathRows, SHARD, Sink, shards};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CoverageError;
 
 /// The shards of training inputs, in the folder of a decision graph's parts.
-pub(crate) struct TrainingShards {
+pub(crate) struct TrainingShards<'a> {
     form: ShardForm,
+    store: &'a ShardStore,
+    /// How many lists of numbers are kept.
+    kept: AtomicUsize,
     readers: Vec<SafetensorsReader>,
-    predictions: Vec<u32>,
-    labels: Option<Vec<i64>>,
+    inputs: TrainingInputs,
     importance: Vec<f64>,
 }
 
@@ -159,26 +165,32 @@ pub(crate) fn read_shard(
     })
 }
 
-impl TrainingShards {
+impl<'a> TrainingShards<'a> {
     /// Opens all shards of a range.
     pub(crate) fn open(
-        store: &ShardStore,
+        store: &'a ShardStore,
         form: &ShardForm,
         range: Range<usize>,
-        labels: Option<Vec<i64>>,
-    ) -> Result<TrainingShards, CoverageError> {
+        labels: Option<&[i64]>,
+    ) -> Result<TrainingShards<'a>, CoverageError> {
         let mut training = TrainingShards {
             form: form.clone(),
+            store,
+            kept: AtomicUsize::new(0),
             readers: Vec::new(),
-            predictions: Vec::new(),
-            labels,
+            inputs: TrainingInputs {
+                layout: form.layout.clone(),
+                predictions: Narrow::default(),
+                labels: labels.map(|labels| labels.iter().copied().collect()),
+            },
             importance: vec![0.0; form.important()],
         };
         for (i, inputs) in shards(range) {
-            let reader = store.open(&form.name(i), inputs)?;
-            training
-                .predictions
-                .extend(reader.read::<u32>("prediction")?);
+            let mut reader = store.open(&form.name(i), inputs)?;
+            reader.slim(training.readers.first());
+            let predictions: Vec<u32> = reader.read("prediction")?;
+            let predictions = predictions.into_iter().map(i64::from);
+            training.inputs.predictions.extend(predictions);
             let sums: Vec<f64> = reader.read("importance")?;
             let totals = training.importance.iter_mut().zip(sums);
             totals.for_each(|(total, sum)| *total += sum);
@@ -187,22 +199,9 @@ impl TrainingShards {
         Ok(training)
     }
 
-    /// All paths, with the labels of their inputs.
-    pub(crate) fn paths(&self) -> Result<TrainingPaths, CoverageError> {
-        let layout = &self.form.layout;
-        let mut training = TrainingPaths {
-            layout: layout.clone(),
-            paths: BitRows::new(layout.width()),
-            predictions: self.predictions.clone(),
-            labels: self.labels.clone(),
-        };
-        let starts = (0..self.predictions.len()).step_by(SHARD);
-        for (reader, start) in self.readers.iter().zip(starts) {
-            let inputs = SHARD.min(self.predictions.len() - start);
-            let paths = read_rows(reader, layout, "path", inputs)?;
-            paths.rows().for_each(|row| training.paths.push(row));
-        }
-        Ok(training)
+    /// What is known of every input.
+    pub(crate) fn known(&self) -> &TrainingInputs {
+        &self.inputs
     }
 
     /// Reads the relevance profiles of some inputs, one after the other.
@@ -218,26 +217,21 @@ impl TrainingShards {
         Ok(())
     }
 
-    /// Some inputs as they were extracted; their paths are the graph's.
-    pub(crate) fn batch(
-        &self,
-        inputs: &[u32],
-        graph: &PathGraph,
-    ) -> Result<PathRows, CoverageError> {
+    /// Some inputs as they were extracted; their positions ascend.
+    pub(crate) fn batch(&self, inputs: &[u32]) -> Result<PathRows, CoverageError> {
         let neurons = self.form.layout.total_neurons();
         let mut batch = PathRows {
             rows: 0..inputs.len(),
             predictions: Vec::with_capacity(inputs.len()),
             logits: vec![0.0; inputs.len() * self.form.logits],
-            paths: BitRows::new(self.form.layout.width()),
+            paths: gather(self, &self.form.layout, inputs)?,
             activations: vec![0.0; inputs.len() * neurons],
             ..PathRows::default()
         };
         let logits = batch.logits.chunks_exact_mut(self.form.logits.max(1));
         let activations = batch.activations.chunks_exact_mut(neurons.max(1));
         for ((&input, logits), activations) in inputs.iter().zip(logits).zip(activations) {
-            batch.predictions.push(self.predictions[input as usize]);
-            batch.paths.push(graph.path(input));
+            batch.predictions.push(self.prediction(input as usize));
             let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
             if let Some(reader) = self.readers.get(shard) {
                 reader.read_row_into("activation", row, activations)?;
@@ -248,9 +242,24 @@ impl TrainingShards {
     }
 }
 
-impl TrainingActivations for TrainingShards {
+impl PathSource for TrainingShards<'_> {
     type Error = ArtefactError;
 
+    fn read_paths(&self, inputs: Range<usize>, out: &mut BitRows) -> Result<(), ArtefactError> {
+        let mut start = inputs.start;
+        while start < inputs.end {
+            let (shard, row) = (start / SHARD, start % SHARD);
+            let count = (SHARD - row).min(inputs.end - start);
+            if let Some(reader) = self.readers.get(shard) {
+                append_read_rows(reader, &self.form.layout, "path", row..row + count, out)?;
+            }
+            start += count;
+        }
+        Ok(())
+    }
+}
+
+impl TrainingActivations for TrainingShards<'_> {
     fn read(&self, input: u32, out: &mut [f32]) -> Result<(), ArtefactError> {
         let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
         match self.readers.get(shard) {
@@ -260,7 +269,7 @@ impl TrainingActivations for TrainingShards {
     }
 }
 
-impl TrainingProfiles for TrainingShards {
+impl TrainingProfiles for TrainingShards<'_> {
     fn read_profile(&self, input: u32, out: &mut [u8]) -> Result<(), ArtefactError> {
         let (shard, row) = (input as usize / SHARD, input as usize % SHARD);
         match self.readers.get(shard) {
@@ -270,13 +279,13 @@ impl TrainingProfiles for TrainingShards {
     }
 }
 
-impl Training for TrainingShards {
-    fn predictions(&self) -> &[u32] {
-        &self.predictions
+impl Training for TrainingShards<'_> {
+    fn inputs(&self) -> usize {
+        self.inputs.len()
     }
 
-    fn labels(&self) -> Option<&[i64]> {
-        self.labels.as_deref()
+    fn prediction(&self, input: usize) -> u32 {
+        self.inputs.prediction(input)
     }
 
     fn read(
@@ -308,6 +317,26 @@ impl Training for TrainingShards {
             }
         }
         Ok(())
+    }
+
+    fn keep(&self, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
+        let name = format!("kept-{:06}", self.kept.fetch_add(1, Ordering::Relaxed));
+        let inputs = self.inputs.len();
+        let specs = [TensorSpec::of::<f64>("number", &[inputs])];
+        let fill = |writer: &mut SafetensorsWriter| -> Result<(), TrainingError> {
+            let mut numbers = Vec::new();
+            for inputs in kept_blocks(inputs) {
+                numbers.resize(inputs.len(), 0.0);
+                compute(inputs, &mut numbers)?;
+                writer.append("number", &numbers)?;
+            }
+            Ok(())
+        };
+        self.store.write(&name, 0..inputs, "{}", &specs, fill)?;
+        let reader = self.store.open(&name, 0..inputs)?;
+        Ok(PerInput::new(inputs, move |inputs, out| {
+            Ok(reader.read_rows("number", inputs, out)?)
+        }))
     }
 
     fn importance(&self, layer: usize) -> Option<&[f64]> {

@@ -38,7 +38,7 @@ impl Contested {
                 sums.for_each(|(sum, &x)| *sum += f64::from(x));
             }
         })?;
-        let inputs = training.predictions().len().max(1) as f64;
+        let inputs = training.inputs().max(1) as f64;
         Ok(Contested {
             centre: sums.iter().map(|sum| (sum / inputs) as f32).collect(),
             neurons,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::CriterionError;
+use crate::per_input::PerInput;
 
 /// What a criterion learnt from the training data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,15 +29,21 @@ pub enum FitNumbers {
     F64(Vec<f64>),
     /// Whole numbers.
     U32(Vec<u32>),
+    /// Double precision, one for each training input.
+    PerInput(PerInput),
 }
 
 impl FitNumbers {
+    /// What arrays are called that have a number for each training input.
+    pub const PER_INPUT: &str = "norms";
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
             FitNumbers::F32(numbers) => numbers.len(),
             FitNumbers::F64(numbers) => numbers.len(),
             FitNumbers::U32(numbers) => numbers.len(),
+            FitNumbers::PerInput(numbers) => numbers.len(),
         }
     }
 
@@ -73,6 +80,14 @@ impl Fit {
     pub fn f64(&self, criterion: &str, name: &str, len: usize) -> Result<&[f64], CriterionError> {
         match self.array(criterion, name, len)? {
             FitNumbers::F64(numbers) => Ok(numbers),
+            _ => Err(damaged(criterion, name, "numbers of another kind")),
+        }
+    }
+
+    /// An array with a number for each training input.
+    pub fn per_input(&self, criterion: &str, name: &str) -> Result<&PerInput, CriterionError> {
+        match self.array(criterion, name, self.len(name))? {
+            FitNumbers::PerInput(numbers) => Ok(numbers),
             _ => Err(damaged(criterion, name, "numbers of another kind")),
         }
     }

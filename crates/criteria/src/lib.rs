@@ -57,6 +57,7 @@ mod nc;
 mod needs;
 mod nlc;
 mod npc;
+mod per_input;
 mod ranges;
 mod registry;
 mod set;
@@ -77,6 +78,7 @@ pub use error::{CriterionError, NamedCriterionError};
 pub use fit::{Array, Fit, FitNumbers};
 pub use needs::Needs;
 pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
+pub use per_input::PerInput;
 pub use registry::{CRITERIA, Entry, Meaning, Unit, create, default_criteria, find, names};
 pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
@@ -85,5 +87,5 @@ pub use state::{
     BitSet, FixedPart, Handle, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart, Run,
     ScoresPart, SetPart, State, SumsPart,
 };
-pub use training::{Training, TrainingError, TrainingTable};
+pub use training::{Compute, Training, TrainingError, TrainingTable, kept_blocks};
 pub use training_coverage::{TrainingCounts, TrainingCoverage};

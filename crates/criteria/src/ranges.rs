@@ -21,7 +21,7 @@ impl NeuronRanges {
         training: &dyn Training,
         neurons: usize,
     ) -> Result<NeuronRanges, CriterionError> {
-        let inputs = training.predictions().len();
+        let inputs = training.inputs();
         let mut ranges = NeuronRanges {
             low: vec![f32::INFINITY; neurons],
             high: vec![f32::NEG_INFINITY; neurons],

@@ -5,16 +5,18 @@ use std::ops::Range;
 
 use npcov_tap::Tap;
 
+use crate::per_input::PerInput;
+
 /// Why training data cannot be read.
 pub type TrainingError = Box<dyn Error + Send + Sync>;
 
 /// Training inputs. Their activations may be larger than memory, so they are read part by part.
 pub trait Training: Sync {
-    /// The predicted class of each input.
-    fn predictions(&self) -> &[u32];
+    /// How many there are.
+    fn inputs(&self) -> usize;
 
-    /// The label of each input, where there are labels.
-    fn labels(&self) -> Option<&[i64]>;
+    /// The predicted class of an input.
+    fn prediction(&self, input: usize) -> u32;
 
     /// Reads the mean activations of some neurons (positions among those of all layers) for some
     /// inputs into `out`, inputs one after the other.
@@ -36,10 +38,32 @@ pub trait Training: Sync {
         Err(format!("`{}` of layer {} was not kept", tap.name(), tap.layer).into())
     }
 
+    /// Keeps numbers of which every input has one, where there is room for so many. `compute` is asked for those of
+    /// some inputs, in order.
+    fn keep(&self, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
+        let mut numbers = vec![0.0; self.inputs()];
+        for inputs in kept_blocks(self.inputs()) {
+            compute(inputs.clone(), &mut numbers[inputs])?;
+        }
+        Ok(PerInput::in_memory(numbers))
+    }
+
     /// The relevance of each neuron of a layer for the decisions on training inputs that were
     /// classified correctly, summed over those; over all inputs where there are no labels. `None`
     /// for a layer that no criterion asked for.
     fn importance(&self, layer: usize) -> Option<&[f64]>;
+}
+
+/// Computes numbers of some inputs, one of each.
+pub type Compute<'a> = dyn FnMut(Range<usize>, &mut [f64]) -> Result<(), TrainingError> + 'a;
+
+/// Inputs whose numbers are computed at a time, to be [kept](Training::keep).
+const KEPT: usize = 1 << 15;
+
+/// All inputs, in the blocks in which their numbers are [kept](Training::keep).
+pub fn kept_blocks(inputs: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = (0..inputs).step_by(KEPT);
+    starts.map(move |start| start..(start + KEPT).min(inputs))
 }
 
 /// Inputs that are read at a time.
@@ -49,13 +73,22 @@ const BLOCK: usize = 1024;
 pub(crate) fn read_blocks(
     training: &dyn Training,
     neurons: Range<usize>,
+    on: impl FnMut(Range<usize>, &[f32]),
+) -> Result<(), TrainingError> {
+    read_blocks_of(training, 0..training.inputs(), neurons, on)
+}
+
+/// The same of some inputs.
+pub(crate) fn read_blocks_of(
+    training: &dyn Training,
+    inputs: Range<usize>,
+    neurons: Range<usize>,
     mut on: impl FnMut(Range<usize>, &[f32]),
 ) -> Result<(), TrainingError> {
-    let inputs = training.predictions().len();
     let width = neurons.len();
-    let mut rows = vec![0.0; BLOCK.min(inputs) * width];
-    for start in (0..inputs).step_by(BLOCK) {
-        let block = start..(start + BLOCK).min(inputs);
+    let mut rows = vec![0.0; BLOCK.min(inputs.len()) * width];
+    for start in inputs.clone().step_by(BLOCK) {
+        let block = start..(start + BLOCK).min(inputs.end);
         let rows = &mut rows[..block.len() * width];
         training.read(block.clone(), neurons.clone(), rows)?;
         on(block, rows);
@@ -68,8 +101,6 @@ pub(crate) fn read_blocks(
 pub struct TrainingTable {
     /// The predicted class of each input.
     pub predictions: Vec<u32>,
-    /// The label of each input, where there are labels.
-    pub labels: Option<Vec<i64>>,
     /// Neurons of all layers.
     pub neurons: usize,
     /// Activations, inputs one after the other.
@@ -81,12 +112,12 @@ pub struct TrainingTable {
 }
 
 impl Training for TrainingTable {
-    fn predictions(&self) -> &[u32] {
-        &self.predictions
+    fn inputs(&self) -> usize {
+        self.predictions.len()
     }
 
-    fn labels(&self) -> Option<&[i64]> {
-        self.labels.as_deref()
+    fn prediction(&self, input: usize) -> u32 {
+        self.predictions[input]
     }
 
     fn read(

@@ -43,7 +43,6 @@ impl Oracles {
         let importance = numbers(&archive, "importance");
         let training = TrainingTable {
             predictions: predictions[..TRAINING].to_vec(),
-            labels: None,
             neurons: widths.iter().sum(),
             activations: (0..TRAINING).flat_map(both).collect(),
             importance: vec![Vec::new(), importance.into_iter().map(f64::from).collect()],

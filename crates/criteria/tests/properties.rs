@@ -91,7 +91,6 @@ fn training(network: &NetworkShape) -> impl Strategy<Value = TrainingTable> + us
     numbers.prop_map(move |(activations, importance, taps)| TrainingTable {
         taps,
         predictions: (0..TRAINING).map(|i| (i % CLASSES) as u32).collect(),
-        labels: Some((0..TRAINING).map(|i| (i % CLASSES) as i64).collect()),
         neurons,
         activations,
         importance,

@@ -58,8 +58,8 @@ impl<'a> TrainingKinds<'a> {
     pub(crate) fn members(&self, class: usize) -> (Vec<u32>, Vec<u32>) {
         let clusters = self.graph.classes()[class].clusters.clone();
         let members = clusters.flat_map(|cluster| {
-            let members = self.graph.members(cluster).iter();
-            members.map(move |&row| (row, cluster as u32))
+            let members = self.graph.members(cluster).into_iter();
+            members.map(move |row| (row, cluster as u32))
         });
         let mut members: Vec<(u32, u32)> = members.collect();
         members.sort_unstable();
@@ -71,7 +71,7 @@ impl<'a> TrainingKinds<'a> {
         let classes = self.graph.classes().len();
         let mut counts: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (cluster, class) in self.clusters() {
-            for kind in self.of(self.graph.members(cluster)) {
+            for kind in self.of(&self.graph.members(cluster)) {
                 counts.entry(kind).or_insert_with(|| vec![0; classes])[class] += 1;
             }
         }
@@ -93,7 +93,7 @@ impl<'a> TrainingKinds<'a> {
     /// The kind of more than half of a cluster's training inputs, if there is one, and the share of
     /// inputs that are of the most frequent kind.
     pub(crate) fn majority(&self, cluster: usize) -> (Option<i64>, f64) {
-        let kinds = self.of(self.graph.members(cluster));
+        let kinds = self.of(&self.graph.members(cluster));
         let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
         for &kind in &kinds {
             *counts.entry(kind).or_default() += 1;

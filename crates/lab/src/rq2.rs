@@ -278,9 +278,9 @@ fn compare(
     clustered: &ClusteredPaths,
     settings: &Rq2Settings,
 ) -> Result<(usize, Similarities, Similarities), LabError> {
-    let assignment = &clustered.graph().parts().assignment;
+    let graph = clustered.graph();
     let mut order: Vec<u32> = study.counted().to_vec();
-    order.retain(|&i| assignment[i as usize] != NO_CLUSTER);
+    order.retain(|&i| graph.cluster_of(i) != NO_CLUSTER);
     shuffle(&mut order, settings.seed, Purpose::Similarity, 0);
     let mut seen = std::collections::BTreeMap::new();
     order.retain(|&i| {
@@ -291,7 +291,7 @@ fn compare(
     order.sort_unstable();
     let paths = study.paths(0).gather(&order);
     let class = |place: usize| study.predictions()[order[place] as usize];
-    let cluster = |place: usize| assignment[order[place] as usize];
+    let cluster = |place: usize| graph.cluster_of(order[place]);
     let kind = settings.choices.similarity;
     let classes = similarities(study.layout(), &paths, kind, |a, b| {
         Some(class(a) == class(b))
@@ -315,7 +315,7 @@ fn sheet_inputs(
         .iter()
         .filter(|c| **c < classes.len());
     let of_cluster = |cluster: usize| {
-        let mut members = graph.members(cluster).to_vec();
+        let mut members = graph.members(cluster);
         shuffle(&mut members, settings.seed, Purpose::Sheet, cluster as u64);
         members.truncate(settings.sheet_inputs);
         let row = |&member: &u32| study.sample()[member as usize];

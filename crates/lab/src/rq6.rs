@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use npcov::coverage::LearntGraph;
 use npcov::data::Loader;
-use npcov::paths::{BitRows, Clustering, GraphClustering, KMeans, TrainingActivations, profile};
+use npcov::paths::{Clustering, GraphClustering, KMeans, TrainingActivations, gather, profile};
 use npcov::run::{Event, Progress};
 use serde::{Deserialize, Serialize};
 
@@ -182,7 +182,7 @@ impl Study<'_> {
             let layers = self.graph.file().graph().layout().layers();
             let clusters = match (clustered, &scale) {
                 (Clustered::Profiles, _) => own,
-                (Clustered::PathsByKMeans, _) => self.by_kmeans(&rows, kinds),
+                (Clustered::PathsByKMeans, _) => self.by_kmeans(&rows, kinds)?,
                 (Clustered::Pixels, Some(scale)) => {
                     self.by_communities(&self.pixels(&rows, scale)?, rows.len())
                 }
@@ -208,16 +208,15 @@ impl Study<'_> {
         Ok(Rq6Row { clustered, classes })
     }
 
-    fn by_kmeans(&self, rows: &[u32], clusters: usize) -> Vec<u32> {
-        let graph = self.graph.file().graph();
-        let mut paths = BitRows::new(graph.layout().width());
-        rows.iter().for_each(|&row| paths.push(graph.path(row)));
+    fn by_kmeans(&self, rows: &[u32], clusters: usize) -> Result<Vec<u32>, LabError> {
+        let file = self.graph.file();
+        let paths = gather(file, file.graph().layout(), rows)?;
         let clusters = clusters.max(1);
         let kmeans = KMeans {
             clusters,
             ..self.kmeans.clone()
         };
-        kmeans.run(&paths, self.threads).labels
+        Ok(kmeans.run(&paths, self.threads).labels)
     }
 
     fn by_communities(&self, bytes: &[u8], inputs: usize) -> Vec<u32> {

@@ -178,7 +178,7 @@ pub fn rq7(
         Rq7Cluster {
             cluster,
             class,
-            inputs: file.graph().members(cluster).len(),
+            inputs: file.graph().size(cluster),
             kind,
             purity,
         }

@@ -6,7 +6,7 @@ use npcov_data::Loader;
 use npcov_paths::choices::{Average, Members, Population};
 use npcov_paths::{
     BitRows, Choices, ClassParameters, Clusters, KMeans, LearnOptions, NO_CLUSTER, PathGraph,
-    PathLayout, TrainingPaths, number_of_clusters,
+    PathLayout, TrainingInputs, number_of_clusters,
 };
 
 use super::sets::{Cut, FIFTHS, Sets, random_like, width};
@@ -315,12 +315,12 @@ impl<'a> MaskingStudy<'a> {
     /// How many clusters the paths of one alpha have by themselves, at most `most`: in the median of
     /// the classes that have inputs, of two the lower.
     pub fn number_of_clusters(&self, alpha: usize, most: usize) -> usize {
-        let training = self.training(alpha);
+        let training = self.training();
         let mut numbers: Vec<usize> = (0..self.network.classes())
             .map(|class| training.rows_of(class, self.options.choices.members))
             .filter(|rows| !rows.is_empty())
             .map(|rows| {
-                let paths = training.paths.gather(&rows);
+                let paths = self.sets.paths[alpha].gather(&rows);
                 number_of_clusters(&paths, most, self.options.seed, self.threads)
             })
             .collect();
@@ -329,12 +329,12 @@ impl<'a> MaskingStudy<'a> {
         numbers.get(middle).copied().unwrap_or(1)
     }
 
-    fn training(&self, alpha: usize) -> TrainingPaths {
-        TrainingPaths {
+    fn training(&self) -> TrainingInputs {
+        let labels = self.labels.as_ref();
+        TrainingInputs {
             layout: self.layout().clone(),
-            paths: self.sets.paths[alpha].clone(),
-            predictions: self.sets.predictions.clone(),
-            labels: self.labels.clone(),
+            predictions: self.sets.predictions.iter().map(|&c| c.into()).collect(),
+            labels: labels.map(|labels| labels.iter().copied().collect()),
         }
     }
 
@@ -342,8 +342,10 @@ impl<'a> MaskingStudy<'a> {
     pub fn cluster(&self, alpha: usize, clusters: usize) -> ClusteredPaths {
         // Which neurons are abstract is of no interest yet.
         let options = self.learn_options(clusters, 0.5, self.network.classes());
+        let paths = &self.sets.paths[alpha];
+        let Ok(graph) = PathGraph::learn(self.training(), paths, &options);
         ClusteredPaths {
-            graph: PathGraph::learn(self.training(alpha), &options),
+            graph,
             alpha,
             clusters,
         }
@@ -357,32 +359,32 @@ impl<'a> MaskingStudy<'a> {
         progress: &mut dyn Progress,
     ) -> Result<GridPoint, RunError> {
         let choices = &self.options.choices;
-        let assignment = &clustered.graph.parts().assignment;
-        let in_cluster = |&&i: &&u32| assignment[i as usize] != NO_CLUSTER;
+        let cluster_of = |i: u32| clustered.graph.cluster_of(i);
+        let in_cluster = |&&i: &&u32| cluster_of(i) != NO_CLUSTER;
         let inputs: Vec<u32> = self.counted.iter().filter(in_cluster).copied().collect();
         let group = |&i: &u32| match choices.average {
             Average::Inputs => 0,
-            Average::Clusters => assignment[i as usize],
+            Average::Clusters => cluster_of(i),
         };
         let groups: Vec<u32> = inputs.iter().map(group).collect();
         if inputs.is_empty() {
             return Err(RunError::NoInputs(self.data.name().to_owned()));
         }
         // Each cluster as a class whose only cluster it is: merged without a search.
-        let merged = TrainingPaths {
+        let merged = TrainingInputs {
             layout: self.layout().clone(),
-            paths: self.sets.paths[clustered.alpha].clone(),
-            predictions: assignment.clone(),
+            predictions: clustered.graph.parts().assignment.clone(),
             labels: None,
         };
         let options = LearnOptions {
             members: Members::Predicted,
             ..self.learn_options(1, beta, clustered.graph.clusters())
         };
-        let merged = PathGraph::learn(merged, &options);
+        let paths = &self.sets.paths[clustered.alpha];
+        let Ok(merged) = PathGraph::learn(merged, paths, &options);
         let paths = &merged.parts().abstract_paths;
         let path = |i: usize, set: &mut [u64]| {
-            set.copy_from_slice(paths.row(assignment[i] as usize));
+            set.copy_from_slice(paths.row(cluster_of(i as u32) as usize));
         };
         Ok(GridPoint {
             clusters: clustered.clusters,

@@ -167,8 +167,8 @@ impl DecisionGraph {
     }
 
     /// Its classes, clusters and abstract paths.
-    pub fn inspect(&self) -> GraphInspection {
-        GraphInspection::of(self.graph.file())
+    pub fn inspect(&self) -> Result<GraphInspection, Error> {
+        Ok(GraphInspection::of(self.graph.file())?)
     }
 
     /// Samples as its model wants them.

@@ -291,7 +291,7 @@ impl Model {
     ///     model.build_part(&data, None, &options, part, &graph, &mut ())?;
     /// }
     /// let graph = model.join_parts(&data, None, &options, &graph, &mut ())?;
-    /// assert_eq!(graph.inspect().inputs, 1000);
+    /// assert_eq!(graph.inspect()?.inputs, 1000);
     /// # Ok::<(), npcov::Error>(())
     /// ```
     pub fn build_part<'a>(
@@ -359,7 +359,11 @@ impl Model {
     }
 
     fn learnt(&self, graph: LearntGraph) -> DecisionGraph {
-        DecisionGraph::of(graph, self.threads).with_preprocessed_inputs()
+        let graph = DecisionGraph::of(graph, self.threads).with_preprocessed_inputs();
+        match &self.labels {
+            Some(name) => graph.with_label_column(name),
+            None => graph,
+        }
     }
 
     /// Inputs that a graph is learnt from, with all that work on them takes.

@@ -421,7 +421,7 @@ fn twin(model: &str, rule: Rule, parameters: Parameters) {
             (cluster, merged.collect())
         })
         .collect();
-    for class in GraphInspection::of(graph.file()).classes {
+    for class in GraphInspection::of(graph.file()).unwrap().classes {
         for cluster in class.clusters {
             for layer in cluster.layers {
                 let twin = &abstract_paths[&(cluster.cluster as u32)][layer.layer];
@@ -727,15 +727,16 @@ fn an_input_that_the_graph_was_learnt_from_has_distance_zero_to_itself() {
         let range = index..index + 1;
         extractor.run(&case.loader, range, 1, observe).unwrap();
         let observation = found.unwrap();
-        let own = graph.file().graph().parts().assignment[index] as usize;
+        let own = graph.file().graph().cluster_of(index as u32) as usize;
         let view = observation.clusters.iter().find(|view| view.cluster == own);
         let view = view.unwrap();
         // The nearest member has the same path; it may be an earlier one.
         let nearest = view.neighbour.unwrap();
-        assert_eq!(
-            graph.file().graph().path(nearest),
-            graph.file().graph().path(index as u32)
-        );
+        let path = |input: u32| {
+            let file = graph.file();
+            npcov::paths::gather(file, file.graph().layout(), &[input]).unwrap()
+        };
+        assert_eq!(path(nearest), path(index as u32));
         assert!(nearest as usize <= index);
         if nearest as usize == index {
             assert!(
@@ -760,7 +761,7 @@ fn with_record(bytes: &[u8], edit: impl FnOnce(&mut Value)) -> Vec<u8> {
 
 /// Uses a file as a decision graph for all that it is good for.
 fn use_graph(case: &Case, file: &PathBuf) -> Result<(), Error> {
-    GraphInspection::of(&GraphFile::open(file)?);
+    GraphInspection::of(&GraphFile::open(file)?)?;
     let graph = LearntGraph::open(file, Some(&case.model))?;
     let measurement = graph.measurement(&CoverOptions::default())?;
     let output = case.path("used.npcov");

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::artefact::{ArtefactError, GraphFile};
+use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Arrays, DataError, Preprocessing, Samples, open};
 use npcov::run::RunError;
@@ -237,4 +238,26 @@ fn data_that_changes_while_it_is_read_is_an_error() {
         panic!("the change went unseen");
     };
     assert!((start..end).contains(&600), "{start} to {end}");
+}
+
+#[test]
+fn a_graph_reads_labels_where_its_model_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.npz");
+    let data = images();
+    let mut pixels = vec![0; 100 * 784];
+    data.read(0, 0..100, &mut pixels).unwrap();
+    let mut writer = NpzWriter::create(&path, Compression::Stored).unwrap();
+    let x = writer.array::<u8>("x", &[28, 28]).unwrap();
+    let kind = writer.array::<i64>("kind", &[]).unwrap();
+    writer.append(&x, &pixels).unwrap();
+    let labels = &data.labels().unwrap()[..100];
+    writer.append(&kind, labels).unwrap();
+    writer.finish().unwrap();
+
+    let model = model().with_label_column("kind");
+    let read = model.open_data(&path).unwrap();
+    assert_eq!(read.labels(), Some(labels));
+    let graph = model.build(&read, &options(), &mut ()).unwrap();
+    assert_eq!(graph.open_data(&path).unwrap().labels(), Some(labels));
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::artefact::{NO_SCORE, ScoreKind};
-use npcov::criteria::Training;
 use npcov::data::{Preprocessing, Samples, open};
 use npcov::paths::{Clustering, NO_CLUSTER};
 use npcov::run::{PathRows, RunError};
@@ -146,7 +145,10 @@ fn clusters_and_scores_are_told_by_neighbours() {
     let graph = build(None, 2);
     let file = graph.learnt().file();
     let all = seen(&graph);
-    let (assignment, landmarks) = (&file.graph().parts().assignment, file.landmarks().rows());
+    let assignment: Vec<u32> = (0..TRAINING as u32)
+        .map(|input| file.graph().cluster_of(input))
+        .collect();
+    let (assignment, landmarks) = (&assignment, file.landmarks().rows());
     assert!(matches!(file.record().clustering, Clustering::Graph(_)));
 
     let data = images();
@@ -258,7 +260,7 @@ fn clusters_of_kmeans_take_their_own_members_back() {
     let graph = build(Some(Clustering::KMeans), 2);
     let file = graph.learnt().file();
     let members: Vec<u64> = (0..file.graph().clusters())
-        .map(|cluster| file.graph().members(cluster).len() as u64)
+        .map(|cluster| file.graph().size(cluster) as u64)
         .collect();
     assert_eq!(file.record().shares, members);
     let data = images();
@@ -266,7 +268,8 @@ fn clusters_of_kmeans_take_their_own_members_back() {
     let coverage = graph.cover("train", train, &mut ()).unwrap();
     let found = coverage.state().suites()[0].inputs.iter();
     let found: Vec<u32> = found.map(|input| input.cluster).collect();
-    assert_eq!(found, file.graph().parts().assignment);
+    let cluster = |input| file.graph().cluster_of(input);
+    assert_eq!(found, Vec::from_iter((0..TRAINING as u32).map(cluster)));
 }
 
 #[test]
@@ -287,5 +290,5 @@ fn criteria_without_paths_tell_nothing() {
     );
     let report = coverage.report().unwrap();
     assert!(report.suites[0].unfamiliar.is_none() && report.suites[0].contested.is_none());
-    assert_eq!(graph.learnt().file().predictions().len(), TRAINING);
+    assert_eq!(graph.learnt().file().graph().training().len(), TRAINING);
 }

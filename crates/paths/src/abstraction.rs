@@ -1,43 +1,64 @@
 //! Abstract paths: what the members of a cluster have in common.
 
-use crate::bits::{self, BitRows};
+use std::ops::Range;
+
+use crate::bits;
 use crate::choices::Merge;
 use crate::layout::PathLayout;
 
-/// How often the neurons of a layer are critical among the members of a cluster.
+/// How often neurons are critical among the members of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frequencies {
-    /// By neuron: the number of members that have it.
-    pub(crate) counts: Vec<u32>,
+    /// By neuron, those of all layers: the number of members that have it.
+    counts: Vec<u32>,
     /// By neuron: the first member that has it; `u32::MAX` for none.
     first: Vec<u32>,
     members: u32,
 }
 
 impl Frequencies {
-    /// Counts a layer of the given members.
-    pub(crate) fn of(layout: &PathLayout, layer: usize, paths: &BitRows, members: &[u32]) -> Self {
-        let neurons = layout.neurons(layer);
-        let mut counts = vec![0; neurons];
-        let mut first = vec![u32::MAX; neurons];
-        for (i, &member) in members.iter().enumerate() {
-            for neuron in bits::ones(layout.layer(paths.row(member as usize), layer)) {
-                counts[neuron] += 1;
-                first[neuron] = first[neuron].min(i as u32);
-            }
-        }
+    /// Of no members yet.
+    pub(crate) fn new(layout: &PathLayout) -> Frequencies {
+        let neurons = layout.total_neurons();
         Frequencies {
-            counts,
-            first,
-            members: members.len() as u32,
+            counts: vec![0; neurons],
+            first: vec![u32::MAX; neurons],
+            members: 0,
         }
     }
 
-    /// Calls `take` with each neuron of the abstract layer.
-    pub(crate) fn merge(&self, rule: Merge, beta: f64, mut take: impl FnMut(usize)) {
+    /// Counts a member.
+    pub(crate) fn add(&mut self, layout: &PathLayout, member: u32, path: &[u64]) {
+        self.members += 1;
+        let mut start = 0;
+        for layer in 0..layout.layers() {
+            for neuron in bits::ones(layout.layer(path, layer)) {
+                self.counts[start + neuron] += 1;
+                let first = &mut self.first[start + neuron];
+                *first = (*first).min(member);
+            }
+            start += layout.neurons(layer);
+        }
+    }
+
+    /// What the members have in common.
+    pub(crate) fn abstract_path(&self, layout: &PathLayout, rule: Merge, beta: f64) -> Vec<u64> {
+        let mut path = vec![0; layout.width()];
+        for layer in 0..layout.layers() {
+            let set = layout.layer_mut(&mut path, layer);
+            self.merge(layout.span(layer), rule, beta, |neuron| {
+                bits::set(set, neuron)
+            });
+        }
+        path
+    }
+
+    /// Calls `take` with each neuron of an abstract layer, whose neurons are a span of all.
+    fn merge(&self, span: Range<usize>, rule: Merge, beta: f64, mut take: impl FnMut(usize)) {
+        let (counts, first) = (&self.counts[span.clone()], &self.first[span]);
         match rule {
             Merge::Strict => {
-                for (neuron, &count) in self.counts.iter().enumerate() {
+                for (neuron, &count) in counts.iter().enumerate() {
                     // The quotient, not `count > beta * members`: that is wrong for some counts
                     // that are exactly a share of beta, 63 of 90 and 0.7 the first.
                     let weight = f64::from(count) / f64::from(self.members);
@@ -48,17 +69,11 @@ impl Frequencies {
             }
             Merge::Rounded => {
                 let threshold = (f64::from(self.members) * beta).round_ties_even() as u32;
-                let enough = |neuron: &usize| self.counts[*neuron] + 1 >= threshold;
-                let (in_it, rest): (Vec<usize>, Vec<usize>) =
-                    (0..self.counts.len()).partition(enough);
+                let enough = |neuron: &usize| counts[*neuron] + 1 >= threshold;
+                let (in_it, rest): (Vec<usize>, Vec<usize>) = (0..counts.len()).partition(enough);
                 // Frequent ones first; of equal ones that which an earlier member has.
-                let key = |&neuron: &usize| {
-                    (
-                        std::cmp::Reverse(self.counts[neuron]),
-                        self.first[neuron],
-                        neuron,
-                    )
-                };
+                let key =
+                    |&neuron: &usize| (std::cmp::Reverse(counts[neuron]), first[neuron], neuron);
                 let next = rest.into_iter().min_by_key(key);
                 in_it.into_iter().chain(next).for_each(take);
             }
@@ -80,7 +95,7 @@ mod tests {
             members,
         };
         let mut set = Vec::new();
-        frequencies.merge(rule, beta, |neuron| set.push(neuron));
+        frequencies.merge(0..counts.len(), rule, beta, |neuron| set.push(neuron));
         set.sort_unstable();
         set
     }
@@ -122,20 +137,22 @@ mod tests {
     #[test]
     fn frequencies_are_counted_among_members() {
         let layout = PathLayout::new([70, 3]);
-        let mut paths = BitRows::zeros(layout.width(), 3);
-        for (row, neurons) in [(0, vec![1]), (1, vec![0, 69]), (2, vec![69])] {
-            for neuron in neurons {
-                bits::set(layout.layer_mut(paths.row_mut(row), 0), neuron);
-            }
+        let mut found = Frequencies::new(&layout);
+        for (member, layer, neurons) in [(4, 0, &[69][..]), (7, 0, &[0, 69]), (9, 1, &[2])] {
+            let mut path = vec![0; layout.width()];
+            let set = layout.layer_mut(&mut path, layer);
+            neurons.iter().for_each(|&neuron| bits::set(set, neuron));
+            found.add(&layout, member, &path);
         }
-        let found = Frequencies::of(&layout, 0, &paths, &[2, 1]);
+        let of = |neuron: usize| (found.counts[neuron], found.first[neuron]);
+        assert_eq!(found.members, 3);
         assert_eq!(
-            (found.counts[69], found.counts[0], found.counts[1]),
-            (2, 1, 0)
+            [of(69), of(0), of(1), of(72)],
+            [(2, 4), (1, 7), (0, u32::MAX), (1, 9)]
         );
-        assert_eq!(
-            (found.first[69], found.first[0], found.first[1]),
-            (0, 1, u32::MAX)
-        );
+        let path = found.abstract_path(&layout, Merge::Strict, 0.5);
+        assert_eq!(path, [0, 1 << 5, 0]);
+        let path = found.abstract_path(&layout, Merge::Strict, 0.3);
+        assert_eq!(path, [1, 1 << 5, 1 << 2]);
     }
 }

@@ -65,6 +65,18 @@ impl BitRows {
         self.len += 1;
     }
 
+    /// Appends so many rows without a bit.
+    pub fn extend_with_zeros(&mut self, rows: usize) {
+        self.len += rows;
+        self.words.resize(self.len * self.width, 0);
+    }
+
+    /// Removes all rows; their memory is kept for others.
+    pub fn clear(&mut self) {
+        self.len = 0;
+        self.words.clear();
+    }
+
     /// The named rows, in the order of `indices`.
     pub fn gather(&self, indices: &[u32]) -> BitRows {
         let mut gathered = BitRows::new(self.width);

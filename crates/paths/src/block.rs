@@ -4,8 +4,10 @@
 //! each of them is done for many paths in turn, so that they become vector instructions; for every
 //! single path they are those of [`Comparison::to`], and the result has the same bits.
 
+use crate::bits::BitRows;
 use crate::choices::Similarity;
-use crate::similarity::Comparison;
+use crate::layout::PathLayout;
+use crate::similarity::{Comparison, layer_counts};
 
 /// Paths in a block.
 pub(crate) const PATHS: usize = 32;
@@ -19,23 +21,17 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Puts up to [`PATHS`] paths, with their neurons in each layer, in the place of those before.
-    ///
-    /// Paths are scattered over more memory than caches hold. Word by word, many of them are on their
-    /// way at the same time.
-    pub(crate) fn fill(&mut self, paths: &[(&[u64], &[u32])]) {
-        let (words, layers) = paths
-            .first()
-            .map_or((0, 0), |(path, c)| (path.len(), c.len()));
-        self.words.resize(words, [0; PATHS]);
-        self.counts.resize(layers, [0; PATHS]);
-        for (i, words) in self.words.iter_mut().enumerate() {
-            let places = words.iter_mut().zip(paths);
-            places.for_each(|(word, (path, _))| *word = path[i]);
-        }
-        for (i, counts) in self.counts.iter_mut().enumerate() {
-            let places = counts.iter_mut().zip(paths);
-            places.for_each(|(count, (_, counts))| *count = counts[i]);
+    /// Puts up to [`PATHS`] paths in the place of those before.
+    pub(crate) fn fill(&mut self, layout: &PathLayout, paths: &BitRows) {
+        self.words.resize(layout.width(), [0; PATHS]);
+        self.counts.resize(layout.layers(), [0; PATHS]);
+        for (place, path) in paths.rows().take(PATHS).enumerate() {
+            for (words, &word) in self.words.iter_mut().zip(path) {
+                words[place] = word;
+            }
+            for (counts, count) in self.counts.iter_mut().zip(layer_counts(layout, path)) {
+                counts[place] = count;
+            }
         }
     }
 
@@ -105,8 +101,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::layout::PathLayout;
-    use crate::similarity::layer_counts;
     use npcov_cpu::counting;
 
     proptest! {
@@ -132,14 +126,15 @@ mod tests {
             };
             let own = path();
             let others: Vec<Vec<u64>> = (0..2 * PATHS).map(|_| path()).collect();
-            let counts: Vec<Vec<u32>> =
-                others.iter().map(|path| layer_counts(&layout, path).collect()).collect();
-            let both = || others.iter().map(Vec::as_slice).zip(counts.iter().map(Vec::as_slice));
+            let rows = |paths: &[Vec<u64>]| {
+                let mut rows = BitRows::new(layout.width());
+                paths.iter().for_each(|path| rows.push(path));
+                rows
+            };
             // A block that held others before.
             let mut block = Block::default();
-            let all: Vec<_> = both().collect();
-            block.fill(&all[PATHS..]);
-            block.fill(&all[..paths]);
+            block.fill(&layout, &rows(&others[PATHS..]));
+            block.fill(&layout, &rows(&others[..paths]));
             for similarity in [Similarity::LayerMean, Similarity::WholePath] {
                 let comparison = Comparison::new(&layout, similarity, &own);
                 let found = counting(
@@ -147,8 +142,9 @@ mod tests {
                     || block.similarities(&comparison),
                 );
                 prop_assert_eq!(found, block.similarities(&comparison));
-                for (found, (other, counts)) in found.iter().zip(both().take(paths)) {
-                    prop_assert_eq!(found.to_bits(), comparison.to(other, counts).to_bits());
+                for (found, other) in found.iter().zip(&others[..paths]) {
+                    let counts: Vec<u32> = layer_counts(&layout, other).collect();
+                    prop_assert_eq!(found.to_bits(), comparison.to(other, &counts).to_bits());
                 }
             }
         }

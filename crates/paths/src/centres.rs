@@ -15,6 +15,7 @@ use std::ops::Range;
 use crate::bits;
 use crate::graph::PathGraph;
 use crate::kmeans::compare_over_squares;
+use crate::training::{PathSource, for_each_path};
 
 /// The centres of a decision graph's clusters.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,27 +44,37 @@ impl Centre {
 }
 
 impl Centres {
-    /// Of all clusters of a graph.
-    pub fn of(graph: &PathGraph) -> Centres {
-        let centre = |cluster| {
-            let mut counts = vec![0; graph.layout().width() * 64];
-            for &member in graph.members(cluster) {
-                bits::ones(graph.path(member)).for_each(|neuron| counts[neuron] += 1);
-            }
-            Centre {
-                members: graph.members(cluster).len() as u32,
-                square: counts.iter().map(|&count| u128::from(count).pow(2)).sum(),
-                counts,
-            }
+    /// Of all clusters of a graph, whose training paths are there.
+    pub fn of<S: PathSource>(graph: &PathGraph, source: &S) -> Result<Centres, S::Error> {
+        let empty = Centre {
+            members: 0,
+            square: 0,
+            counts: vec![0; graph.layout().width() * 64],
         };
-        Centres {
+        let mut centres = vec![empty; graph.clusters()];
+        for_each_path(
+            source,
+            graph.layout(),
+            graph.training().len(),
+            |row, path| {
+                if let Some(centre) = centres.get_mut(graph.cluster_of(row) as usize) {
+                    centre.members += 1;
+                    bits::ones(path).for_each(|neuron| centre.counts[neuron] += 1);
+                }
+            },
+        )?;
+        for centre in &mut centres {
+            let squares = centre.counts.iter().map(|&count| u128::from(count).pow(2));
+            centre.square = squares.sum();
+        }
+        Ok(Centres {
             classes: graph
                 .classes()
                 .iter()
                 .map(|class| class.clusters.clone())
                 .collect(),
-            centres: (0..graph.clusters()).map(centre).collect(),
-        }
+            centres,
+        })
     }
 
     /// The cluster of a class whose centre is nearest to a path, the lowest of several; `None` for a
@@ -94,26 +105,43 @@ impl Centres {
         (bits::ones(path).count() as f64 + beside).max(0.0).sqrt()
     }
 
-    /// The members of a cluster that are nearest to its centre, at most `count`, with their distances;
-    /// of those with equal paths only the first.
-    pub fn typical(&self, graph: &PathGraph, cluster: usize, count: usize) -> Vec<(u32, f64)> {
-        let members = graph.members(cluster).iter();
-        let mut members: Vec<(u32, f64)> = members
-            .map(|&row| (row, self.distance(cluster, graph.path(row))))
-            .collect();
-        // A stable sort: of equal ones the first.
-        members.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let mut found: Vec<(u32, f64)> = Vec::new();
-        for (row, distance) in members {
-            if found.len() == count {
-                break;
-            }
-            let path = graph.path(row);
-            if found.iter().all(|&(other, _)| graph.path(other) != path) {
-                found.push((row, distance));
-            }
-        }
-        found
+    /// By cluster, for those that are wanted: the members that are nearest to its centre, at most `count`, with their
+    /// distances; of those with equal paths only the first. All paths are read once.
+    pub fn typical<S: PathSource>(
+        &self,
+        graph: &PathGraph,
+        source: &S,
+        wanted: impl Fn(usize) -> bool,
+        count: usize,
+    ) -> Result<Vec<Vec<(u32, f64)>>, S::Error> {
+        let wanted: Vec<bool> = (0..graph.clusters()).map(wanted).collect();
+        let mut all: Vec<Vec<(u32, f64, Vec<u64>)>> = vec![Vec::new(); graph.clusters()];
+        for_each_path(
+            source,
+            graph.layout(),
+            graph.training().len(),
+            |row, path| {
+                let cluster = graph.cluster_of(row) as usize;
+                let (Some(found), Some(true)) = (all.get_mut(cluster), wanted.get(cluster)) else {
+                    return;
+                };
+                let distance = self.distance(cluster, path);
+                // Of equal ones the first.
+                let place =
+                    found.partition_point(|(_, other, _)| other.total_cmp(&distance).is_le());
+                if place < count && found.iter().all(|(_, _, other)| other != path) {
+                    found.insert(place, (row, distance, path.to_vec()));
+                    found.truncate(count);
+                }
+            },
+        )?;
+        let without_path = |found: Vec<(u32, f64, Vec<u64>)>| {
+            found
+                .into_iter()
+                .map(|(row, distance, _)| (row, distance))
+                .collect()
+        };
+        Ok(all.into_iter().map(without_path).collect())
     }
 }
 
@@ -121,25 +149,27 @@ impl Centres {
 mod tests {
     use super::*;
     use crate::choices::{Members, Merge};
-    use crate::graph::{ClassClusters, ClassParameters, Clusters, LearnOptions, TrainingPaths};
+    use crate::graph::{ClassParameters, ClusterList, Clusters, LearnOptions};
+    use crate::narrow::Narrow;
+    use crate::training::TrainingInputs;
     use crate::{BitRows, KMeans, PathLayout};
     use proptest::prelude::*;
 
     const NEURONS: usize = 12;
 
     /// Paths of two layers, for one class.
-    fn training(paths: &[u64]) -> TrainingPaths {
+    fn training(paths: &[u64]) -> (TrainingInputs, BitRows) {
         let layout = PathLayout::new([NEURONS / 2, NEURONS / 2]);
         let mut rows = BitRows::new(layout.width());
         for &path in paths {
             rows.push(&row(path));
         }
-        TrainingPaths {
+        let inputs = TrainingInputs {
             layout,
-            predictions: vec![0; paths.len()],
+            predictions: Narrow::filled(0, paths.len()),
             labels: None,
-            paths: rows,
-        }
+        };
+        (inputs, rows)
     }
 
     fn row(path: u64) -> [u64; 2] {
@@ -177,7 +207,9 @@ mod tests {
             },
             threads: 1,
         };
-        PathGraph::learn(training(paths), &options)
+        let (inputs, paths) = training(paths);
+        let Ok(graph) = PathGraph::learn(inputs, &paths, &options);
+        graph
     }
 
     proptest! {
@@ -187,22 +219,21 @@ mod tests {
             labels in prop::collection::vec(0..4u32, 40),
             path in 0..1u64 << NEURONS,
         ) {
-            let class = ClassClusters {
-                rows: (0..paths.len() as u32).collect(),
-                labels: labels[..paths.len()].to_vec(),
-                planned: 4,
-                beta: 0.6,
-            };
-            let graph = PathGraph::of_clusters(training(&paths), vec![class], Merge::Strict);
+            let mut clusters = ClusterList::new(paths.len());
+            (0..).zip(&labels[..paths.len()]).for_each(|(row, &label)| clusters.add(row, label));
+            clusters.close_class(Some(4), 0.6);
+            let (inputs, rows) = training(&paths);
+            let Ok(graph) = PathGraph::of_clusters(inputs, clusters, Merge::Strict, &rows);
             let mut nearest: Option<u32> = None;
             for cluster in 0..graph.clusters() as u32 {
-                let distance = |j: u32| naive_distance(&paths, graph.members(j as usize), path);
+                let distance = |j: u32| naive_distance(&paths, &graph.members(j as usize), path);
                 let has_members = !graph.members(cluster as usize).is_empty();
                 if has_members && nearest.is_none_or(|j| is_nearer(distance(cluster), distance(j))) {
                     nearest = Some(cluster);
                 }
             }
-            prop_assert_eq!(Centres::of(&graph).cluster_of(0, &row(path)), nearest);
+            let Ok(centres) = Centres::of(&graph, &rows);
+            prop_assert_eq!(centres.cluster_of(0, &row(path)), nearest);
         }
 
         /// K-means numbers clusters anew when it is done, so of two centres that are equally near to a
@@ -212,11 +243,13 @@ mod tests {
             paths in prop::collection::vec(0..1u64 << NEURONS, 1..60), clusters in 1..6usize,
         ) {
             let graph = learn(&paths, clusters, 2);
-            let centres = Centres::of(&graph);
-            for (row, &own) in graph.parts().assignment.iter().enumerate() {
-                let found = centres.cluster_of(0, graph.path(row as u32)).unwrap();
+            let rows = training(&paths).1;
+            let Ok(centres) = Centres::of(&graph, &rows);
+            for input in 0..paths.len() {
+                let own = graph.cluster_of(input as u32);
+                let found = centres.cluster_of(0, rows.row(input)).unwrap();
                 let distance =
-                    |j: u32| naive_distance(&paths, graph.members(j as usize), paths[row]);
+                    |j: u32| naive_distance(&paths, &graph.members(j as usize), paths[input]);
                 prop_assert!(!is_nearer(distance(found), distance(own)));
                 prop_assert!(found <= own);
             }
@@ -228,17 +261,21 @@ mod tests {
         // The centre has neuron 0 in full, 1 and 2 by a quarter.
         let paths = [0b011, 0b001, 0b101, 0b001];
         let graph = learn(&paths, 1, 1);
-        let centres = Centres::of(&graph);
+        let rows = training(&paths).1;
+        let Ok(centres) = Centres::of(&graph, &rows);
         // The path 001 lacks two quarters; 011 lacks one and has three quarters too much.
         let near = (2.0f64 / 16.0).sqrt();
         let far = (9.0f64 / 16.0 + 1.0 / 16.0).sqrt();
-        assert_eq!(centres.typical(&graph, 0, 2), [(1, near), (0, far)]);
-        assert_eq!(
-            centres.typical(&graph, 0, 9),
-            [(1, near), (0, far), (2, far)]
-        );
+        let typical = |count| {
+            let Ok(found) = centres.typical(&graph, &rows, |_| true, count);
+            found
+        };
+        assert_eq!(typical(2), [[(1, near), (0, far)]]);
+        assert_eq!(typical(9), [[(1, near), (0, far), (2, far)]]);
+        let Ok(nothing) = centres.typical(&graph, &rows, |_| false, 9);
+        assert_eq!(nothing, [[]; 1]);
         for path in [0b011, 0b001, 0b111000] {
-            let (square, over) = naive_distance(&paths, graph.members(0), path);
+            let (square, over) = naive_distance(&paths, &graph.members(0), path);
             let distance = (square as f64 / over as f64).sqrt();
             assert!((centres.distance(0, &row(path)) - distance).abs() < 1e-12);
         }
@@ -246,7 +283,7 @@ mod tests {
 
     #[test]
     fn classes_without_clusters_have_no_nearest() {
-        let centres = Centres::of(&learn(&[], 3, 1));
+        let Ok(centres) = Centres::of(&learn(&[], 3, 1), &training(&[]).1);
         assert_eq!(centres.cluster_of(0, &row(1)), None);
         assert_eq!(centres.cluster_of(1, &row(1)), None);
     }

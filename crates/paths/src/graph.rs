@@ -5,16 +5,24 @@ use std::ops::Range;
 use npcov_cpu::counting;
 
 use crate::abstraction::Frequencies;
-use crate::bits::{self, BitRows};
+use crate::bits::BitRows;
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::clustering::number_of_clusters;
 use crate::kmeans::KMeans;
 use crate::layout::PathLayout;
+use crate::narrow::Narrow;
 use crate::similarity::{Comparison, layer_counts, more_similar};
+use crate::training::{PathSource, TrainingInputs, for_each_path, gather};
 
-/// The cluster of a training input that belongs to none.
+/// The cluster of an input that belongs to none.
 pub const NO_CLUSTER: u32 = u32::MAX;
+
+/// The same among [the clusters of training inputs](GraphParts::assignment).
+pub const UNCLUSTERED: i64 = -1;
+
+/// Bytes of counts that are held to find abstract paths.
+const COUNTED: usize = 256 << 20;
 
 /// How many clusters a class gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,45 +57,49 @@ pub struct LearnOptions {
     pub threads: usize,
 }
 
-/// The paths of training inputs, with the classes predicted for them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TrainingPaths {
-    /// The path layers.
-    pub layout: PathLayout,
-    /// One row for each input.
-    pub paths: BitRows,
-    /// One class for each input.
-    pub predictions: Vec<u32>,
-    /// One label for each input, where there are labels.
-    pub labels: Option<Vec<i64>>,
-}
-
-impl TrainingPaths {
-    /// The training inputs that a class has, in order.
-    pub fn rows_of(&self, class: usize, members: Members) -> Vec<u32> {
-        let of_class = |row: usize| self.predictions[row] as usize == class;
-        let counts = |row: usize| match (members, &self.labels) {
-            (Members::Predicted, _) | (_, None) => true,
-            (Members::Correct, Some(labels)) => labels[row] == class as i64,
-        };
-        let rows = 0..self.paths.len();
-        rows.filter(|&row| of_class(row) && counts(row))
-            .map(|row| row as u32)
-            .collect()
-    }
-}
-
-/// The clusters of a class, however they were found.
+/// The clusters of training inputs, class after class, however they were found.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClassClusters {
-    /// Its training inputs, in order ([`TrainingPaths::rows_of`]).
-    pub rows: Vec<u32>,
-    /// For each of them its cluster among those of the class, from 0 on without gaps.
-    pub labels: Vec<u32>,
-    /// How many clusters were asked for, at least as many as there are.
-    pub planned: usize,
-    /// Above which share of a cluster's members a neuron is part of its abstract path.
-    pub beta: f64,
+pub struct ClusterList {
+    assignment: Narrow,
+    classes: Vec<ClassNode>,
+    /// The highest number of a cluster of the class that is not closed yet, and one.
+    end: usize,
+}
+
+impl ClusterList {
+    /// So many training inputs, none of which is in a cluster.
+    pub fn new(inputs: usize) -> ClusterList {
+        ClusterList {
+            assignment: Narrow::filled(UNCLUSTERED, inputs),
+            classes: Vec::new(),
+            end: 0,
+        }
+    }
+
+    /// Puts an input into a cluster of the class that is not closed yet. Its clusters are numbered from 0 on, without
+    /// gaps.
+    pub fn add(&mut self, input: u32, cluster: u32) {
+        let cluster = self.first() + cluster as usize;
+        self.assignment.set(input as usize, cluster as i64);
+        self.end = self.end.max(cluster + 1);
+    }
+
+    /// The class has no more inputs, and the next one follows. As many clusters as `planned` were asked for, at least
+    /// as many as there are; those that are there without it. `beta` is the share of a cluster's members above which a
+    /// neuron is part of its abstract path.
+    pub fn close_class(&mut self, planned: Option<usize>, beta: f64) {
+        let clusters = self.first()..self.end;
+        self.classes.push(ClassNode {
+            planned: planned.unwrap_or(clusters.len()),
+            clusters,
+            beta,
+        });
+    }
+
+    /// The first cluster of the class that is not closed yet.
+    pub fn first(&self) -> usize {
+        self.classes.last().map_or(0, |class| class.clusters.end)
+    }
 }
 
 /// A class in a decision graph.
@@ -101,15 +113,15 @@ pub struct ClassNode {
     pub beta: f64,
 }
 
-/// What a decision graph consists of, as it is stored.
+/// What a decision graph consists of, as it is stored; the training paths are elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphParts {
-    /// The training paths.
-    pub training: TrainingPaths,
+    /// The training inputs.
+    pub training: TrainingInputs,
     /// The classes, in order; their clusters follow one another.
     pub classes: Vec<ClassNode>,
-    /// The cluster of each training input, or [`NO_CLUSTER`].
-    pub assignment: Vec<u32>,
+    /// The cluster of each training input; [`UNCLUSTERED`] for those that belong to none.
+    pub assignment: Narrow,
     /// One abstract path for each cluster.
     pub abstract_paths: BitRows,
 }
@@ -119,14 +131,13 @@ pub struct GraphParts {
 #[error("no decision graph: {0}")]
 pub struct InvalidGraph(pub(crate) &'static str);
 
-/// A decision graph: abstract paths of every class, and the training paths they were learnt from.
+/// A decision graph: abstract paths of every class, and which training inputs they were learnt from. The paths of
+/// those stay where they are ([`PathSource`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathGraph {
     parts: GraphParts,
-    /// Training inputs of each cluster, in order.
-    members: Vec<Vec<u32>>,
-    /// Neurons in each layer of each training path.
-    path_counts: Vec<u32>,
+    /// How many training inputs each cluster has.
+    sizes: Vec<usize>,
     /// Neurons in each layer of each abstract path.
     abstract_counts: Vec<u32>,
 }
@@ -134,84 +145,92 @@ pub struct PathGraph {
 impl PathGraph {
     /// Learns a decision graph, with clusters by k-means. Predictions are classes of `options`; others
     /// are left out.
-    pub fn learn(training: TrainingPaths, options: &LearnOptions) -> PathGraph {
-        let cluster = |(class, parameters): (usize, &ClassParameters)| {
+    pub fn learn<S: PathSource>(
+        training: TrainingInputs,
+        source: &S,
+        options: &LearnOptions,
+    ) -> Result<PathGraph, S::Error> {
+        let mut clusters = ClusterList::new(training.len());
+        for (class, parameters) in options.classes.iter().enumerate() {
             let rows = training.rows_of(class, options.members);
-            let paths = training.paths.gather(&rows);
+            let paths = gather(source, &training.layout, &rows)?;
             let (seed, threads) = (options.kmeans.seed, options.threads);
-            let clusters = match parameters.clusters {
+            let number = match parameters.clusters {
                 Clusters::Fixed(clusters) => clusters,
                 Clusters::Auto(most) => number_of_clusters(&paths, most, seed, threads),
             };
             let kmeans = KMeans {
-                clusters,
+                clusters: number,
                 ..options.kmeans.clone()
             };
-            let clustering = kmeans.run(&paths, threads);
-            ClassClusters {
-                rows,
-                labels: clustering.labels,
-                planned: match parameters.clusters {
-                    Clusters::Fixed(clusters) => clusters,
-                    Clusters::Auto(_) => clustering.sizes.len().max(1),
-                },
-                beta: parameters.beta,
+            let found = kmeans.run(&paths, threads);
+            for (&row, &label) in rows.iter().zip(&found.labels) {
+                clusters.add(row, label);
             }
-        };
-        let classes = options.classes.iter().enumerate().map(cluster).collect();
-        PathGraph::of_clusters(training, classes, options.merge)
+            let planned = match parameters.clusters {
+                Clusters::Fixed(clusters) => Some(clusters),
+                Clusters::Auto(_) => Some(found.sizes.len().max(1)),
+            };
+            clusters.close_class(planned, parameters.beta);
+        }
+        PathGraph::of_clusters(training, clusters, options.merge, source)
     }
 
-    /// The decision graph of clusters that are known, for each class.
-    pub fn of_clusters(
-        training: TrainingPaths,
-        classes: Vec<ClassClusters>,
+    /// The decision graph of clusters that are known.
+    pub fn of_clusters<S: PathSource>(
+        training: TrainingInputs,
+        clusters: ClusterList,
         merge: Merge,
-    ) -> PathGraph {
+        source: &S,
+    ) -> Result<PathGraph, S::Error> {
+        let ClusterList {
+            assignment,
+            classes,
+            ..
+        } = clusters;
         let layout = &training.layout;
-        let mut assignment = vec![NO_CLUSTER; training.paths.len()];
+        let end = classes.last().map_or(0, |class| class.clusters.end);
         let mut abstract_paths = BitRows::new(layout.width());
-        let mut nodes = Vec::new();
-        for class in classes {
-            let start = abstract_paths.len();
-            let clusters = class
-                .labels
-                .iter()
-                .max()
-                .map_or(0, |&last| last as usize + 1);
-            let mut members = vec![Vec::new(); clusters];
-            for (&row, &label) in class.rows.iter().zip(&class.labels) {
-                members[label as usize].push(row);
-                assignment[row as usize] = start as u32 + label;
+        // What is counted of all clusters may be more than memory holds.
+        let of_cluster = layout.total_neurons().max(1) * size_of::<[u32; 2]>();
+        let step = (COUNTED / of_cluster).max(1);
+        for first in (0..end).step_by(step) {
+            let portion = first..(first + step).min(end);
+            let mut counts = vec![Frequencies::new(layout); portion.len()];
+            for_each_path(source, layout, training.len(), |row, path| {
+                let cluster = assignment.get(row as usize);
+                let cluster = cluster.and_then(|cluster| usize::try_from(cluster).ok());
+                let place = cluster.and_then(|cluster| cluster.checked_sub(first));
+                if let Some(counts) = place.and_then(|place| counts.get_mut(place)) {
+                    counts.add(layout, row, path);
+                }
+            })?;
+            for (cluster, counts) in portion.zip(counts) {
+                let class = classes
+                    .iter()
+                    .find(|class| class.clusters.contains(&cluster));
+                let beta = class.map_or(1.0, |class| class.beta);
+                abstract_paths.push(&counts.abstract_path(layout, merge, beta));
             }
-            for members in &members {
-                let path = abstract_path(layout, &training.paths, members, (merge, class.beta));
-                abstract_paths.push(&path);
-            }
-            nodes.push(ClassNode {
-                clusters: start..abstract_paths.len(),
-                planned: class.planned,
-                beta: class.beta,
-            });
         }
-        PathGraph::index(GraphParts {
+        Ok(PathGraph::index(GraphParts {
             training,
-            classes: nodes,
+            classes,
             assignment,
             abstract_paths,
-        })
+        }))
     }
 
     /// Puts a decision graph together again, and checks that its parts fit.
     pub fn assemble(parts: GraphParts) -> Result<PathGraph, InvalidGraph> {
         let fail = |reason| Err(InvalidGraph(reason));
         let training = &parts.training;
-        let inputs = training.paths.len();
+        let inputs = training.len();
         let width = training.layout.width();
-        if training.paths.width() != width || parts.abstract_paths.width() != width {
+        if parts.abstract_paths.width() != width {
             return fail("paths have other layers");
         }
-        if training.predictions.len() != inputs || parts.assignment.len() != inputs {
+        if parts.assignment.len() != inputs {
             return fail("not every training input has a class and a cluster");
         }
         if training
@@ -234,22 +253,17 @@ impl PathGraph {
         if end != parts.abstract_paths.len() {
             return fail("not every cluster has an abstract path");
         }
-        for (&cluster, &class) in parts.assignment.iter().zip(&training.predictions) {
-            let node = parts.classes.get(class as usize);
-            let fits = |node: &ClassNode| node.clusters.contains(&(cluster as usize));
-            if cluster != NO_CLUSTER && !node.is_some_and(fits) {
+        for (cluster, class) in parts.assignment.iter().zip(training.predictions.iter()) {
+            let class = usize::try_from(class).ok();
+            let node = class.and_then(|class| parts.classes.get(class));
+            let cluster_number = usize::try_from(cluster).ok();
+            let fits =
+                |node: &ClassNode| cluster_number.is_some_and(|c| node.clusters.contains(&c));
+            if cluster != UNCLUSTERED && !node.is_some_and(fits) {
                 return fail("a training input is in a cluster of another class");
             }
         }
-        let empty = vec![0; width];
-        let everything = training.layout.complement(&empty);
-        let outside = |path: &[u64]| path.iter().zip(&everything).any(|(p, e)| p & !e != 0);
-        if training
-            .paths
-            .rows()
-            .chain(parts.abstract_paths.rows())
-            .any(outside)
-        {
+        if (parts.abstract_paths.rows()).any(|path| !training.layout.holds(path)) {
             return fail("a path has neurons that its layers have not");
         }
         Ok(PathGraph::index(parts))
@@ -257,21 +271,17 @@ impl PathGraph {
 
     fn index(parts: GraphParts) -> PathGraph {
         let layout = &parts.training.layout;
-        let counts = |rows: &BitRows| -> Vec<u32> {
-            rows.rows()
-                .flat_map(|row| layer_counts(layout, row))
-                .collect()
-        };
-        let mut members = vec![Vec::new(); parts.abstract_paths.len()];
-        for (row, &cluster) in parts.assignment.iter().enumerate() {
-            if cluster != NO_CLUSTER {
-                members[cluster as usize].push(row as u32);
-            }
+        let counts = parts.abstract_paths.rows();
+        let counts = counts.flat_map(|row| layer_counts(layout, row)).collect();
+        let mut sizes = vec![0; parts.abstract_paths.len()];
+        for cluster in parts.assignment.iter() {
+            let cluster = usize::try_from(cluster).ok();
+            let size = cluster.and_then(|cluster| sizes.get_mut(cluster));
+            size.into_iter().for_each(|size| *size += 1);
         }
         PathGraph {
-            path_counts: counts(&parts.training.paths),
-            abstract_counts: counts(&parts.abstract_paths),
-            members,
+            abstract_counts: counts,
+            sizes,
             parts,
         }
     }
@@ -279,6 +289,11 @@ impl PathGraph {
     /// What it consists of.
     pub fn parts(&self) -> &GraphParts {
         &self.parts
+    }
+
+    /// The training inputs.
+    pub fn training(&self) -> &TrainingInputs {
+        &self.parts.training
     }
 
     /// The path layers.
@@ -293,7 +308,7 @@ impl PathGraph {
 
     /// Number of clusters of all classes.
     pub fn clusters(&self) -> usize {
-        self.members.len()
+        self.sizes.len()
     }
 
     /// Number of clusters that were asked for, of all classes.
@@ -307,19 +322,31 @@ impl PathGraph {
         self.parts.classes.iter().position(is_of).unwrap_or(0)
     }
 
-    /// The training inputs of a cluster, in order.
-    pub fn members(&self, cluster: usize) -> &[u32] {
-        &self.members[cluster]
+    /// The cluster of a training input, or [`NO_CLUSTER`].
+    pub fn cluster_of(&self, input: u32) -> u32 {
+        let cluster = self.parts.assignment.get(input as usize);
+        cluster
+            .and_then(|cluster| cluster.try_into().ok())
+            .unwrap_or(NO_CLUSTER)
+    }
+
+    /// How many training inputs a cluster has.
+    pub fn size(&self, cluster: usize) -> usize {
+        self.sizes[cluster]
+    }
+
+    /// The training inputs of a cluster, in order. All inputs are looked at to find them.
+    pub fn members(&self, cluster: usize) -> Vec<u32> {
+        let assignment = self.parts.assignment.iter().enumerate();
+        let own = assignment.filter(|&(_, of)| usize::try_from(of) == Ok(cluster));
+        let mut members = Vec::with_capacity(self.sizes[cluster]);
+        members.extend(own.map(|(row, _)| row as u32));
+        members
     }
 
     /// The abstract path of a cluster.
     pub fn abstract_path(&self, cluster: usize) -> &[u64] {
         self.parts.abstract_paths.row(cluster)
-    }
-
-    /// The path of a training input.
-    pub fn path(&self, input: u32) -> &[u64] {
-        self.parts.training.paths.row(input as usize)
     }
 
     /// The clusters and layers whose abstract set is empty.
@@ -332,64 +359,72 @@ impl PathGraph {
 
     /// The members of a cluster that are most similar to its abstract path, at most `count`, the
     /// most similar first.
-    pub fn exemplars(&self, cluster: usize, kind: Similarity, count: usize) -> Vec<(u32, f64)> {
+    pub fn exemplars<S: PathSource>(
+        &self,
+        source: &S,
+        cluster: usize,
+        kind: Similarity,
+        count: usize,
+    ) -> Result<Vec<(u32, f64)>, S::Error> {
         let comparison = Comparison::new(self.layout(), kind, self.abstract_path(cluster));
-        let score = |&row: &u32| (row, comparison.to(self.path(row), self.counts_of(row)));
-        let mut scored: Vec<(u32, f64)> = self.members[cluster].iter().map(score).collect();
-        // A stable sort: of equal ones the first.
-        scored.sort_by(|a, b| b.1.total_cmp(&a.1));
-        scored.truncate(count);
-        scored
+        let mut best: Vec<(u32, f64)> = Vec::new();
+        let mut counts = Vec::new();
+        for_each_path(source, self.layout(), self.training().len(), |row, path| {
+            if self.cluster_of(row) as usize != cluster {
+                return;
+            }
+            counts.clear();
+            counts.extend(layer_counts(self.layout(), path));
+            let score = comparison.to(path, &counts);
+            // Of equal ones the first.
+            let place = best.partition_point(|(_, other)| other.total_cmp(&score).is_ge());
+            if place < count {
+                best.insert(place, (row, score));
+                best.truncate(count);
+            }
+        })?;
+        Ok(best)
     }
 
-    /// For each seeker the member of a cluster with the most similar path, other than itself; the
+    /// For each seeker of each cluster the member with the most similar path, other than itself; the
     /// first of equal ones.
     ///
-    /// Members are spread over all training paths, which are more than caches hold. So they are read
-    /// once, a block at a time, and every seeker looks through the block.
-    pub(crate) fn neighbours(
+    /// Training paths are more than caches hold, and may be more than memory does. So they are read once, and where
+    /// some of a cluster's are together, every seeker looks through them.
+    pub(crate) fn neighbours<S: PathSource>(
         &self,
-        cluster: usize,
-        seekers: &[(&Comparison<'_>, Option<u32>)],
-    ) -> Vec<Option<u32>> {
-        let mut best: Vec<Option<(u32, f64)>> = vec![None; seekers.len()];
-        let mut block = Block::default();
-        let mut paths = Vec::with_capacity(PATHS);
-        for rows in self.members[cluster].chunks(PATHS) {
-            if seekers.is_empty() {
-                break;
-            }
-            paths.clear();
-            paths.extend(
-                rows.iter()
-                    .map(|&row| (self.path(row), self.counts_of(row))),
-            );
-            block.fill(&paths);
-            for (best, &(comparison, itself)) in best.iter_mut().zip(seekers) {
-                let scores = counting(
-                    #[inline(always)]
-                    || block.similarities(comparison),
-                );
-                let scores = &scores[..rows.len()];
-                // Most blocks hold nothing better.
-                let most = scores.iter().copied().fold(0.0, f64::max);
-                if best.is_some_and(|(_, highest)| !more_similar(most, highest)) {
-                    continue;
+        seekers: &[Vec<Seeker<'_>>],
+        source: &S,
+    ) -> Result<Vec<Vec<Option<u32>>>, S::Error> {
+        let looking = |seekers: &Vec<Seeker<'_>>| Looking {
+            best: vec![None; seekers.len()],
+            rows: Vec::with_capacity(PATHS),
+            paths: BitRows::new(self.layout().width()),
+        };
+        let mut all: Vec<Looking> = seekers.iter().map(looking).collect();
+        if seekers.iter().any(|seekers| !seekers.is_empty()) {
+            let mut block = Block::default();
+            for_each_path(source, self.layout(), self.training().len(), |row, path| {
+                let cluster = self.cluster_of(row) as usize;
+                let (Some(looking), Some(seekers)) = (all.get_mut(cluster), seekers.get(cluster))
+                else {
+                    return;
+                };
+                if seekers.is_empty() {
+                    return;
                 }
-                for (&row, &score) in rows.iter().zip(scores) {
-                    let is_better = best.is_none_or(|(_, highest)| more_similar(score, highest));
-                    if is_better && itself != Some(row) {
-                        *best = Some((row, score));
-                    }
+                looking.rows.push(row);
+                looking.paths.push(path);
+                if looking.rows.len() == PATHS {
+                    looking.look(self.layout(), seekers, &mut block);
                 }
+            })?;
+            for (looking, seekers) in all.iter_mut().zip(seekers) {
+                looking.look(self.layout(), seekers, &mut block);
             }
         }
-        best.iter().map(|best| best.map(|(row, _)| row)).collect()
-    }
-
-    fn counts_of(&self, input: u32) -> &[u32] {
-        let layers = self.layout().layers();
-        &self.path_counts[input as usize * layers..(input as usize + 1) * layers]
+        let found = |looking: Looking| looking.best.into_iter().map(|best| Some(best?.0)).collect();
+        Ok(all.into_iter().map(found).collect())
     }
 
     /// Neurons in each layer of a cluster's abstract path.
@@ -399,28 +434,55 @@ impl PathGraph {
     }
 }
 
-/// What a cluster's members have in common.
-fn abstract_path(
-    layout: &PathLayout,
-    paths: &BitRows,
-    members: &[u32],
-    (merge, beta): (Merge, f64),
-) -> Vec<u64> {
-    let mut path = vec![0; layout.width()];
-    for layer in 0..layout.layers() {
-        let set = layout.layer_mut(&mut path, layer);
-        Frequencies::of(layout, layer, paths, members)
-            .merge(merge, beta, |neuron| bits::set(set, neuron));
+/// Who seeks a neighbour: a path, and which training input it is, if it is one.
+pub(crate) type Seeker<'a> = (&'a Comparison<'a>, Option<u32>);
+
+/// The search among the members of a cluster.
+struct Looking {
+    /// By seeker: the best so far.
+    best: Vec<Option<(u32, f64)>>,
+    /// Members that were not looked at yet, fewer than [`PATHS`].
+    rows: Vec<u32>,
+    paths: BitRows,
+}
+
+impl Looking {
+    /// Lets every seeker look at the members that are here.
+    fn look(&mut self, layout: &PathLayout, seekers: &[Seeker<'_>], block: &mut Block) {
+        if self.rows.is_empty() {
+            return;
+        }
+        block.fill(layout, &self.paths);
+        for (best, &(comparison, itself)) in self.best.iter_mut().zip(seekers) {
+            let scores = counting(
+                #[inline(always)]
+                || block.similarities(comparison),
+            );
+            let scores = &scores[..self.rows.len()];
+            // Most blocks hold nothing better.
+            let most = scores.iter().copied().fold(0.0, f64::max);
+            if best.is_some_and(|(_, highest)| !more_similar(most, highest)) {
+                continue;
+            }
+            for (&row, &score) in self.rows.iter().zip(scores) {
+                let is_better = best.is_none_or(|(_, highest)| more_similar(score, highest));
+                if is_better && itself != Some(row) {
+                    *best = Some((row, score));
+                }
+            }
+        }
+        self.rows.clear();
+        self.paths.clear();
     }
-    path
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits;
 
     /// Paths of one layer of four neurons, as in case 22.
-    fn training(rows: &[(&str, u32, i64)]) -> TrainingPaths {
+    fn training(rows: &[(&str, u32, i64)]) -> (TrainingInputs, BitRows) {
         let layout = PathLayout::new([4]);
         let mut paths = BitRows::zeros(1, rows.len());
         for (i, (text, _, _)) in rows.iter().enumerate() {
@@ -428,12 +490,18 @@ mod tests {
                 bits::set(paths.row_mut(i), neuron);
             }
         }
-        TrainingPaths {
+        let inputs = TrainingInputs {
             layout,
-            paths,
-            predictions: rows.iter().map(|row| row.1).collect(),
+            predictions: rows.iter().map(|row| row.1.into()).collect(),
             labels: Some(rows.iter().map(|row| row.2).collect()),
-        }
+        };
+        (inputs, paths)
+    }
+
+    fn learn(rows: &[(&str, u32, i64)], options: &LearnOptions) -> PathGraph {
+        let (inputs, paths) = training(rows);
+        let Ok(graph) = PathGraph::learn(inputs, &paths, options);
+        graph
     }
 
     fn options(clusters: usize, members: Members) -> LearnOptions {
@@ -461,17 +529,12 @@ mod tests {
 
     #[test]
     fn classes_are_clustered_one_by_one() {
-        let graph = PathGraph::learn(training(&ROWS), &options(2, Members::Predicted));
+        let graph = learn(&ROWS, &options(2, Members::Predicted));
         let [zero, one] = graph.classes() else {
             panic!("two classes")
         };
         assert_eq!((zero.clusters.clone(), one.clusters.clone()), (0..2, 2..4));
-        let of = |cluster| {
-            (
-                graph.members(cluster).to_vec(),
-                graph.abstract_path(cluster)[0],
-            )
-        };
+        let of = |cluster| (graph.members(cluster), graph.abstract_path(cluster)[0]);
         let mut clusters = [of(0), of(1)];
         clusters.sort();
         assert_eq!(clusters, [(vec![0, 1], 0b0011), (vec![3, 4], 0b1000)]);
@@ -480,58 +543,53 @@ mod tests {
 
     #[test]
     fn wrongly_classified_inputs_can_be_left_out() {
-        let graph = PathGraph::learn(training(&ROWS), &options(1, Members::Correct));
+        let graph = learn(&ROWS, &options(1, Members::Correct));
         assert_eq!(graph.members(0), [0, 1, 4]);
-        assert_eq!(graph.parts().assignment[3], NO_CLUSTER);
+        assert_eq!((graph.size(0), graph.cluster_of(3)), (3, NO_CLUSTER));
     }
 
     #[test]
     fn missing_clusters_stay_planned() {
-        let graph = PathGraph::learn(training(&ROWS), &options(3, Members::Predicted));
+        let graph = learn(&ROWS, &options(3, Members::Predicted));
         assert_eq!((graph.clusters(), graph.planned_clusters()), (5, 6));
-        let graph = PathGraph::learn(training(&ROWS[..2]), &options(3, Members::Predicted));
+        let graph = learn(&ROWS[..2], &options(3, Members::Predicted));
         assert_eq!(graph.classes()[1].clusters, 2..2);
     }
 
     #[test]
     fn clusters_may_be_known_before() {
         let options = options(2, Members::Predicted);
-        let learnt = PathGraph::learn(training(&ROWS), &options);
-        let class = |class: usize| {
-            let rows = training(&ROWS).rows_of(class, Members::Predicted);
+        let learnt = learn(&ROWS, &options);
+        let (inputs, paths) = training(&ROWS);
+        let mut clusters = ClusterList::new(ROWS.len());
+        for class in 0..2 {
             let first = learnt.classes()[class].clusters.start as u32;
-            let label = |&row: &u32| learnt.parts().assignment[row as usize] - first;
-            ClassClusters {
-                labels: rows.iter().map(label).collect(),
-                rows,
-                planned: 2,
-                beta: 0.6,
+            assert_eq!(clusters.first() as u32, first);
+            for row in inputs.rows_of(class, Members::Predicted) {
+                clusters.add(row, learnt.cluster_of(row) - first);
             }
-        };
-        let classes = vec![class(0), class(1)];
-        let known = PathGraph::of_clusters(training(&ROWS), classes, Merge::Strict);
+            clusters.close_class(None, 0.6);
+        }
+        let Ok(known) = PathGraph::of_clusters(inputs.clone(), clusters, Merge::Strict, &paths);
         assert_eq!(known, learnt);
-        let none = ClassClusters {
-            rows: vec![],
-            labels: vec![],
-            planned: 0,
-            beta: 0.6,
-        };
-        let graph = PathGraph::of_clusters(training(&ROWS), vec![none], Merge::Strict);
-        assert_eq!(
-            (graph.clusters(), graph.parts().assignment[0]),
-            (0, NO_CLUSTER)
-        );
+        let mut none = ClusterList::new(ROWS.len());
+        none.close_class(Some(0), 0.6);
+        let Ok(graph) = PathGraph::of_clusters(inputs, none, Merge::Strict, &paths);
+        assert_eq!((graph.clusters(), graph.cluster_of(0)), (0, NO_CLUSTER));
     }
 
     #[test]
     fn exemplars_are_most_like_the_abstract_path() {
-        let graph = PathGraph::learn(training(&ROWS), &options(1, Members::Predicted));
+        let graph = learn(&ROWS, &options(1, Members::Predicted));
         // Of 1100, 1110, 0011, 0001 no neuron is in more than half: only beta above .5 is empty.
         assert_eq!(graph.empty_layers(), [(0, 0)]);
-        let exemplars = graph.exemplars(1, Similarity::LayerMean, 1);
+        let paths = training(&ROWS).1;
+        let Ok(exemplars) = graph.exemplars(&paths, 1, Similarity::LayerMean, 1);
         // Both members of class 1 share 0110.
         assert_eq!(exemplars, [(2, 1.0)]);
+        // Of equal ones the first: nobody shares anything with an empty path.
+        let Ok(exemplars) = graph.exemplars(&paths, 0, Similarity::LayerMean, 3);
+        assert_eq!(exemplars, [(0, 0.0), (1, 0.0), (3, 0.0)]);
     }
 
     #[test]
@@ -540,20 +598,28 @@ mod tests {
         let texts = ["1100", "1110", "0110", "0011", "1111", "0001", "1010"];
         let count = 3 * PATHS + 5;
         let rows: Vec<_> = (0..count).map(|i| (texts[i * i % 7], 0, 0)).collect();
-        let graph = PathGraph::learn(training(&rows), &options(2, Members::Predicted));
+        let graph = learn(&rows, &options(2, Members::Predicted));
+        let paths = training(&rows).1;
         let kind = Similarity::LayerMean;
-        let comparisons: Vec<Comparison<'_>> = (0..16_u64)
-            .map(|bits| vec![bits].leak())
+        let own: Vec<[u64; 1]> = (0..16).map(|bits| [bits]).collect();
+        let comparisons: Vec<Comparison<'_>> = (own.iter())
             .map(|path| Comparison::new(graph.layout(), kind, path))
             .collect();
-        for cluster in 0..graph.clusters() {
-            let members = graph.members(cluster);
-            for itself in [None, Some(members[0]), Some(members[members.len() / 2])] {
-                let seekers: Vec<_> = comparisons.iter().map(|c| (c, itself)).collect();
+        for itself in [None, Some(0), Some(40), Some(count as u32 - 1)] {
+            let seekers: Vec<Seeker<'_>> = comparisons.iter().map(|c| (c, itself)).collect();
+            // Nobody seeks in the second cluster.
+            let Ok(found) = graph.neighbours(&[seekers.clone(), vec![]], &paths);
+            assert_eq!(found[1], []);
+            let Ok(both) = graph.neighbours(&[seekers.clone(), seekers.clone()], &paths);
+            assert_eq!(both[0], found[0]);
+            for (cluster, found) in both.iter().enumerate() {
                 let naive = |comparison: &Comparison<'_>| {
                     let mut best: Option<(u32, f64)> = None;
+                    let members = graph.members(cluster);
                     for &row in members.iter().filter(|&&row| Some(row) != itself) {
-                        let score = comparison.to(graph.path(row), graph.counts_of(row));
+                        let path = paths.row(row as usize);
+                        let counts: Vec<u32> = layer_counts(graph.layout(), path).collect();
+                        let score = comparison.to(path, &counts);
                         if best.is_none_or(|(_, highest)| more_similar(score, highest)) {
                             best = Some((row, score));
                         }
@@ -561,14 +627,14 @@ mod tests {
                     best.map(|(row, _)| row)
                 };
                 let expected: Vec<_> = comparisons.iter().map(naive).collect();
-                assert_eq!(graph.neighbours(cluster, &seekers), expected);
+                assert_eq!(*found, expected);
             }
         }
     }
 
     #[test]
     fn parts_are_checked() {
-        let graph = PathGraph::learn(training(&ROWS), &options(2, Members::Predicted));
+        let graph = learn(&ROWS, &options(2, Members::Predicted));
         assert_eq!(
             PathGraph::assemble(graph.parts().clone()),
             Ok(graph.clone())
@@ -578,15 +644,17 @@ mod tests {
             change(&mut parts);
             PathGraph::assemble(parts).unwrap_err().to_string()
         };
-        let other_class = broken(|parts| parts.assignment[0] = 2);
+        let other_class = broken(|parts| parts.assignment.set(0, 2));
         assert!(other_class.contains("another class"), "{other_class}");
         let neurons = broken(|parts| parts.abstract_paths.row_mut(0)[0] |= 1 << 4);
         assert!(neurons.contains("neurons"), "{neurons}");
         for change in [
-            (|parts: &mut GraphParts| parts.assignment.truncate(1)) as fn(&mut GraphParts),
+            (|parts: &mut GraphParts| parts.assignment = Narrow::filled(0, 1))
+                as fn(&mut GraphParts),
             |parts| parts.training.predictions.push(0),
-            |parts| parts.training.labels = Some(vec![]),
-            |parts| parts.training.paths = BitRows::new(2),
+            |parts| parts.training.labels = Some(Narrow::default()),
+            |parts| parts.assignment.set(0, -2),
+            |parts| parts.training.layout = PathLayout::new([4, 1]),
             |parts| parts.classes[1].clusters = 1..4,
             |parts| parts.classes[0].planned = 1,
             |parts| parts.abstract_paths.push(&[0]),

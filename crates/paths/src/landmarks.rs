@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
-use crate::graph::{InvalidGraph, NO_CLUSTER, PathGraph, TrainingPaths};
+use crate::graph::{InvalidGraph, NO_CLUSTER, PathGraph};
 use crate::random::{Generator, Task};
+use crate::training::TrainingInputs;
 
 /// The most landmarks of a class.
 const MOST_OF_CLASS: usize = 10_000;
@@ -35,13 +36,18 @@ pub struct Landmarks {
 }
 
 impl Landmarks {
-    /// Chooses from the members of each class, but for those that are kept apart (ascending).
-    pub fn choose(members: &[Vec<u32>], apart: &[u32], seed: u64) -> Landmarks {
-        let most = MOST_OF_CLASS.min(MOST / members.len().max(1)).max(1);
+    /// Chooses from the members of each of so many classes, but for those that are kept apart (ascending).
+    pub fn choose(
+        classes: usize,
+        members: impl Fn(usize) -> Vec<u32>,
+        apart: &[u32],
+        seed: u64,
+    ) -> Landmarks {
+        let most = MOST_OF_CLASS.min(MOST / classes.max(1)).max(1);
         let mut landmarks = Landmarks::default();
-        for (class, members) in members.iter().enumerate() {
-            let is_free = |row: &u32| apart.binary_search(row).is_err();
-            let free: Vec<u32> = members.iter().copied().filter(is_free).collect();
+        for class in 0..classes {
+            let mut free = members(class);
+            free.retain(|row| apart.binary_search(row).is_err());
             let start = landmarks.rows.len();
             let mut draw = Generator::new(seed, Task::Clusters, PURPOSE, class as u64);
             let chosen = draw.sample(free.len(), most);
@@ -53,15 +59,12 @@ impl Landmarks {
 
     /// Puts the landmarks of a graph together again, and checks that they fit.
     pub fn assemble(rows: Vec<u32>, graph: &PathGraph) -> Result<Landmarks, InvalidGraph> {
-        let parts = graph.parts();
         let mut keys = Vec::with_capacity(rows.len());
         for &row in &rows {
-            let class = parts.training.predictions.get(row as usize);
-            let cluster = parts.assignment.get(row as usize);
-            match (class, cluster) {
-                (Some(&class), Some(&cluster)) if cluster != NO_CLUSTER => keys.push((class, row)),
-                _ => return Err(InvalidGraph("a landmark is in no cluster")),
+            if graph.cluster_of(row) == NO_CLUSTER {
+                return Err(InvalidGraph("a landmark is in no cluster"));
             }
+            keys.push((graph.training().prediction(row as usize), row));
         }
         if !keys.is_sorted_by(|a, b| a < b) {
             return Err(InvalidGraph("landmarks are in another order"));
@@ -89,37 +92,46 @@ impl Landmarks {
 
 /// The training inputs that are kept apart, ascending: one in ten of every class, spread over it, of
 /// those that are classified as labelled.
-pub fn kept_apart(training: &TrainingPaths, classes: usize) -> Vec<u32> {
-    let mut right = vec![Vec::new(); classes];
-    for (row, &class) in training.predictions.iter().enumerate() {
-        let labels = training.labels.as_ref();
-        let is_right = labels.is_none_or(|labels| labels[row] == i64::from(class));
-        if let (Some(rows), true) = (right.get_mut(class as usize), is_right) {
-            rows.push(row as u32);
+pub fn kept_apart(training: &TrainingInputs, classes: usize) -> Vec<u32> {
+    let right = || {
+        let rows = training.predictions.iter().enumerate();
+        let is_right = |row, class| training.label(row).is_none_or(|label| label == class);
+        let right = rows.filter(move |&(row, class)| is_right(row, class));
+        right.filter_map(|(row, class)| Some((row as u32, usize::try_from(class).ok()?)))
+    };
+    let mut counts = vec![0; classes];
+    right().for_each(|(_, class)| counts.get_mut(class).into_iter().for_each(|n| *n += 1));
+    // By class: how many were seen, and how many of them kept apart.
+    let mut seen = vec![(0, 0); classes];
+    let mut apart = Vec::new();
+    for (row, class) in right() {
+        let (Some(&all), Some((place, kept))) = (counts.get(class), seen.get_mut(class)) else {
+            continue;
+        };
+        let wanted = all / ONE_IN;
+        if *kept < wanted && *place == *kept * all / wanted {
+            apart.push(row);
+            *kept += 1;
         }
+        *place += 1;
     }
-    let mut apart: Vec<u32> = right
-        .iter()
-        .flat_map(|rows| spread(rows, rows.len() / ONE_IN))
-        .collect();
-    apart.sort_unstable();
     let count = apart.len().min(APART);
-    spread(&apart, count).collect()
-}
-
-/// So many of some rows, at equal distances.
-fn spread(rows: &[u32], count: usize) -> impl Iterator<Item = u32> {
-    (0..count).map(move |i| rows[i * rows.len() / count])
+    (0..count).map(|i| apart[i * apart.len() / count]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::narrow::Narrow;
+
+    fn choose(members: &[Vec<u32>], apart: &[u32], seed: u64) -> Landmarks {
+        Landmarks::choose(members.len(), |class| members[class].clone(), apart, seed)
+    }
 
     #[test]
     fn all_members_are_landmarks_but_those_kept_apart() {
         let members = [vec![0, 2, 3], vec![], vec![1, 4]];
-        let landmarks = Landmarks::choose(&members, &[2, 4], 0);
+        let landmarks = choose(&members, &[2, 4], 0);
         assert_eq!(landmarks.rows(), [0, 3, 1]);
         assert_eq!(landmarks.of_class(0), 0..2);
         assert_eq!(landmarks.of_class(1), 2..2);
@@ -130,33 +142,33 @@ mod tests {
     #[test]
     fn a_large_class_is_sampled() {
         let members = [(0..25_000).collect::<Vec<u32>>()];
-        let landmarks = Landmarks::choose(&members, &[], 1);
+        let landmarks = choose(&members, &[], 1);
         assert_eq!(landmarks.rows().len(), MOST_OF_CLASS);
         assert!(landmarks.rows().is_sorted_by(|a, b| a < b));
         assert!(landmarks.rows().iter().any(|&row| row > 24_000));
-        assert_ne!(landmarks, Landmarks::choose(&members, &[], 2));
+        assert_ne!(landmarks, choose(&members, &[], 2));
         let many: Vec<Vec<u32>> = (0..1_000).map(|_| (0..200).collect()).collect();
-        assert_eq!(Landmarks::choose(&many, &[], 1).rows().len(), MOST);
+        assert_eq!(choose(&many, &[], 1).rows().len(), MOST);
     }
 
     #[test]
     fn one_in_ten_of_the_right_ones_is_kept_apart() {
-        let training = |labels| TrainingPaths {
-            predictions: vec![1; 100],
+        let training = |labels| TrainingInputs {
+            predictions: Narrow::filled(1, 100),
             labels,
-            ..TrainingPaths::default()
+            ..TrainingInputs::default()
         };
         assert_eq!(kept_apart(&training(None), 2).len(), 10);
         let labels = (0..100).map(|row| i64::from(row >= 40)).collect();
         let apart = kept_apart(&training(Some(labels)), 2);
         assert_eq!(apart, [40, 50, 60, 70, 80, 90]);
-        assert!(kept_apart(&TrainingPaths::default(), 2).is_empty());
+        assert!(kept_apart(&TrainingInputs::default(), 2).is_empty());
         let mut small = training(None);
-        small.predictions[7] = 0;
+        small.predictions.set(7, 0);
         assert!(!kept_apart(&small, 2).contains(&7));
-        let large = TrainingPaths {
+        let large = TrainingInputs {
             predictions: (0..40_000).map(|row| row % 3).collect(),
-            ..TrainingPaths::default()
+            ..TrainingInputs::default()
         };
         let apart = kept_apart(&large, 3);
         assert!(apart.len() == APART && apart.is_sorted_by(|a, b| a < b));

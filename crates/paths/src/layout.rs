@@ -65,6 +65,17 @@ impl PathLayout {
         start..start + self.neurons[layer]
     }
 
+    /// Whether a row has no neurons but those of the layers.
+    pub fn holds(&self, row: &[u64]) -> bool {
+        let layers = self.neurons.iter().enumerate();
+        layers
+            .filter(|(_, neurons)| **neurons % 64 > 0)
+            .all(|(layer, neurons)| {
+                let last = self.layer(row, layer).last();
+                last.is_none_or(|word| word >> (neurons % 64) == 0)
+            })
+    }
+
     /// The neurons that a row has not.
     pub fn complement(&self, row: &[u64]) -> Vec<u64> {
         let mut complement: Vec<u64> = row.iter().map(|word| !word).collect();

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use npcov_paths::{BitRows, Choices, Input, KMeans, LearnOptions, Observer, PathGraph, PathLayout};
-//! use npcov_paths::{ClassParameters, Clusters, TrainingActivations, TrainingPaths, bits};
+//! use npcov_paths::{ClassParameters, Clusters, Narrow, PathSource, TrainingActivations, TrainingInputs, bits};
 //!
 //! // One layer of four neurons, one class, three training paths.
 //! let layout = PathLayout::new([4]);
@@ -18,9 +18,9 @@
 //! for (row, neuron) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)] {
 //!     bits::set(paths.row_mut(row), neuron);
 //! }
-//! let training = TrainingPaths { layout, paths, predictions: vec![0; 3], labels: None };
+//! let training = TrainingInputs { layout, predictions: Narrow::filled(0, 3), labels: None };
 //! let class = ClassParameters { clusters: Clusters::Fixed(1), beta: 0.6 };
-//! let graph = PathGraph::learn(training, &LearnOptions {
+//! let Ok(graph) = PathGraph::learn(training, &paths, &LearnOptions {
 //!     classes: vec![class],
 //!     members: Default::default(),
 //!     merge: Default::default(),
@@ -29,16 +29,19 @@
 //! });
 //! assert_eq!(graph.abstract_path(0), [0b11]);
 //!
-//! /// Nobody's activations are asked for without layers of ANPC.
-//! struct NoActivations;
-//! impl TrainingActivations for NoActivations {
+//! /// Nobody's path or activations are asked for without layers of ANPC.
+//! struct Nobody;
+//! impl PathSource for Nobody {
 //!     type Error = std::convert::Infallible;
+//!     fn read_paths(&self, _: std::ops::Range<usize>, _: &mut BitRows) -> Result<(), Self::Error> { Ok(()) }
+//! }
+//! impl TrainingActivations for Nobody {
 //!     fn read(&self, _: u32, _: &mut [f32]) -> Result<(), Self::Error> { Ok(()) }
 //! }
 //! let choices = Choices::default();
 //! let observer = Observer::new(&graph, &choices, &[]);
 //! let input = Input { class: 0, path: &[0b101], activations: &[0.0; 4], training: None };
-//! let Ok(observation) = observer.observe(input, &NoActivations);
+//! let Ok(observation) = observer.observe(input, &Nobody);
 //! // The path shares one of three neurons: it lies in the 67th of 200 buckets.
 //! assert_eq!(observation.nearest, Some((0, 1.0 / 3.0)));
 //! assert_eq!(observation.clusters[0].layers[0].1, Some(67));
@@ -59,11 +62,13 @@ mod graph;
 pub mod kmeans;
 mod landmarks;
 mod layout;
+mod narrow;
 pub mod neighbours;
 mod observe;
 pub mod profile;
 pub mod random;
 mod similarity;
+mod training;
 
 pub use bits::BitRows;
 pub use bucket::{distance_bucket, similarity_bucket};
@@ -72,12 +77,14 @@ pub use choices::{Choices, Preset};
 pub use clustering::{Clustering, GraphClustering, number_of_clusters};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
-    ClassClusters, ClassNode, ClassParameters, Clusters, GraphParts, InvalidGraph, LearnOptions,
-    NO_CLUSTER, PathGraph, TrainingPaths,
+    ClassNode, ClassParameters, ClusterList, Clusters, GraphParts, InvalidGraph, LearnOptions,
+    NO_CLUSTER, PathGraph, UNCLUSTERED,
 };
 pub use kmeans::KMeans;
 pub use landmarks::{Landmarks, kept_apart};
 pub use layout::PathLayout;
+pub use narrow::Narrow;
 pub use neighbours::{NearestRows, Neighbour, vote};
-pub use observe::{AnpcLayer, ClusterView, Input, Observation, Observer, TrainingActivations};
+pub use observe::{AnpcLayer, ClusterView, Input, Observation, Observer};
 pub use similarity::{Jaccard, more_similar, similarity};
+pub use training::{PathSource, TrainingActivations, TrainingInputs, for_each_path, gather};

@@ -3,20 +3,10 @@
 use crate::bits;
 use crate::bucket::{distance_bucket, similarity_bucket};
 use crate::choices::{AnpcClusters, Choices, Neighbour, Norm};
-use crate::graph::PathGraph;
+use crate::graph::{PathGraph, Seeker};
 use crate::layout::PathLayout;
 use crate::similarity::{Comparison, Jaccard, more_similar};
-
-/// Where the activations of training inputs are. They may be larger than memory, so they are asked
-/// for one by one.
-pub trait TrainingActivations {
-    /// Why they cannot be had.
-    type Error;
-
-    /// Puts the activations of a training input, those of all layers one after the other, into
-    /// `out`, which has room for exactly those.
-    fn read(&self, input: u32, out: &mut [f32]) -> Result<(), Self::Error>;
-}
+use crate::training::TrainingActivations;
 
 /// A layer that takes part in ANPC.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,7 +85,7 @@ impl<'g> Observer<'g> {
         let comparison = self.comparison(&input);
         let mut observation = self.place(&input, &comparison);
         let placed = std::slice::from_mut(&mut observation);
-        self.find_neighbours(&[input], &[comparison], placed);
+        self.find_neighbours(&[input], &[comparison], placed, training)?;
         self.find_distances(&input, &mut observation, training)?;
         Ok(observation)
     }
@@ -110,7 +100,7 @@ impl<'g> Observer<'g> {
         let comparisons: Vec<_> = inputs.iter().map(|input| self.comparison(input)).collect();
         let place = |(input, comparison)| self.place(input, comparison);
         let mut placed: Vec<Observation> = inputs.iter().zip(&comparisons).map(place).collect();
-        self.find_neighbours(inputs, &comparisons, &mut placed);
+        self.find_neighbours(inputs, &comparisons, &mut placed, training)?;
         for (input, observation) in inputs.iter().zip(&mut placed) {
             self.find_distances(input, observation, training)?;
         }
@@ -170,32 +160,39 @@ impl<'g> Observer<'g> {
     }
 
     /// Finds the member of each cluster whose path is most similar.
-    fn find_neighbours(
+    fn find_neighbours<A: TrainingActivations>(
         &self,
         inputs: &[Input<'_>],
         comparisons: &[Comparison<'_>],
         placed: &mut [Observation],
-    ) {
+        training: &A,
+    ) -> Result<(), A::Error> {
         if self.choices.anpc_neighbour != Neighbour::Path || self.anpc.is_empty() {
-            return;
+            return Ok(());
         }
-        for (class, node) in self.graph.classes().iter().enumerate() {
-            let of_class: Vec<usize> = (0..inputs.len())
-                .filter(|&i| inputs[i].class == class)
-                .collect();
-            for (nth, cluster) in node.clusters.clone().enumerate() {
-                let wanted = |i: &usize| self.looks_at(cluster, placed[*i].nearest);
-                let seekers: Vec<usize> = of_class.iter().copied().filter(wanted).collect();
-                let seeking: Vec<_> = seekers
-                    .iter()
-                    .map(|&i| (&comparisons[i], inputs[i].training))
-                    .collect();
-                let found = self.graph.neighbours(cluster, &seeking);
-                for (i, neighbour) in seekers.into_iter().zip(found) {
-                    placed[i].clusters[nth].neighbour = neighbour;
+        // By cluster: who looks at its members.
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.graph.clusters()];
+        for (i, observation) in placed.iter().enumerate() {
+            for view in &observation.clusters {
+                if self.looks_at(view.cluster, observation.nearest) {
+                    places[view.cluster].push(i);
                 }
             }
         }
+        let seeker = |&i: &usize| (&comparisons[i], inputs[i].training);
+        let seekers: Vec<Vec<Seeker<'_>>> = (places.iter())
+            .map(|places| places.iter().map(seeker).collect())
+            .collect();
+        let found = self.graph.neighbours(&seekers, training)?;
+        for (cluster, (places, found)) in places.into_iter().zip(found).enumerate() {
+            for (i, neighbour) in places.into_iter().zip(found) {
+                let mut views = placed[i].clusters.iter_mut();
+                if let Some(view) = views.find(|view| view.cluster == cluster) {
+                    view.neighbour = neighbour;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn find_distances<A: TrainingActivations>(
@@ -223,7 +220,7 @@ impl<'g> Observer<'g> {
         let candidates: Vec<u32> = match self.choices.anpc_neighbour {
             Neighbour::Path => view.neighbour.into_iter().collect(),
             Neighbour::Activation => {
-                let members = self.graph.members(cluster).iter().copied();
+                let members = self.graph.members(cluster).into_iter();
                 members
                     .filter(|&member| Some(member) != input.training)
                     .collect()
@@ -294,16 +291,27 @@ mod tests {
     use super::*;
     use crate::bits::BitRows;
     use crate::choices::{Disjoint, Preset};
-    use crate::graph::{ClassNode, GraphParts, NO_CLUSTER, TrainingPaths};
+    use crate::graph::{ClassNode, GraphParts};
+    use crate::narrow::Narrow;
+    use crate::training::{PathSource, TrainingInputs};
+    use std::convert::Infallible;
+    use std::ops::Range;
 
-    /// Activations in memory.
-    struct Rows(Vec<Vec<f32>>);
+    /// Paths and activations in memory.
+    struct Rows(Vec<Vec<u64>>, Vec<Vec<f32>>);
+
+    impl PathSource for Rows {
+        type Error = Infallible;
+
+        fn read_paths(&self, inputs: Range<usize>, out: &mut BitRows) -> Result<(), Infallible> {
+            self.0[inputs].iter().for_each(|path| out.push(path));
+            Ok(())
+        }
+    }
 
     impl TrainingActivations for Rows {
-        type Error = std::convert::Infallible;
-
         fn read(&self, input: u32, out: &mut [f32]) -> Result<(), Self::Error> {
-            out.copy_from_slice(&self.0[input as usize]);
+            out.copy_from_slice(&self.1[input as usize]);
             Ok(())
         }
     }
@@ -319,7 +327,7 @@ mod tests {
     }
 
     /// Two classes with a cluster each; the training inputs are all in the first class.
-    fn graph(layout: PathLayout, training: &[Vec<u64>], abstracts: [Vec<u64>; 2]) -> PathGraph {
+    fn graph(layout: PathLayout, training: usize, abstracts: [Vec<u64>; 2]) -> PathGraph {
         let rows = |list: &[Vec<u64>]| {
             let mut rows = BitRows::new(layout.width());
             list.iter().for_each(|row| rows.push(row));
@@ -331,14 +339,13 @@ mod tests {
             beta: 0.8,
         };
         PathGraph::assemble(GraphParts {
-            training: TrainingPaths {
-                paths: rows(training),
-                predictions: vec![0; training.len()],
+            training: TrainingInputs {
+                predictions: Narrow::filled(0, training),
                 labels: None,
                 layout: layout.clone(),
             },
             classes: vec![class(0..1), class(1..2)],
-            assignment: vec![0; training.len()],
+            assignment: Narrow::filled(0, training),
             abstract_paths: rows(&abstracts),
         })
         .unwrap()
@@ -350,7 +357,7 @@ mod tests {
         let layout = PathLayout::new([3, 3]);
         let row = |sets: &[&[usize]]| path(&layout, sets);
         let abstracts = [row(&[&[1, 2], &[2]]), row(&[&[0], &[0]])];
-        let graph = graph(layout.clone(), &[], abstracts);
+        let graph = graph(layout.clone(), 0, abstracts);
         let four = Choices {
             snpc_buckets: "4".parse().unwrap(),
             ..Choices::default()
@@ -364,7 +371,7 @@ mod tests {
                 activations: &[0.0; 6],
                 training: None,
             };
-            let Ok(observation) = observer.observe(input, &Rows(vec![]));
+            let Ok(observation) = observer.observe(input, &Rows(vec![], vec![]));
             let layers = &observation.clusters[0].layers;
             let buckets: Vec<_> = layers.iter().map(|layer| layer.1).collect();
             (observation, buckets)
@@ -393,8 +400,9 @@ mod tests {
         let layout = PathLayout::new([3]);
         let row = |set: &[usize]| path(&layout, &[set]);
         let training = [row(&[1]), row(&[0, 2])];
-        let graph = graph(layout.clone(), &training, [row(&[0, 2]), row(&[1])]);
-        let activations = Rows(vec![vec![1.0, 9.0, 3.25], vec![0.5, 2.0, 3.0]]);
+        let graph = graph(layout.clone(), 2, [row(&[0, 2]), row(&[1])]);
+        let activations = vec![vec![1.0, 9.0, 3.25], vec![0.5, 2.0, 3.0]];
+        let activations = Rows(training.to_vec(), activations);
         let anpc = [AnpcLayer {
             layer: 0,
             upper: 2.0,
@@ -431,12 +439,9 @@ mod tests {
     fn classes_that_training_never_showed_have_no_clusters() {
         let layout = PathLayout::new([1]);
         let row = path(&layout, &[&[0]]);
-        let mut parts = graph(layout, &[], [row.clone(), row.clone()])
-            .parts()
-            .clone();
+        let mut parts = graph(layout, 0, [row.clone(), row.clone()]).parts().clone();
         parts.classes[1].clusters = 1..1;
         parts.abstract_paths = parts.abstract_paths.gather(&[0]);
-        assert_eq!(parts.assignment, [NO_CLUSTER; 0]);
         let graph = PathGraph::assemble(parts).unwrap();
         let choices = Choices::default();
         let observer = Observer::new(&graph, &choices, &[]);
@@ -447,7 +452,7 @@ mod tests {
                 activations: &[0.0],
                 training: None,
             };
-            let Ok(observation) = observer.observe(input, &Rows(vec![]));
+            let Ok(observation) = observer.observe(input, &Rows(vec![], vec![]));
             assert_eq!(observation.nearest, None);
             assert_eq!(observation.nearest_other, Some((0, 1.0)));
             assert!(observation.clusters.is_empty());

@@ -41,7 +41,7 @@ pub fn fill_gaps(
         criteria: Some(vec![Spec::named(PATHS)]),
         choices: None,
     })?;
-    let wanted = Wanted::Cluster(Centres::of(graph.file().graph()));
+    let wanted = Wanted::Cluster(Centres::of(graph.file().graph(), graph.file())?);
     let given = Given::default();
     let measured = Pool::measure(&measurement, &wanted, &given, pool, output, progress)?;
     let (data, start) = (pool.data, pool.range.start);

@@ -87,10 +87,10 @@ fn with_threads(graph: DecisionGraph, threads: Option<Threads>) -> DecisionGraph
 }
 
 /// Its classes, clusters and abstract paths.
-pub fn inspect(graph: &DecisionGraph) -> Answer {
-    let inspection = graph.inspect();
+pub fn inspect(graph: &DecisionGraph) -> anyhow::Result<Answer> {
+    let inspection = graph.inspect()?;
     let text = npcov_report::decision_graph(&inspection);
-    Answer::new(&inspection, text)
+    Ok(Answer::new(&inspection, text))
 }
 
 /// A graph as options of measuring want it.

@@ -52,7 +52,7 @@ pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer>
     match kind {
         Some((Kind::DecisionGraph, path)) => {
             let file = GraphFile::open(path).map_err(npcov::Error::from)?;
-            let inspection = GraphInspection::of(&file);
+            let inspection = GraphInspection::of(&file).map_err(npcov::Error::from)?;
             let text = npcov_report::decision_graph(&inspection);
             return Ok(Answer::new(&inspection, text));
         }
@@ -225,7 +225,7 @@ pub fn build(
         (Some(path), None, false) => model.build_file(inputs, &settings, path, progress)?,
         (None, None, false) => model.build(inputs, &settings, progress)?,
     };
-    listener.warn(graph.inspect().warnings);
+    listener.warn(graph.inspect()?.warnings);
     Ok(graph)
 }
 

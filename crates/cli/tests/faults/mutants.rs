@@ -438,7 +438,7 @@ impl Honest {
     /// The state of a few inputs, measured with a graph.
     fn covered(&self, graph: Vec<u8>) -> Result<Vec<u8>, npcov::Error> {
         let graph = self.open_graph(graph)?;
-        graph.inspect();
+        let _ = graph.inspect();
         let coverage = graph.cover("test", Inputs::from(&self.data).rows(300..304), &mut ())?;
         coverage.report()?;
         let path = self.folder.path().join("s.npcov");

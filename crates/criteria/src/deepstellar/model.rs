@@ -148,7 +148,7 @@ impl Layer {
         training: &dyn Training,
         mut on: impl FnMut(&[f32]),
     ) -> Result<(), CriterionError> {
-        let inputs = training.predictions().len();
+        let inputs = training.inputs();
         let width = self.steps * self.units;
         let mut rows = vec![0.0; BLOCK.min(inputs) * width];
         for start in (0..inputs).step_by(BLOCK) {

@@ -49,7 +49,7 @@ impl Adequacy for Dsa {
                     .for_each(|(sum, &x)| *sum += f64::from(x));
             }
         })?;
-        let inputs = training.predictions().len().max(1) as f64;
+        let inputs = training.inputs().max(1) as f64;
         let mean = |sum: &f64| Some((sum / inputs) as f32).filter(|x| x.is_finite());
         let centre = sums.iter().map(|sum| mean(sum).unwrap_or(0.0)).collect();
         let mut fit = Fit::default();

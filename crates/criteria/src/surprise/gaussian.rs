@@ -14,7 +14,7 @@ use std::slice::Chunks;
 use crate::error::CriterionError;
 use crate::fit::{Fit, FitNumbers};
 use crate::spec::Options;
-use crate::training::{Training, read_blocks};
+use crate::training::{Training, read_blocks, read_blocks_of};
 
 use super::linear::{Whitening, row};
 use super::product;
@@ -207,7 +207,7 @@ impl Gaussians {
         let mut moments = vec![Moments::new(width); self.classes.len()];
         read_blocks(training, self.neurons.clone(), |inputs, rows| {
             for (input, trace) in inputs.zip(rows.chunks_exact(width.max(1))) {
-                let class = self.class(training.predictions()[input]);
+                let class = self.class(training.prediction(input));
                 if let Some(moments) = moments.get_mut(class) {
                     moments.add(trace);
                 }
@@ -293,6 +293,17 @@ impl Gaussians {
         &self,
         training: &dyn Training,
         classes: &[usize],
+        on: impl FnMut(usize, &[usize], &[f64]),
+    ) -> Result<(), CriterionError> {
+        self.stream_of(training, 0..training.inputs(), classes, on)
+    }
+
+    /// The same for some training inputs.
+    pub(super) fn stream_of(
+        &self,
+        training: &dyn Training,
+        inputs: Range<usize>,
+        classes: &[usize],
         mut on: impl FnMut(usize, &[usize], &[f64]),
     ) -> Result<(), CriterionError> {
         let width = self.neurons.len();
@@ -302,9 +313,10 @@ impl Gaussians {
                 let rows = vec![0.0; BLOCK * self.classes[class].width()];
                 held[class] = Some((Vec::with_capacity(BLOCK), rows));
             }
-            read_blocks(training, self.neurons.clone(), |inputs, rows| {
+            let neurons = self.neurons.clone();
+            read_blocks_of(training, inputs.clone(), neurons, |inputs, rows| {
                 for (input, trace) in inputs.zip(rows.chunks_exact(width.max(1))) {
-                    let class = self.class(training.predictions()[input]);
+                    let class = self.class(training.prediction(input));
                     let Some(Some((held, rows))) = held.get_mut(class) else {
                         continue;
                     };

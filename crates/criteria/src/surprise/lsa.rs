@@ -13,8 +13,11 @@
 //! the training traces themselves is left. All products are of blocks of one size, so that bits do
 //! not depend on which inputs are measured together.
 
+use std::ops::Range;
+
 use crate::error::CriterionError;
 use crate::fit::{Fit, FitNumbers};
+use crate::per_input::{Lookup, PerInput};
 use crate::shape::NetworkShape;
 use crate::spec::Options;
 use crate::training::Training;
@@ -31,7 +34,7 @@ pub(crate) struct Lsa {
     rule: Rule,
     gaussians: Gaussians,
     /// For each training input, its squared white norm.
-    norms: Vec<f64>,
+    norms: PerInput,
 }
 
 /// Inputs of one class.
@@ -138,7 +141,7 @@ impl Adequacy for Lsa {
         let adequacy = Lsa {
             rule: Rule::read(options)?,
             gaussians: Gaussians::new(trace.neurons, network.classes, false),
-            norms: Vec::new(),
+            norms: PerInput::in_memory(Vec::new()),
         };
         Ok((adequacy, 2000.0))
     }
@@ -153,28 +156,17 @@ impl Adequacy for Lsa {
             factor * factor / (samples - 1.0)
         };
         let gaussians = self.gaussians.clone().fit(training, &self.rule, scott)?;
-        let mut norms = vec![0.0; training.predictions().len()];
-        let classes = gaussians.with(|gaussian| gaussian.whitening.is_some());
-        let mut white = Vec::new();
-        gaussians.stream(training, &classes, |class, inputs, rows| {
-            let gaussian = &gaussians.classes[class];
-            if let Some(whitening) = &gaussian.whitening {
-                let width = gaussian.width();
-                white.resize(rows.len(), 0.0);
-                product::rows(rows, &whitening.square(width), width, &mut white);
-                for (&input, row) in inputs.iter().zip(white.chunks_exact(width)) {
-                    norms[input] = squared_norm(row);
-                }
-            }
-        })?;
+        let norms = training
+            .keep(&mut |inputs, norms| Ok(white_norms(&gaussians, training, inputs, norms)?))?;
         let mut fit = gaussians.store();
-        fit.insert("norms", &[norms.len()], FitNumbers::F64(norms));
+        let name = FitNumbers::PER_INPUT;
+        fit.insert(name, &[norms.len()], FitNumbers::PerInput(norms));
         Ok(fit)
     }
 
     fn restore(&mut self, fit: Fit) -> Result<(), CriterionError> {
         self.gaussians = self.gaussians.clone().restore(&fit, "lsc")?;
-        self.norms = fit.f64("lsc", "norms", fit.len("norms"))?.to_vec();
+        self.norms = fit.per_input("lsc", FitNumbers::PER_INPUT)?.clone();
         Ok(())
     }
 
@@ -183,7 +175,7 @@ impl Adequacy for Lsa {
         inputs: &Inputs<'_>,
         training: &dyn Training,
     ) -> Result<Vec<f64>, CriterionError> {
-        if self.norms.len() != training.predictions().len() {
+        if self.norms.len() != training.inputs() {
             return Err(CriterionError::Damaged {
                 criterion: "lsc".to_owned(),
                 reason: "it was fitted to other training data".to_owned(),
@@ -211,18 +203,27 @@ impl Adequacy for Lsa {
             products: vec![0.0; PANEL * BLOCK],
             exponents: Vec::with_capacity(BLOCK),
         };
+        let mut lookup = Lookup::new(&self.norms);
+        let mut failed = None;
         self.gaussians
             .stream(training, &classes, |class, block, rows| {
+                let norms: Result<Vec<f64>, _> = block.iter().map(|&i| lookup.get(i)).collect();
                 let block = Block {
                     inputs: block,
                     rows,
                     width: self.gaussians.classes[class].width(),
-                    norms: block.iter().map(|&input| self.norms[input]).collect(),
+                    norms: norms.unwrap_or_else(|error| {
+                        failed = Some(error);
+                        Vec::new()
+                    }),
                 };
                 for panel in &mut panels[class] {
                     panel.add(&block, inputs.training, &mut scratch);
                 }
             })?;
+        if let Some(error) = failed {
+            return Err(CriterionError::Training(error));
+        }
 
         let mut scores = vec![f64::INFINITY; inputs.predictions.len()];
         for (gaussian, panels) in self.gaussians.classes.iter().zip(&panels) {
@@ -239,6 +240,29 @@ impl Adequacy for Lsa {
         }
         Ok(scores)
     }
+}
+
+/// The squared white norms of some training inputs, those of classes that have no Gaussian 0.
+fn white_norms(
+    gaussians: &Gaussians,
+    training: &dyn Training,
+    inputs: Range<usize>,
+    norms: &mut [f64],
+) -> Result<(), CriterionError> {
+    let classes = gaussians.with(|gaussian| gaussian.whitening.is_some());
+    let first = inputs.start;
+    let mut white = Vec::new();
+    gaussians.stream_of(training, inputs, &classes, |class, inputs, rows| {
+        let gaussian = &gaussians.classes[class];
+        if let Some(whitening) = &gaussian.whitening {
+            let width = gaussian.width();
+            white.resize(rows.len(), 0.0);
+            product::rows(rows, &whitening.square(width), width, &mut white);
+            for (&input, row) in inputs.iter().zip(white.chunks_exact(width)) {
+                norms[input - first] = squared_norm(row);
+            }
+        }
+    })
 }
 
 fn squared_norm(row: &[f64]) -> f64 {

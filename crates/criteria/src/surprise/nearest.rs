@@ -106,7 +106,7 @@ impl Space<'_> {
         order.sort_by_key(|&i| queries[i].class);
         let mut search = Search::new(self, queries, &order);
 
-        let inputs = self.training.predictions().len();
+        let inputs = self.training.inputs();
         let step = (READ / width.max(1)).clamp(64, 4096).min(inputs.max(1));
         let others = among.contains(&Among::Others);
         let mut block = Block::default();
@@ -184,7 +184,8 @@ impl Block {
         wanted: impl Fn(u32) -> bool,
     ) -> Result<(), CriterionError> {
         let width = space.neurons.len();
-        let classes = &space.training.predictions()[inputs.clone()];
+        let classes = inputs.clone().map(|input| space.training.prediction(input));
+        let classes: Vec<u32> = classes.collect();
         self.start = inputs.start;
         self.raw.resize(inputs.len() * width, 0.0);
         space

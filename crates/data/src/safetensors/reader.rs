@@ -4,6 +4,7 @@ use std::collections::TryReserveError;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::header::{Header, LONGEST_HEADER, PREFIX, Placed, TensorSpec};
 use super::seal::{self, SEAL, Seal};
@@ -23,7 +24,7 @@ pub struct SafetensorsReader {
     file: String,
     metadata: Option<String>,
     /// In the order of their names.
-    tensors: Vec<Placed>,
+    tensors: Arc<[Placed]>,
     /// What follows the header.
     data: Source,
     /// Where the file has one.
@@ -60,10 +61,23 @@ impl SafetensorsReader {
         Ok(SafetensorsReader {
             file,
             metadata,
-            tensors,
+            tensors: tensors.into(),
             data,
             seal,
         })
+    }
+
+    /// Forgets its metadata, and shares with another reader what is the same in both files. Of thousands of files of
+    /// one form, that is most of what their readers have in memory.
+    pub fn slim(&mut self, other: Option<&SafetensorsReader>) {
+        self.metadata = None;
+        let Some(other) = other.filter(|other| other.tensors == self.tensors) else {
+            return;
+        };
+        self.tensors = other.tensors.clone();
+        if let (Some(own), Some(other)) = (&mut self.seal, &other.seal) {
+            own.share(other);
+        }
     }
 
     /// Whether the file has checksums: everything that a [`SafetensorsWriter`](super::SafetensorsWriter) wrote has. What
@@ -365,6 +379,22 @@ mod tests {
             [false, true, true, false]
         );
         assert_eq!(reader.read::<u8>("d").unwrap(), [0; 0]);
+    }
+
+    #[test]
+    fn readers_of_one_form_share_it() {
+        let mut other = reader(&foreign()).unwrap();
+        other.slim(None);
+        assert_eq!(other.metadata(), None);
+        let mut slim = reader(&foreign()).unwrap();
+        slim.slim(Some(&other));
+        assert!(Arc::ptr_eq(&slim.tensors, &other.tensors));
+        assert_eq!(slim.read::<f64>("b").unwrap(), [-0.5]);
+        let view = TensorView::new(Dtype::U8, vec![1], &[7]).unwrap();
+        let bytes = ::safetensors::serialize([("a", view)], None).unwrap();
+        let mut another = reader(&bytes).unwrap();
+        another.slim(Some(&slim));
+        assert_eq!(another.read::<u8>("a").unwrap(), [7]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::header::{Placed, TensorSpec};
@@ -87,7 +88,7 @@ pub(super) struct Seal {
     /// The digests of all blocks, one after the other.
     blocks: Vec<u8>,
     /// For each tensor, in the order of names, its first block; and the number of all at the end.
-    first: Vec<usize>,
+    first: Arc<[usize]>,
     /// A bit for each block that was found whole.
     known: Vec<AtomicU64>,
 }
@@ -126,7 +127,7 @@ impl Seal {
         Ok(Seal {
             placed,
             blocks,
-            first,
+            first: first.into(),
             known,
         })
     }
@@ -157,6 +158,13 @@ impl Seal {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Ok(Some(()))
+    }
+
+    /// Keeps one list with the seal of a file that has the same tensors.
+    pub(super) fn share(&mut self, other: &Seal) {
+        if self.first == other.first {
+            self.first = other.first.clone();
+        }
     }
 
     /// The seal of the same tensors behind another start: its last row.

@@ -5,7 +5,7 @@ use npcov::artefact::{GraphFile, InputRecord, MeasuredSuite, ScoreKind};
 use npcov::coverage::Coverage;
 use npcov::paths::bits;
 use npcov::paths::choices::Similarity;
-use npcov::paths::{Centres, ClassNode, Jaccard, PathGraph, similarity_bucket};
+use npcov::paths::{BitRows, Centres, ClassNode, Jaccard, PathGraph, gather, similarity_bucket};
 
 use super::suites::Paths;
 use super::{Anatomy, ClassView, ClusterView, LayerAnatomy, Similarities, Training};
@@ -99,13 +99,18 @@ pub(super) fn clusters(
         .collect();
     if let Some(graph) = graph {
         let file = graph.learnt().file();
-        let atlas = Atlas::new(file);
-        let mut reached = reached(file.graph(), coverage);
+        let atlas = Atlas::new(file)?;
+        let mut reached = reached(file, coverage)?;
         for view in &mut views {
             view.reached = reached
                 .as_mut()
                 .map(|all| std::mem::take(&mut all[view.cluster]));
-            let members = atlas.similarities(view.cluster, coverage);
+            let rows = file.graph().members(view.cluster);
+            let own = Members {
+                paths: gather(file, file.graph().layout(), &rows)?,
+                rows,
+            };
+            let members = atlas.similarities(view.cluster, &own.paths, coverage);
             let suites: Vec<Vec<usize>> = suites
                 .iter()
                 .zip(&degrees)
@@ -116,7 +121,7 @@ pub(super) fn clusters(
             let untried: Vec<usize> = (0..DEGREES)
                 .filter(|&d| training[d] >= least && suites.iter().all(|suite| suite[d] == 0))
                 .collect();
-            view.anatomy = Some(atlas.anatomy(view.cluster, &members, &untried));
+            view.anatomy = Some(atlas.anatomy(view.cluster, &own, &members, &untried));
             view.similarities = Some(Similarities {
                 training,
                 suites,
@@ -190,24 +195,30 @@ fn histogram(similarities: impl Iterator<Item = f64>) -> Vec<usize> {
 }
 
 /// By cluster and layer: how many buckets of SNPC the training inputs of the class cover. `None` where that takes long.
-fn reached(graph: &PathGraph, coverage: &Coverage) -> Option<Vec<Vec<usize>>> {
+fn reached(file: &GraphFile, coverage: &Coverage) -> Result<Option<Vec<Vec<usize>>>, HtmlError> {
+    let graph = file.graph();
     let choices = &coverage.state().record().choices;
     let (layout, buckets) = (graph.layout(), choices.snpc_buckets.get());
     let words = |class: &ClassNode| {
         let own = class.clusters.clone();
-        own.clone().map(|c| graph.members(c).len()).sum::<usize>() * own.len() * layout.width()
+        own.clone().map(|c| graph.size(c)).sum::<usize>() * own.len() * layout.width()
     };
     if graph.classes().iter().map(words).sum::<usize>() > MOST_WORDS {
-        return None;
+        return Ok(None);
     }
     let mut found = vec![vec![0; layout.layers()]; graph.clusters()];
     for class in graph.classes() {
+        let mut members: Vec<u32> = (class.clusters.clone())
+            .flat_map(|cluster| graph.members(cluster))
+            .collect();
+        members.sort_unstable();
+        let paths = gather(file, layout, &members)?;
         for cluster in class.clusters.clone() {
             for (layer, count) in found[cluster].iter_mut().enumerate() {
                 let abstract_layer = layout.layer(graph.abstract_path(cluster), layer);
                 let mut seen = vec![false; usize::from(buckets) + 1];
-                for &row in class.clusters.clone().flat_map(|c| graph.members(c)) {
-                    let own = layout.layer(graph.path(row), layer);
+                for path in paths.rows() {
+                    let own = layout.layer(path, layer);
                     let bucket = similarity_bucket(
                         Jaccard::of(own, abstract_layer),
                         buckets,
@@ -222,22 +233,30 @@ fn reached(graph: &PathGraph, coverage: &Coverage) -> Option<Vec<Vec<usize>>> {
             }
         }
     }
-    Some(found)
+    Ok(Some(found))
+}
+
+/// The members of a cluster, in order.
+struct Members {
+    rows: Vec<u32>,
+    paths: BitRows,
 }
 
 /// What is known of the clusters of a graph together.
 struct Atlas<'g> {
     file: &'g GraphFile,
     centres: Centres,
+    /// By cluster: its most typical members.
+    typical: Vec<Vec<(u32, f64)>>,
     places: Vec<Option<(f64, f64)>>,
 }
 
 impl<'g> Atlas<'g> {
-    fn new(file: &'g GraphFile) -> Atlas<'g> {
+    fn new(file: &'g GraphFile) -> Result<Atlas<'g>, HtmlError> {
         let graph = file.graph();
         // Of very many clusters, the largest.
         let mut shown: Vec<usize> = (0..graph.clusters()).collect();
-        shown.sort_by_key(|&cluster| std::cmp::Reverse(graph.members(cluster).len()));
+        shown.sort_by_key(|&cluster| std::cmp::Reverse(graph.size(cluster)));
         shown.truncate(MOST_ON_MAP);
         shown.sort_unstable();
         let found = map::plane(shown.len(), |a, b| {
@@ -249,23 +268,25 @@ impl<'g> Atlas<'g> {
         for (cluster, (x, y)) in shown.into_iter().zip(found) {
             places[cluster] = Some((rounded(x), rounded(y)));
         }
-        Atlas {
+        let centres = Centres::of(graph, file)?;
+        Ok(Atlas {
             file,
-            centres: Centres::of(graph),
+            typical: centres.typical(graph, file, |_| true, SHOWN)?,
+            centres,
             places,
-        }
+        })
     }
 
     /// For each member of a cluster, how similar its path is to the cluster's, as it is for inputs of suites.
-    fn similarities(&self, cluster: usize, coverage: &Coverage) -> Vec<f64> {
+    fn similarities(&self, cluster: usize, members: &BitRows, coverage: &Coverage) -> Vec<f64> {
         let graph = self.file.graph();
         let choices = &coverage.state().record().choices;
         let buckets = choices.snpc_buckets.get();
         let layers = graph.layout().layers();
-        let one = |&row: &u32| {
+        let one = |path: &[u64]| {
             let bucket = |layer: usize| {
                 let jaccard = Jaccard::of(
-                    graph.layout().layer(graph.path(row), layer),
+                    graph.layout().layer(path, layer),
                     graph.layout().layer(graph.abstract_path(cluster), layer),
                 );
                 let found = similarity_bucket(
@@ -279,10 +300,16 @@ impl<'g> Atlas<'g> {
             let sum: usize = (0..layers).map(bucket).sum();
             sum as f64 / (usize::from(buckets) * layers).max(1) as f64
         };
-        graph.members(cluster).iter().map(one).collect()
+        members.rows().map(one).collect()
     }
 
-    fn anatomy(&self, cluster: usize, similarities: &[f64], untried: &[usize]) -> Anatomy {
+    fn anatomy(
+        &self,
+        cluster: usize,
+        own: &Members,
+        similarities: &[f64],
+        untried: &[usize],
+    ) -> Anatomy {
         let graph = self.file.graph();
         let class = &graph.classes()[graph.class_of(cluster)];
         let others: Vec<usize> = class
@@ -290,16 +317,18 @@ impl<'g> Atlas<'g> {
             .clone()
             .filter(|&other| other != cluster)
             .collect();
-        let members = graph.members(cluster);
+        let Members {
+            rows: members,
+            paths,
+        } = own;
         let mut layers = Vec::new();
         let mut frequencies = Vec::new();
         for layer in 0..graph.layout().layers() {
             let neurons = graph.layout().neurons(layer);
             let own = graph.layout().layer(graph.abstract_path(cluster), layer);
             let mut counts = vec![0usize; neurons];
-            for &member in members {
-                bits::ones(graph.layout().layer(graph.path(member), layer))
-                    .for_each(|n| counts[n] += 1);
+            for path in paths.rows() {
+                bits::ones(graph.layout().layer(path, layer)).for_each(|n| counts[n] += 1);
             }
             let elsewhere = |neuron: usize| {
                 let has = |&other: &usize| {
@@ -329,14 +358,13 @@ impl<'g> Atlas<'g> {
         let share = |(layer, anatomy): (usize, &LayerAnatomy)| {
             anatomy.path as f64 / graph.layout().neurons(layer).max(1) as f64
         };
-        let mut far: Vec<(u32, f64)> = members
-            .iter()
-            .map(|&row| (row, self.centres.distance(cluster, graph.path(row))))
+        let mut far: Vec<(u32, f64)> = (members.iter().zip(paths.rows()))
+            .map(|(&row, path)| (row, self.centres.distance(cluster, path)))
             .collect();
         far.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let labels = graph.parts().training.labels.as_deref();
         let owner = graph.class_of(cluster) as i64;
-        let is_wrong = |row: u32| labels.is_some_and(|labels| labels[row as usize] != owner);
+        let label = |row: u32| graph.training().label(row as usize);
+        let is_wrong = |row: u32| label(row).is_some_and(|label| label != owner);
         let mut misclassified: Vec<(u32, f64)> = far
             .iter()
             .copied()
@@ -361,8 +389,8 @@ impl<'g> Atlas<'g> {
             width: layers.iter().enumerate().map(share).sum::<f64>() / layers.len().max(1) as f64,
             layers,
             labels: self.labels(members),
-            exemplars: (self.centres.typical(graph, cluster, SHOWN).into_iter())
-                .map(|found| training(self.file, found))
+            exemplars: (self.typical[cluster].iter())
+                .map(|&found| training(self.file, found))
                 .collect(),
             outliers: far
                 .into_iter()
@@ -380,13 +408,12 @@ impl<'g> Atlas<'g> {
     }
 
     fn labels(&self, members: &[u32]) -> Vec<(i64, usize)> {
-        let Some(labels) = &self.file.graph().parts().training.labels else {
-            return Vec::new();
-        };
+        let training = self.file.graph().training();
         let mut counts = std::collections::BTreeMap::new();
-        for &member in members {
-            *counts.entry(labels[member as usize]).or_insert(0) += 1;
-        }
+        let labels = members
+            .iter()
+            .filter_map(|&member| training.label(member as usize));
+        labels.for_each(|label| *counts.entry(label).or_insert(0) += 1);
         let mut counts: Vec<(i64, usize)> = counts.into_iter().collect();
         counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         counts.truncate(LABELS);
@@ -402,11 +429,10 @@ fn similarity(graph: &PathGraph, a: usize, b: usize) -> f64 {
 
 /// A training input of a graph, with a number that belongs to it.
 pub(super) fn training(file: &GraphFile, (row, value): (u32, f64)) -> Training {
-    let labels = file.graph().parts().training.labels.as_deref();
     Training {
         input: file.record().training.start + row as usize,
         sample: file.training_name(row as usize).map(str::to_owned),
-        label: labels.map(|labels| labels[row as usize]),
+        label: file.graph().training().label(row as usize),
         value,
     }
 }

@@ -1,8 +1,8 @@
 //! Neurons that tell clusters apart, and the training inputs in which they are strongest.
 
 use npcov::DecisionGraph;
-use npcov::paths::bits;
 use npcov::paths::profile::UNIT;
+use npcov::paths::{bits, for_each_path};
 
 use super::NeuronView;
 use super::clusters::training;
@@ -22,7 +22,7 @@ const LOOKED_AT: usize = 256 << 20;
 pub(super) fn neurons(graph: &DecisionGraph) -> Result<Vec<NeuronView>, HtmlError> {
     let file = graph.learnt().file();
     let (graph, layout) = (file.graph(), file.graph().layout());
-    let inputs = graph.parts().training.paths.len();
+    let inputs = graph.training().len();
     let mut views = Vec::new();
     for layer in 0..layout.layers() {
         let with = |neuron: usize| -> Vec<usize> {
@@ -40,21 +40,24 @@ pub(super) fn neurons(graph: &DecisionGraph) -> Result<Vec<NeuronView>, HtmlErro
         found.sort_by_key(|(_, clusters)| from_half(clusters));
         found.truncate(OF_LAYER);
         found.sort_by_key(|&(neuron, _)| neuron);
-        for (neuron, clusters) in found {
-            let rows = graph.parts().training.paths.rows();
-            let users = rows
-                .filter(|row| bits::get(layout.layer(row, layer), neuron))
-                .count();
-            views.push(NeuronView {
-                layer,
-                neuron,
-                clusters,
-                frequency: users as f64 / inputs.max(1) as f64,
-                strongest: Vec::new(),
-            });
-        }
+        views.extend(found.into_iter().map(|(neuron, clusters)| NeuronView {
+            layer,
+            neuron,
+            clusters,
+            frequency: 0.0,
+            strongest: Vec::new(),
+        }));
     }
     views.truncate(MOST);
+    let mut users = vec![0_usize; views.len()];
+    for_each_path(file, layout, inputs, |_, path| {
+        for (view, users) in views.iter().zip(&mut users) {
+            *users += usize::from(bits::get(layout.layer(path, view.layer), view.neuron));
+        }
+    })?;
+    for (view, users) in views.iter_mut().zip(users) {
+        view.frequency = users as f64 / inputs.max(1) as f64;
+    }
     let width = layout.total_neurons();
     let landmarks = file.landmarks().rows();
     let step = (landmarks.len() * width).div_ceil(LOOKED_AT).max(1);

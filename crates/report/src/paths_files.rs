@@ -10,7 +10,7 @@ use std::sync::Arc;
 use half::f16;
 use npcov::artefact::{ArtefactError, GraphFile};
 use npcov::data::{DataError, Digest, write_whole};
-use npcov::paths::{NO_CLUSTER, TrainingActivations};
+use npcov::paths::{BitRows, PathSource, TrainingActivations};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{
     DataType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
@@ -178,14 +178,18 @@ impl Table<'_> {
                 TrainingActivations::read(self.graph, input as u32, row)?;
             }
         }
+        let mut paths = BitRows::new(self.graph.graph().layout().width());
+        self.graph.read_paths(inputs.clone(), &mut paths)?;
         let mut bytes = Vec::new();
-        self.write(inputs, &numbers, &mut bytes).map_err(failed)?;
+        self.write(inputs, &paths, &numbers, &mut bytes)
+            .map_err(failed)?;
         Ok(bytes)
     }
 
     fn write(
         &self,
         inputs: Range<usize>,
+        paths: &BitRows,
         activations: &[f32],
         bytes: &mut Vec<u8>,
     ) -> Result<(), ParquetError> {
@@ -201,22 +205,16 @@ impl Table<'_> {
         let mut group = writer.next_row_group()?;
         let ids: Vec<i64> = inputs.clone().map(|i| (self.first + i) as i64).collect();
         column::<Int64Type>(&mut group, &ids, None)?;
-        let predictions = &training.predictions[inputs.clone()];
-        let predictions: Vec<i32> = predictions.iter().map(|&class| class as i32).collect();
+        let prediction = |input| training.predictions.get(input).unwrap_or_default() as i32;
+        let predictions: Vec<i32> = inputs.clone().map(prediction).collect();
         column::<Int32Type>(&mut group, &predictions, None)?;
-        let labels = training.labels.as_ref();
-        let labels = labels.map_or(&[][..], |labels| &labels[inputs.clone()]);
-        optional(&mut group, inputs.len(), labels, |label| {
-            i32::try_from(*label).ok()
-        })?;
-        let assignment = &parts.assignment[inputs.clone()];
-        optional(&mut group, inputs.len(), assignment, |&cluster| {
-            (cluster != NO_CLUSTER).then_some(cluster as i32)
-        })?;
+        let label = |input| training.labels.as_ref()?.get(input);
+        optional(&mut group, inputs.clone().map(label))?;
+        let cluster = |input| parts.assignment.get(input).filter(|&cluster| cluster >= 0);
+        optional(&mut group, inputs.clone().map(cluster))?;
         let layout = self.graph.graph().layout();
         // In memory, every layer begins with a word of its own.
-        let path = |input: usize| {
-            let row = self.graph.graph().path(input as u32);
+        let packed = |row: &[u64]| {
             let mut bytes = vec![0_u8; self.neurons.div_ceil(8)];
             for layer in 0..layout.layers() {
                 let words = layout.layer(row, layer);
@@ -227,7 +225,7 @@ impl Table<'_> {
             }
             FixedLenByteArray::from(bytes)
         };
-        let paths: Vec<FixedLenByteArray> = inputs.clone().map(path).collect();
+        let paths: Vec<FixedLenByteArray> = paths.rows().map(packed).collect();
         column::<FixedLenByteArrayType>(&mut group, &paths, None)?;
         // Every element is there; the first one of a row begins a list.
         let present = vec![1; activations.len()];
@@ -336,13 +334,12 @@ fn column<T: DataType>(
 }
 
 /// A column of whole numbers, some of which may be missing.
-fn optional<X>(
+fn optional(
     group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
-    rows: usize,
-    values: &[X],
-    number: impl Fn(&X) -> Option<i32>,
+    numbers: impl Iterator<Item = Option<i64>>,
 ) -> Result<(), ParquetError> {
-    let numbers: Vec<Option<i32>> = (0..rows).map(|i| values.get(i).and_then(&number)).collect();
+    let narrow = |number: Option<i64>| number.and_then(|number| i32::try_from(number).ok());
+    let numbers: Vec<Option<i32>> = numbers.map(narrow).collect();
     let defined: Vec<i16> = numbers.iter().map(|n| i16::from(n.is_some())).collect();
     let there: Vec<i32> = numbers.into_iter().flatten().collect();
     column::<Int32Type>(group, &there, Some((&defined, None)))

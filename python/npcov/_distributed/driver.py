@@ -381,17 +381,14 @@ def build(
                     pass
                 break
             except _Again:
-                for name in store.names(folder):
-                    store.remove(folder, name)
+                _remove_parts(folder)
         else:
             raise DataError(f"after {_ROUNDS} rounds there are still rows that cannot be used")
         graph, warnings = opened._model.build(samples, [*flags, "--join"], apart, path, told)
         warn(warnings)
         bad_rows = run.warn_of_bad_rows(output)
         if parts is not None:
-            for name in store.names(parts):
-                if name.startswith(("paths-", "calibration-")) and name.endswith(".safetensors"):
-                    store.remove(parts, name)
+            _remove_parts(parts)
         training = _unseen(source)
         if output is not None and not store.is_url(output):
             found = DecisionGraph._of(graph, opened, output, training)
@@ -406,6 +403,13 @@ def build(
 
 def _rows(pieces: Sequence[Piece]) -> int:
     return sum(piece.rows[1] - piece.rows[0] for piece in pieces)
+
+
+def _remove_parts(place: str) -> None:
+    """Removes parts of a graph, and nothing else that lies there."""
+    for name in store.names(place):
+        if name.startswith(("paths-", "calibration-")) and name.endswith(".safetensors"):
+            store.remove(place, name)
 
 
 def _unseen(source: Source) -> Data:

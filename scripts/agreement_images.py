@@ -80,7 +80,7 @@ def main():
         print(f"{level:4} levels apart  {levels[level]:10}  {levels[: level + 1].sum() / total:.6%} up to there")
     within = levels[:2].sum() / total
     print(f"within one level: {within:.4%}")
-    sys.exit(within < WITHIN)
+    sys.exit(int(within < WITHIN))
 
 
 if __name__ == "__main__":

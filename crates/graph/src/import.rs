@@ -106,7 +106,11 @@ impl OnnxModel {
 /// The static type of an input.
 fn input_type(input: &Declaration, options: &Specialisation) -> Result<TensorType, GraphError> {
     let dtype = input.dtype.ok_or_else(|| {
-        GraphError::Invalid(format!("input `{}` is no tensor of numbers", input.name))
+        GraphError::Invalid(format!(
+            "input `{}` is no tensor of numbers; a model that takes text has to be exported from behind the step that \
+             makes numbers of it",
+            input.name
+        ))
     })?;
     let shape = input_shape(input, options)?;
     match element_count(&shape) {

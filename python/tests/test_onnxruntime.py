@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ def test_every_verb_runs(runtime: str, tmp_path: Path, cli: CommandLine, images:
     with pytest.warns(npcov.NpcovWarning, match="engine: native .*, not onnxruntime"):
         other = asked.cover(x[200:300], y[200:300], name="s")
     assert other.report().suites[0].accuracy == coverage.report().suites[0].accuracy
+    in_memory = npcov.Model(MODEL, divide=255, engine=runtime).build(x[:200], y[:200])
+    for learnt in (graph, in_memory):
+        with pytest.warns(npcov.NpcovWarning, match="engine: native .*, not onnxruntime"):
+            assert learnt.cover(x[200:300], y[200:300], name="s", engine="native") == other
+    assert pickle.loads(pickle.dumps(graph)).id == graph.id
     with pytest.raises(npcov.ArtefactError, match="arithmetic"):
         coverage.merge(asked.cover(x[300:400], y[300:400], name="s"))
     with pytest.warns(npcov.NpcovWarning, match="engine: onnxruntime .*, not native"):

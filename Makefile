@@ -9,7 +9,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        bench-gates bench-mutants bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full docs-notebooks bench-python results results-quick results-whole
 
 help: ## Shows this list
@@ -149,6 +149,12 @@ bench-gates: venv ## How often the default gate fails, and should; after `make m
 	cargo build --release --quiet
 	$(VENV)/bin/python benches/gates/run.py --models models/fashion-[3-8].onnx --verify \
 	    --train data/merged/fashion-train.npz --test data/merged/fashion-test.npz
+
+bench-mutants: venv ## Do suites that cover more kill more mutants? On the small network of the fixtures
+	cargo build --release --quiet
+	target/release/npcov build fixtures/lenet.onnx --data fixtures/fashion-1000.npz --divide 255 --limit 300 -o target/lenet.npcov
+	$(VENV)/bin/python benches/mutants/run.py --model fixtures/lenet.onnx --graph target/lenet.npcov \
+	    --pool fixtures/fashion-1000.npz --skip 300 --size 40 --suites 40
 
 bench-scores: venv ## What scores of inputs are worth, and cost, for MODEL=file.onnx (CIFAR-10; LIMIT=20000)
 	cargo build --release --quiet --package npcov-cli

@@ -9,7 +9,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-headlines bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        bench-gates bench-headlines bench-mutants bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full test-scale docs-notebooks bench-python results results-quick results-whole
 
 help: ## Shows this list
@@ -159,6 +159,12 @@ bench-gates: venv ## How often the default gate fails, and should; after `make m
 
 bench-headlines: venv ## Do random samples of five sizes reach what the random yardstick says? After `make bench-kinds`
 	$(VENV)/bin/python benches/headlines/run.py --graph lab/kinds/parity-0.npcov --train data/merged/parity-train.npz
+
+bench-mutants: venv ## Do suites that cover more kill more mutants? On the small network of the fixtures
+	cargo build --release --quiet
+	target/release/npcov build fixtures/lenet.onnx --data fixtures/fashion-1000.npz --divide 255 --limit 300 -o target/lenet.npcov
+	$(VENV)/bin/python benches/mutants/run.py --model fixtures/lenet.onnx --graph target/lenet.npcov \
+	    --pool fixtures/fashion-1000.npz --skip 300 --size 40 --suites 40
 
 bench-scores: venv ## What scores of inputs are worth, and cost, for MODEL=file.onnx (CIFAR-10; LIMIT=20000)
 	cargo build --release --quiet --package npcov-cli

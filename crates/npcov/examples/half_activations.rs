@@ -4,18 +4,27 @@
 //!     cargo run --release -p npcov --example half_activations -- GRAPH MODEL DATA INPUTS
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use half::f16;
 use npcov::DecisionGraph;
 use npcov::artefact::{ArtefactError, GraphFile};
-use npcov::paths::{Input, Observation, Observer, TrainingActivations};
+use npcov::paths::{
+    BitRows, Input, Observation, Observer, PathSource, TrainingActivations,
+};
 
 /// Activations of training inputs, rounded.
 struct Rounded<'a>(&'a GraphFile);
 
-impl TrainingActivations for Rounded<'_> {
+impl PathSource for Rounded<'_> {
     type Error = ArtefactError;
 
+    fn read_paths(&self, inputs: Range<usize>, out: &mut BitRows) -> Result<(), ArtefactError> {
+        self.0.read_paths(inputs, out)
+    }
+}
+
+impl TrainingActivations for Rounded<'_> {
     fn read(&self, input: u32, out: &mut [f32]) -> Result<(), ArtefactError> {
         TrainingActivations::read(self.0, input, out)?;
         out.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());

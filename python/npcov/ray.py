@@ -150,22 +150,26 @@ class _Dataset(Rows):
         options = ray.data.DataContext.get_current().execution_options
         before, options.preserve_order = options.preserve_order, True
         try:
-            self._rows = (dataset if id is None else dataset.sort(id)).materialize()
+            self._rows = dataset.materialize()
+            self._ids: Any = None if id is None else self._column(id)
+            # Files are mostly in order; shuffling a dataset is dear.
+            if self._ids is not None and not (self._ids[1:] > self._ids[:-1]).all():
+                self._rows = dataset.sort(id).materialize()
+                self._ids = self._column(id)
         finally:
             options.preserve_order = before
-        self._ids: Any = None
+
+    def _column(self, name: str | None) -> Any:
+        import ray
+
+        return concatenated(ray.get(self._rows.select_columns([name]).to_numpy_refs()))[name]
 
     def count(self) -> int:
         return int(self._rows.count())
 
     def id(self, row: int) -> Any:
-        if self._id is None:
-            return row
         if self._ids is None:
-            import ray
-
-            refs = self._rows.select_columns([self._id]).to_numpy_refs()
-            self._ids = concatenated(ray.get(refs))[self._id]
+            return row
         found = self._ids[row]
         return found.item() if hasattr(found, "item") else found
 

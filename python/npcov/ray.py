@@ -146,15 +146,17 @@ class _Dataset(Rows):
     def __init__(self, dataset: Dataset, id: str | None) -> None:
         import ray
 
+        self._ids: Any = None
         options = ray.data.DataContext.get_current().execution_options
         before, options.preserve_order = options.preserve_order, True
         try:
             self._rows = dataset.materialize()
-            self._ids: Any = None if id is None else self._column(id)
-            # Files are mostly in order; shuffling a dataset is dear.
-            if id is not None and not (self._ids[1:] > self._ids[:-1]).all():
-                self._rows = dataset.sort(id).materialize()
+            if id is not None:
                 self._ids = self._column(id)
+                # Files are mostly in order; shuffling a dataset is dear.
+                if not (self._ids[1:] > self._ids[:-1]).all():
+                    self._rows = dataset.sort(id).materialize()
+                    self._ids = self._column(id)
         finally:
             options.preserve_order = before
 

@@ -146,26 +146,31 @@ class _Dataset(Rows):
     def __init__(self, dataset: Dataset, id: str | None) -> None:
         import ray
 
-        self._id = id
+        self._ids: Any = None
         options = ray.data.DataContext.get_current().execution_options
         before, options.preserve_order = options.preserve_order, True
         try:
-            self._rows = (dataset if id is None else dataset.sort(id)).materialize()
+            self._rows = dataset.materialize()
+            if id is not None:
+                self._ids = self._column(id)
+                # Files are mostly in order; shuffling a dataset is dear.
+                if not (self._ids[1:] > self._ids[:-1]).all():
+                    self._rows = dataset.sort(id).materialize()
+                    self._ids = self._column(id)
         finally:
             options.preserve_order = before
-        self._ids: Any = None
+
+    def _column(self, name: str) -> Any:
+        import ray
+
+        return concatenated(ray.get(self._rows.select_columns([name]).to_numpy_refs()))[name]
 
     def count(self) -> int:
         return int(self._rows.count())
 
     def id(self, row: int) -> Any:
-        if self._id is None:
-            return row
         if self._ids is None:
-            import ray
-
-            refs = self._rows.select_columns([self._id]).to_numpy_refs()
-            self._ids = concatenated(ray.get(refs))[self._id]
+            return row
         found = self._ids[row]
         return found.item() if hasattr(found, "item") else found
 

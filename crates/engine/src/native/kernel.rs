@@ -22,6 +22,12 @@ pub(crate) trait Kernel: Send + Sync {
     /// anything. `scratch` has the length asked for, also with any content.
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]);
 
+    /// Bytes of weights of which each is used for few positions of an input: sixteen inputs together
+    /// fetch them once, and one by one each fetches them again.
+    fn scarcely_used(&self) -> usize {
+        0
+    }
+
     /// The same operator for one input by itself. A kernel that has none is run with that input in
     /// all lanes, which takes sixteen times the work and memory.
     fn alone(&self) -> Option<&dyn Alone> {

@@ -64,7 +64,7 @@ impl Engine for Native {
     }
 
     fn record(&self) -> EngineRecord {
-        let Options { isa, kernels } = self.options;
+        let Options { isa, kernels, .. } = self.options;
         EngineRecord {
             engine: self.name().to_owned(),
             arithmetic: isa.arithmetic().name().to_owned(),
@@ -87,7 +87,12 @@ mod tests {
     fn what_is_recorded_is_what_was_asked_for() {
         for isa in npcov_cpu::Isa::available() {
             for kernels in [Kernels::Direct, Kernels::Winograd] {
-                let record = Native::new(Options { isa, kernels }).record();
+                let options = Options {
+                    isa,
+                    kernels,
+                    ..Options::default()
+                };
+                let record = Native::new(options).record();
                 assert_eq!((&*record.engine, &*record.cpu), ("native", isa.name()));
                 assert_eq!(record.kernels, kernels.name());
                 assert_eq!(record.arithmetic, isa.arithmetic().name());

@@ -13,14 +13,21 @@ pub struct Options {
     pub isa: Isa,
     /// How convolutions are computed.
     pub kernels: Kernels,
+    /// Bytes that a thread may work in when it computes sixteen inputs together. Where they do not
+    /// suffice, inputs are computed one by one: with the same bits, in a sixteenth of the memory.
+    pub memory: usize,
 }
 
+/// Bytes that a thread may work in by default.
+const MEMORY: usize = 512 << 20;
+
 impl Default for Options {
-    /// The best instruction set of this CPU, the fastest kernels.
+    /// The best instruction set of this CPU, the fastest kernels, 512 MiB for a thread.
     fn default() -> Options {
         Options {
             isa: Isa::detect(),
             kernels: Kernels::default(),
+            memory: MEMORY,
         }
     }
 }

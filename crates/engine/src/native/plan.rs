@@ -80,6 +80,25 @@ pub(crate) struct Plan {
 /// what one step writes would come from memory when the next one reads it.
 const LARGE: usize = 1 << 20;
 
+/// The same where few weights are [scarcely used](Kernel::scarcely_used): a pack for each is 16 MiB.
+const MIDDLING: usize = 1 << 18;
+
+/// Bytes of weights that may be fetched again for each of such inputs.
+const FETCHED: usize = 64 << 20;
+
+/// Whether inputs are computed one by one because their values are large.
+fn one_by_one(steps: &[Step]) -> bool {
+    let largest = steps.iter().map(|step| step.output.len).max().unwrap_or(0);
+    let fetched = || steps.iter().map(|step| step.kernel.scarcely_used());
+    largest >= LARGE || largest >= MIDDLING && fetched().sum::<usize>() < FETCHED
+}
+
+/// Bytes of the memory for sixteen inputs.
+fn pack_bytes(values: usize, scratch: usize) -> usize {
+    let packs = values.saturating_add(scratch);
+    packs.saturating_mul(size_of::<Pack>())
+}
+
 impl Step {
     /// Packs of working memory for one input by itself: that of its kernel, or, without one, that of
     /// the kernel for sixteen and all it reads and writes.
@@ -153,7 +172,10 @@ impl Plan {
             }
         }
         match errors.is_empty() {
-            true => Ok(Planner::new(&graph, &units, &kernels, kept).plan(&units, kernels)),
+            true => {
+                let planner = Planner::new(&graph, &units, &kernels, kept);
+                Ok(planner.plan(&units, kernels, options.memory))
+            }
             false => Err(EngineError::Nodes(errors)),
         }
     }
@@ -263,7 +285,7 @@ impl<'a> Planner<'a> {
         life.to = life.to.max(step);
     }
 
-    fn plan(self, units: &[Unit], kernels: Vec<UnitKernel>) -> Plan {
+    fn plan(self, units: &[Unit], kernels: Vec<UnitKernel>, budget: usize) -> Plan {
         let graph = self.graph;
         // Of one input by itself, every value begins at a cache line.
         let whole = |life: &Life| Life {
@@ -319,7 +341,8 @@ impl<'a> Planner<'a> {
             }
         });
         let steps: Vec<Step> = steps.collect();
-        let one_by_one = steps.iter().any(|step| step.output.len >= LARGE);
+        let scratch = scratch.unwrap_or(0);
+        let one_by_one = one_by_one(&steps) || pack_bytes(memory, scratch) > budget;
         let together = if one_by_one { 1 } else { LANES };
         Plan {
             one_by_one,
@@ -331,7 +354,7 @@ impl<'a> Planner<'a> {
             outputs: self.kept.iter().map(place).collect(),
             buffers: Buffers::of(graph, self.kept.len(), together),
             shown,
-            scratch: scratch.unwrap_or(0),
+            scratch,
         }
     }
 }
@@ -372,8 +395,7 @@ impl Plan {
 
     /// Bytes of the memory for sixteen inputs.
     pub(crate) fn lanes_bytes(&self) -> usize {
-        let packs = self.memory.saturating_add(self.scratch);
-        packs.saturating_mul(size_of::<Pack>())
+        pack_bytes(self.memory, self.scratch)
     }
 
     /// Bytes of the memory for one input.
@@ -417,6 +439,24 @@ mod tests {
         let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         assert_eq!(plan.steps.len(), 10);
         assert_eq!(plan.memory, 64);
+    }
+
+    #[test]
+    fn what_has_no_room_in_lanes_is_computed_one_by_one() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [4, 6]));
+        let y = transpose(&mut graph, x);
+        graph.set_outputs(vec![y]);
+        let plan = |memory: usize| {
+            let options = Options {
+                memory,
+                ..Options::default()
+            };
+            Plan::new(&graph, options, KEEP_ALL).unwrap()
+        };
+        let bytes = plan(usize::MAX).lanes_bytes();
+        assert!(!plan(bytes).one_by_one && plan(bytes - 1).one_by_one);
+        assert_eq!(plan(0).buffers.together, 1);
     }
 
     #[test]

@@ -211,7 +211,18 @@ impl Alone for ConvWinograd {
     }
 }
 
+/// Tiles of a map up to which its weights are fetched for few positions.
+const FEW_TILES: usize = 2 * LANES;
+
 impl Kernel for ConvWinograd {
+    fn scarcely_used(&self) -> usize {
+        let numbers = POINTS * self.weights.rows() * self.weights.columns();
+        match self.tiling.tiles() < FEW_TILES {
+            true => numbers * size_of::<f32>(),
+            false => 0,
+        }
+    }
+
     fn alone(&self) -> Option<&dyn Alone> {
         Some(self)
     }

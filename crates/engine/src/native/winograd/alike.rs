@@ -17,6 +17,7 @@
 use npcov_cpu::widest;
 
 use super::Tiling;
+use crate::native::turn::{Matrix, turn};
 
 /// Multipliers of the two halves of a hash: odd, and without a pattern.
 const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca77];
@@ -51,7 +52,7 @@ impl Exact {
         match self {
             Exact::Zeros => x + y,
             // Two halves for pixels and windows, what is found, and the table.
-            Exact::Equals => 2 * x + 4 * y + y / lanes + 3 * table_len(tiling),
+            Exact::Equals => 2 * x.max(y) + 4 * y + y / lanes + 3 * table_len(tiling),
         }
     }
 
@@ -84,11 +85,11 @@ impl Exact {
             }
             Exact::Equals => {
                 let (first, rest) = rest.split_at_mut(y);
-                let (pixels, rest) = rest.split_at_mut(2 * x);
+                let (pixels, rest) = rest.split_at_mut(2 * x.max(y));
                 let (windows, rest) = rest.split_at_mut(2 * y);
                 let (others, table) = rest.split_at_mut(y / lanes);
-                let zero = hashes(image, pixels);
-                let (p, q) = pixels.split_at_mut(x);
+                let zero = hashes(image, &mut pixels[..2 * x]);
+                let (p, q) = pixels[..2 * x].split_at_mut(x);
                 let (v, w) = windows.split_at_mut(y);
                 over_windows(tiling, lanes, [p, q], [v, w], zero, |hash, seen| {
                     [mix::<0>(hash[0], seen[0]), mix::<1>(hash[1], seen[1])]
@@ -98,16 +99,29 @@ impl Exact {
                     empty = [mix::<0>(empty[0], zero[0]), mix::<1>(empty[1], zero[1])];
                 }
                 let table = &mut table[..3 * table_len(tiling)];
-                for lane in 0..lanes {
-                    firsts(
-                        lane,
-                        lanes,
-                        [v, w],
-                        empty,
-                        table,
-                        (&mut *nothing, &mut *first),
-                    );
+                // Lane by lane, each in one stretch.
+                let (p, q) = pixels[..2 * y].split_at_mut(y);
+                let positions = y / lanes;
+                let by_position = Matrix {
+                    rows: positions,
+                    cols: lanes,
+                    pitch: lanes,
+                };
+                turn(v, by_position, p, positions);
+                turn(w, by_position, q, positions);
+                let own = p
+                    .chunks_exact_mut(positions.max(1))
+                    .zip(q.chunks_exact_mut(positions.max(1)));
+                for (p, q) in own {
+                    firsts([p, q], empty, table);
                 }
+                let by_lane = Matrix {
+                    rows: lanes,
+                    cols: positions,
+                    pitch: positions,
+                };
+                turn(p, by_lane, nothing, lanes);
+                turn(q, by_lane, first, lanes);
                 let mut count = 0;
                 for (position, first) in first.chunks_exact(lanes).enumerate() {
                     if first
@@ -240,42 +254,35 @@ fn over_windows<const N: usize>(
     );
 }
 
-/// Of one lane, which positions see nothing, and for each the first one that sees the same.
-fn firsts(
-    lane: usize,
-    lanes: usize,
-    [v, w]: [&[f32]; 2],
-    empty: [u32; 2],
-    table: &mut [f32],
-    (nothing, first): (&mut [f32], &mut [f32]),
-) {
+/// Puts in the place of the two halves of each position's hash, of one lane: whether it sees nothing, and
+/// the first position that sees the same.
+fn firsts([p, q]: [&mut [f32]; 2], empty: [u32; 2], table: &mut [f32]) {
     let len = table.len() / 3;
     let (places, rest) = table.split_at_mut(len);
     let (left, right) = rest.split_at_mut(len);
     places.fill(f32::from_bits(FREE));
-    for (position, at) in (lane..v.len()).step_by(lanes).enumerate() {
-        let hash = [v[at].to_bits(), w[at].to_bits()];
-        let is_empty = hash == empty;
-        nothing[at] = if is_empty { 1.0 } else { 0.0 };
-        first[at] = f32::from_bits(position as u32);
-        if is_empty {
+    for (position, (p, q)) in p.iter_mut().zip(q).enumerate() {
+        let hash = [p.to_bits(), q.to_bits()];
+        let own = f32::from_bits(position as u32);
+        if hash == empty {
+            (*p, *q) = (1.0, own);
             continue;
         }
         let mut place = (hash[0] ^ (hash[0] >> 15)) as usize & (len - 1);
-        loop {
-            let known = places[place].to_bits();
-            if known == FREE {
-                places[place] = f32::from_bits(position as u32);
+        *p = 0.0;
+        *q = loop {
+            let known = places[place];
+            if known.to_bits() == FREE {
+                places[place] = own;
                 left[place] = f32::from_bits(hash[0]);
                 right[place] = f32::from_bits(hash[1]);
-                break;
+                break own;
             }
             if [left[place].to_bits(), right[place].to_bits()] == hash {
-                first[at] = f32::from_bits(known);
-                break;
+                break known;
             }
             place = (place + 1) & (len - 1);
-        }
+        };
     }
 }
 

@@ -163,7 +163,12 @@ mod tests {
                 let x = numbers(lens[0] * LANES, 1, nonnegative);
                 let r = numbers(lens[1] * LANES, 2, false);
                 let run = |graph: &Graph, isa: Isa, kernels: Kernels| {
-                    run_graph(graph, Options { isa, kernels }, &[&x, &r]).swap_remove(0)
+                    let options = Options {
+                        isa,
+                        kernels,
+                        ..Options::default()
+                    };
+                    run_graph(graph, options, &[&x, &r]).swap_remove(0)
                 };
                 let mut fused = Vec::new();
                 for isa in Isa::available() {

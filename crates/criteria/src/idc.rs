@@ -42,6 +42,9 @@ const CENTROIDS: FixedPart = FixedPart("centroids");
 /// With fewer activations there is nothing to cluster.
 const FEWEST: usize = 10;
 
+/// Activations of training inputs that are held at a time, unless one neuron has more.
+const HELD: usize = 1 << 22;
+
 /// The criterion.
 struct Idc {
     layer: usize,
@@ -95,6 +98,27 @@ impl Idc {
         Ok(Box::new(criterion))
     }
 
+    /// By neuron: its activations of all training inputs that count.
+    fn activations(
+        &self,
+        training: &dyn Training,
+        neurons: &[usize],
+    ) -> Result<Vec<Vec<f32>>, CriterionError> {
+        let mut activations = vec![Vec::new(); neurons.len()];
+        let range = self.first..self.first + self.width;
+        read_blocks(training, range, |_, rows| {
+            for row in rows.chunks_exact(self.width.max(1)) {
+                for (activations, &neuron) in activations.iter_mut().zip(neurons) {
+                    let x = row[neuron];
+                    if x.is_finite() && (self.keep_zeros || x != 0.0) {
+                        activations.push(x);
+                    }
+                }
+            }
+        })?;
+        Ok(activations)
+    }
+
     /// The most important neurons; of equally important ones the first.
     fn most_important(&self, importance: &[f64]) -> Vec<usize> {
         // What is no number matters least.
@@ -107,6 +131,18 @@ impl Idc {
         neurons.truncate(self.chosen);
         neurons
     }
+}
+
+/// The centroids of a neuron's activations.
+fn centroids_of(activations: Vec<f32>) -> Vec<f64> {
+    if activations.len() < FEWEST {
+        return vec![0.0];
+    }
+    let centroids = line::best_centroids(activations).into_iter();
+    // As NumPy rounds: halves to even.
+    centroids
+        .map(|c| (c * 100.0).round_ties_even() / 100.0)
+        .collect()
 }
 
 impl Criterion for Idc {
@@ -131,29 +167,12 @@ impl Criterion for Idc {
                 reason: "the importance of the layer's neurons is not known".to_owned(),
             })?;
         let neurons = self.most_important(importance);
-        let mut activations = vec![Vec::new(); neurons.len()];
-        let range = self.first..self.first + self.width;
-        read_blocks(training, range, |_, rows| {
-            for row in rows.chunks_exact(self.width.max(1)) {
-                for (activations, &neuron) in activations.iter_mut().zip(&neurons) {
-                    let x = row[neuron];
-                    if x.is_finite() && (self.keep_zeros || x != 0.0) {
-                        activations.push(x);
-                    }
-                }
-            }
-        })?;
-        let centroids = activations.into_iter().map(|numbers| {
-            if numbers.len() < FEWEST {
-                return vec![0.0];
-            }
-            let centroids = line::best_centroids(numbers).into_iter();
-            // As NumPy rounds: halves to even.
-            centroids
-                .map(|c| (c * 100.0).round_ties_even() / 100.0)
-                .collect()
-        });
-        let centroids: Vec<Vec<f64>> = centroids.collect();
+        let mut centroids: Vec<Vec<f64>> = Vec::new();
+        // Few neurons at a time, where there are many inputs.
+        for neurons in neurons.chunks((HELD / training.inputs().max(1)).max(1)) {
+            let activations = self.activations(training, neurons)?;
+            centroids.extend(activations.into_iter().map(centroids_of));
+        }
         let counts = centroids.iter().map(|c| c.len() as u32).collect();
         let mut fit = Fit::default();
         let arrays = [

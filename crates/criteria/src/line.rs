@@ -89,11 +89,11 @@ impl Line {
         let most = distinct.min(CLUSTERS.end - 1);
         // What the first j numbers cost, and by number of clusters where the last one begins.
         let mut costs: Vec<f64> = (0..=self.len()).map(|j| self.cost(0..j)).collect();
-        let mut starts: Vec<Vec<usize>> = vec![vec![0; self.len() + 1]];
+        let mut starts: Vec<Vec<u32>> = Vec::new();
         let mut partitions = Vec::new();
         for clusters in 2..=most {
             let mut next = vec![f64::INFINITY; self.len() + 1];
-            let mut start = vec![0; self.len() + 1];
+            let mut start = vec![0_u32; self.len() + 1];
             let places = clusters..self.len() + 1;
             let first = clusters - 1..self.len();
             self.divide(&costs, places, first, &mut next, &mut start);
@@ -101,8 +101,8 @@ impl Line {
             starts.push(start);
             if CLUSTERS.contains(&clusters) {
                 let mut ends = vec![self.len()];
-                for start in starts[1..].iter().rev() {
-                    ends.push(start[ends[ends.len() - 1]]);
+                for start in starts.iter().rev() {
+                    ends.push(start[ends[ends.len() - 1]] as usize);
                 }
                 ends.reverse();
                 partitions.push(ends);
@@ -119,7 +119,7 @@ impl Line {
         places: Range<usize>,
         starts: Range<usize>,
         next: &mut [f64],
-        start: &mut [usize],
+        start: &mut [u32],
     ) {
         if places.is_empty() {
             return;
@@ -133,7 +133,8 @@ impl Line {
                 best = i;
             }
         }
-        start[j] = best;
+        // There are fewer than 2^32 training inputs.
+        start[j] = best as u32;
         self.divide(costs, places.start..j, starts.start..best + 1, next, start);
         self.divide(costs, j + 1..places.end, best..starts.end, next, start);
     }

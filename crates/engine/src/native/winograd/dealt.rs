@@ -222,7 +222,7 @@ impl Line {
     fn new(isa: Isa, across: usize) -> Option<Line> {
         // A vector of sixteen tiles may begin at the second column of the last one.
         let fits = across * TILE + (LANES + 1) * TILE <= LINE;
-        (fits && has_kernel(isa)).then(|| Line {
+        (fits && has_kernel(isa)).then_some(Line {
             numbers: [0.0; LINE],
             across,
         })

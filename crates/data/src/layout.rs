@@ -223,6 +223,11 @@ pub(crate) fn arrange(
     }
 }
 
+/// Whether there are more channels than one side of an image has pixels, and not more than the other.
+fn is_between(channels: usize, rows: usize, columns: usize) -> bool {
+    channels > rows.min(columns) && channels <= rows.max(columns)
+}
+
 fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), String> {
     let (from, to) = (squeezed(stored), squeezed(wanted));
     // Every arrangement that fits the shapes; one without effect is the same as none.
@@ -235,7 +240,7 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
         for (fits, likely, arrange, channels) in [
             (
                 wanted == [c, a, b],
-                c <= a.min(b),
+                !is_between(c, a, b),
                 Arrange::HwcToChw {
                     pixels: a * b,
                     channels: c,
@@ -244,7 +249,7 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
             ),
             (
                 wanted == [b, c, a],
-                a <= b.min(c),
+                !is_between(a, b, c),
                 Arrange::ChwToHwc {
                     pixels: b * c,
                     channels: a,
@@ -262,8 +267,8 @@ fn infer(stored: &[usize], wanted: &[usize]) -> Result<(Arrange, Channels), Stri
     }
     match fitting.as_slice() {
         [(arrange, _)] if unlikely && *arrange != Arrange::AsIs => {
-            return Err("the axes do not match, unless there are more channels than rows or columns; if that is meant, \
-                        add `--layout chw` or `--layout hwc`, as the data lies"
+            return Err("the axes do not match, unless there are more channels than rows but not than columns, or the \
+                        other way round; if that is meant, add `--layout chw` or `--layout hwc`, as the data lies"
                 .to_owned());
         }
         [only] => return Ok(*only),
@@ -491,12 +496,14 @@ mod tests {
         for (stored, wanted) in [
             (&[32, 3, 32][..], &[3, 32, 32][..]),
             (&[32, 3, 32], &[32, 32, 3]),
-            (&[8, 8, 64], &[64, 8, 8]),
         ] {
             let message = error(stored, wanted, None);
             assert!(message.contains("more channels than rows"), "{message}");
         }
-        assert!(arrange(&[8, 8, 64], &[64, 8, 8], Some(Layout::Hwc)).is_ok());
+        assert!(arrange(&[32, 3, 32], &[3, 32, 32], Some(Layout::Chw)).is_ok());
+        // More channels than both is what the maps of a deep layer have.
+        assert!(arrange(&[8, 8, 64], &[64, 8, 8], None).is_ok());
+        assert!(arrange(&[2, 1, 3], &[3, 2, 1], None).is_ok());
     }
 
     #[test]

@@ -9,9 +9,7 @@ use std::ops::Range;
 use half::f16;
 use npcov::DecisionGraph;
 use npcov::artefact::{ArtefactError, GraphFile};
-use npcov::paths::{
-    BitRows, Input, Observation, Observer, PathSource, TrainingActivations,
-};
+use npcov::paths::{BitRows, Input, Observation, Observer, PathSource, TrainingActivations};
 
 /// Activations of training inputs, rounded.
 struct Rounded<'a>(&'a GraphFile);

@@ -2,7 +2,7 @@
 //! of them.
 //!
 //! Nobody reads the whole. Every process [looks](look) at its rows; what they saw, put together, is what is known of the
-//! data. With that, rows that are at hand become an [excerpt](excerpt) of the whole, and parts that are made of excerpts
+//! data. With that, rows that are at hand become an [excerpt] of the whole, and parts that are made of excerpts
 //! are the very parts that `build --shard` makes.
 
 use std::ops::Range;

@@ -264,8 +264,9 @@ def test_every_option_has_its_name(verb: str, cli: CommandLine) -> None:
 def test_every_verb_is_there(cli: CommandLine) -> None:
     said = cli.run("--help").stdout.split("Commands:")[1].split("Options:")[0]
     verbs = re.findall(r"^  ([a-z]+) ", said, re.MULTILINE)
-    # What is about files, shells, stories and papers is the command line's alone.
-    assert set(verbs) - set(VERBS) == {"demo", "init", "lab", "completions", "man", "help"}
+    # What is about files, shells, stories and papers is the command line's alone, and so are mutants.
+    alone = {"demo", "init", "lab", "completions", "man", "help", "export", "mutate"}
+    assert set(verbs) - set(VERBS) == alone
 
 
 def test_parts_of_a_graph(cli: CommandLine, model: npcov.Model, images: Any) -> None:

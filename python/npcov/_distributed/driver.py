@@ -406,9 +406,10 @@ def _rows(pieces: Sequence[Piece]) -> int:
 
 
 def _remove_parts(place: str) -> None:
-    """Removes parts of a graph, and nothing else that lies there."""
+    """Removes parts of a graph and their plan, and nothing else that lies there."""
     for name in store.names(place):
-        if name.startswith(("paths-", "calibration-")) and name.endswith(".safetensors"):
+        is_part = name.startswith(("paths-", "calibration-")) and name.endswith(".safetensors")
+        if is_part or name == "plan.json":
             store.remove(place, name)
 
 

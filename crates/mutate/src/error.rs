@@ -15,6 +15,11 @@ pub enum MutationError {
     /// Nothing of the model can be changed.
     #[error("the model has nothing that these operators change: {0}")]
     Nothing(String),
+    /// The model gives numbers: which class of a mutant is killed is not defined for those.
+    #[error(
+        "the model gives numbers, and mutants are killed by class; `--task classification` if it has classes"
+    )]
+    Numbers,
     /// States do not belong together.
     #[error("the states cannot be merged: {0}")]
     Misfit(&'static str),

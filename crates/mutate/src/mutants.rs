@@ -45,6 +45,9 @@ impl<'a> Mutants<'a> {
         among: Option<&Among>,
     ) -> Result<Mutants<'a>, MutationError> {
         options.check()?;
+        if network.signature().numbers().is_some() {
+            return Err(MutationError::Numbers);
+        }
         let neurons = among.map(|among| &among.neurons[..]);
         let drawing = Drawing::new(network.view(), options, neurons);
         let mutants = drawing.mutants();

@@ -9,13 +9,13 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-headlines bench-mutants bench-scores fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        bench-gates bench-headlines bench-mutants bench-scores size fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full test-scale docs-notebooks bench-python results results-quick results-whole
 
 help: ## Shows this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-test: format lint docs unit agreement test-onnxruntime test-python results-quick ## What to run before a change: Rust, Python, and other people's programs as oracles
+test: format lint docs unit size agreement test-onnxruntime test-python results-quick ## What to run before a change: Rust, Python, and other people's programs as oracles
 
 ci: test test-browser faults ## Everything CI checks
 
@@ -43,6 +43,10 @@ agreement: venv ## The fixture models against ONNX Runtime
 	$(VENV)/bin/python scripts/agreement_relevance.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_recurrent.py --npcov target/release/npcov
 	$(VENV)/bin/python scripts/agreement_tasks.py --npcov target/release/npcov
+
+size: ## The release binary: at most 15 MB
+	cargo build --release --quiet
+	@bytes=$$(wc -c < target/release/npcov); echo "target/release/npcov: $$bytes bytes"; test $$bytes -le 15000000
 
 test-browser: venv ## Reports in Chromium, which is installed where that is allowed (needs Node.js)
 	cargo build --release --quiet

@@ -112,12 +112,15 @@ fn files(project: &Project, folder: &str) -> Vec<String> {
     names
 }
 
+/// Its images are those of the other tests, their grey levels rounded to multiples of eight.
 #[test]
 fn its_images_are_those_of_the_other_tests() {
     let project = Project::new();
     let test = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/test.npz");
     project.write("test.npz", std::fs::read(test).unwrap());
-    for (ours, theirs) in [("x", "x"), ("kind", "y")] {
-        assert!(project.rows("test.npz", ours) == project.rows("fashion-1000.npz", theirs));
-    }
+    let rounded = |grey: f32| (((grey + 4.0) / 8.0).floor() * 8.0).min(248.0);
+    let images = project.rows("fashion-1000.npz", "x").into_iter();
+    let images = images.map(|image| image.into_iter().map(rounded).collect());
+    assert!(project.rows("test.npz", "x") == images.collect::<Vec<Vec<f32>>>());
+    assert!(project.rows("test.npz", "kind") == project.rows("fashion-1000.npz", "y"));
 }

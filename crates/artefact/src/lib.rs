@@ -46,7 +46,7 @@ pub use record::{
     LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord, TaskRecord,
 };
 pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL, NO_SCORE};
-pub use store::{Flaw, ShardStore};
+pub use store::{Flaw, Passing, ShardStore};
 
 /// The most clusters that a class may be given.
 pub const MOST_CLUSTERS: usize = 1000;

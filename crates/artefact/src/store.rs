@@ -43,6 +43,30 @@ enum Place {
     Memory(Mutex<BTreeMap<String, Source>>),
 }
 
+/// A shard that is removed when it is no longer read.
+pub struct Passing {
+    reader: SafetensorsReader,
+    /// Its file, and where that may be open.
+    file: Option<(PathBuf, Arc<FilePool>)>,
+}
+
+impl Passing {
+    /// What is in it.
+    pub fn reader(&self) -> &SafetensorsReader {
+        &self.reader
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if let Some((file, files)) = &self.file {
+            files.forget(file);
+            // What cannot be removed now goes with all other shards.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
 /// Why a shard cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -232,6 +256,19 @@ impl ShardStore {
                 Err(ReadError::Damaged(reason).in_file(reader.name()))
             }
         }
+    }
+
+    /// Opens a shard that is of no use later: it is removed when what is given back is dropped.
+    pub fn open_once(&self, shard: &str, inputs: Range<usize>) -> Result<Passing, DataError> {
+        let reader = self.open(shard, inputs)?;
+        let file = match &self.place {
+            Place::Disk { lock, files, .. } => Some((file(lock.folder(), shard), files.clone())),
+            Place::Memory(shards) => {
+                lock_map(shards).remove(shard);
+                None
+            }
+        };
+        Ok(Passing { reader, file })
     }
 
     /// Opens whatever is there under a shard's name.
@@ -428,6 +465,22 @@ mod tests {
     use super::*;
 
     const INPUTS: Range<usize> = 0..512;
+
+    #[test]
+    fn a_passing_shard_goes_with_its_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ShardStore::beside(&folder.path().join("graph"), "{}").unwrap();
+        for store in [store, ShardStore::in_memory()] {
+            write(&store, "kept-000000", 7);
+            let passing = store.open_once("kept-000000", INPUTS).unwrap();
+            let file = store.folder().map(|folder| file(folder, "kept-000000"));
+            assert!(file.as_ref().is_none_or(|file| file.exists()));
+            assert_eq!(passing.reader().read::<u32>("number").unwrap(), [7]);
+            drop(passing);
+            assert!(file.is_none_or(|file| !file.exists()));
+            assert!(is_missing(&store.open("kept-000000", INPUTS).unwrap_err()));
+        }
+    }
 
     fn write(store: &ShardStore, shard: &str, number: u32) {
         let spec = [TensorSpec::of::<u32>("number", &[1])];

@@ -288,7 +288,7 @@ impl Found<'_> {
             "The training data: {} inputs of shape {:?}{}.",
             loader.len(),
             loader.input().shape(),
-            if loader.labels().is_some() {
+            if loader.is_labelled() {
                 ", with labels"
             } else {
                 ", without labels"

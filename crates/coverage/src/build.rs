@@ -309,7 +309,7 @@ impl<'a> Prepared<'a> {
                     model: self.model().to_owned(),
                     data: data.to_owned(),
                 },
-                labels: inputs.data.labels(),
+                data: inputs.data,
                 taps: vec![Vec::new(); form.taps.len()],
             };
             extract_shards(&self.program, inputs, find, progress, &mut writer)?;
@@ -340,7 +340,10 @@ impl<'a> Prepared<'a> {
         let (classes, choices) = (network.classes(), &options.choices);
         let [form, strangers_form] = &self.forms;
         progress.tell(Event::Clustering)?;
-        let labels = data.labels().and_then(|labels| labels.get(range.clone()));
+        let labels = data.is_labelled().then(|| {
+            let rows = range.clone();
+            rows.filter_map(|row| data.label(row)).collect()
+        });
         let shards = TrainingShards::open(&store, form, range.clone(), labels)?;
         let Clustered {
             graph,
@@ -536,7 +539,7 @@ impl BuildOptions {
             }
             AnpcUpper::Auto(_) => {}
         }
-        if self.choices.members == Members::Correct && data.labels().is_none() {
+        if self.choices.members == Members::Correct && !data.is_labelled() {
             return Err(RunError::NoLabels(data.name().to_owned()));
         }
         Ok(())

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use npcov_artefact::{Calibration, DataRecord, NO_SCORE, ShardStore};
+use npcov_data::Loader;
 use npcov_paths::{Landmarks, PathLayout};
 use npcov_run::{PathRows, RunError, SampleRange, shards};
 
@@ -48,7 +49,7 @@ pub(crate) fn calibrate(
     let mut strangers = Strangers {
         known,
         last: LastLayer::new(known.layout, known.landmarks, known.shards)?,
-        labels: inputs.data.labels(),
+        data: inputs.data,
         threads: inputs.threads,
         unfamiliar: Vec::new(),
         contested: Vec::new(),
@@ -63,8 +64,8 @@ pub(crate) fn calibrate(
 struct Strangers<'a> {
     known: &'a Known<'a>,
     last: LastLayer,
-    /// By position in the dataset.
-    labels: Option<&'a [i64]>,
+    /// The dataset, which may have labels.
+    data: &'a Loader<'a>,
     threads: usize,
     unfamiliar: Vec<f64>,
     contested: Vec<f64>,
@@ -79,8 +80,8 @@ impl Strangers<'_> {
             ..
         } = *self.known;
         let is_right = |place: usize| {
-            let label = self.labels.and_then(|l| l.get(rows.rows.start + place));
-            label.is_none_or(|&label| label == i64::from(rows.predictions[place]))
+            let label = self.data.label(rows.rows.start + place);
+            label.is_none_or(|label| label == i64::from(rows.predictions[place]))
         };
         let read = |landmark: Range<usize>, out: &mut [u8]| {
             shards.read_profiles(&landmarks.rows()[landmark], out)

@@ -242,8 +242,8 @@ impl<'a> Sink<'a> for Measuring<'a> {
             names: sample_names(self.suite.data, shard.rows.clone()),
             states: streamed,
         };
-        let labels = self.suite.data.labels();
-        let suite = complete(suite, self.measurement, shard, labels, before, self.threads)?;
+        let data = self.suite.data;
+        let suite = complete(suite, self.measurement, shard, data, before, self.threads)?;
         let mut part = self.measurement.state();
         part.add(suite)?;
         Ok(part.write_shard(self.store, &self.name(index), shard.rows.clone())?)
@@ -266,7 +266,7 @@ fn complete(
     mut suite: MeasuredSuite,
     measurement: &Measurement<'_>,
     shard: &PathRows,
-    labels: Option<&[i64]>,
+    data: &Loader<'_>,
     before: impl FnOnce() -> Result<Option<Vec<State>>, CoverageError>,
     threads: usize,
 ) -> Result<MeasuredSuite, CoverageError> {
@@ -295,15 +295,12 @@ fn complete(
         }
     }
     let scores = measurement.scores(shard, threads)?;
-    let input = |(i, row): (usize, usize)| {
-        let label = labels.and_then(|labels| labels.get(row));
-        InputRecord {
-            prediction: shard.predictions[i],
-            label: label.copied().unwrap_or(NO_LABEL),
-            cluster: scores[i].cluster,
-            unfamiliar: scores[i].unfamiliar,
-            contested: scores[i].contested,
-        }
+    let input = |(i, row): (usize, usize)| InputRecord {
+        prediction: shard.predictions[i],
+        label: data.label(row).unwrap_or(NO_LABEL),
+        cluster: scores[i].cluster,
+        unfamiliar: scores[i].unfamiliar,
+        contested: scores[i].contested,
     };
     suite.inputs = shard.rows.clone().enumerate().map(input).collect();
     Ok(suite)

@@ -8,6 +8,7 @@ use npcov_artefact::{
     row_specs,
 };
 use npcov_criteria::{Compute, PerInput, Tap, Training, TrainingError, kept_blocks};
+use npcov_data::Loader;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::{
     BitRows, Narrow, PathLayout, PathSource, TrainingActivations, TrainingInputs, gather,
@@ -16,6 +17,9 @@ use npcov_run::{Found, PathRows, SHARD, Sink, shards};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CoverageError;
+
+/// So many numbers are [kept](Training::keep) in memory: 128 KB.
+const FEW: usize = 1 << 14;
 
 /// The shards of training inputs, in the folder of a decision graph's parts.
 pub(crate) struct TrainingShards<'a> {
@@ -97,8 +101,8 @@ pub(crate) struct ShardWriter<'a> {
     pub(crate) form: &'a ShardForm,
     pub(crate) store: &'a ShardStore,
     pub(crate) origin: Origin,
-    /// By position in the dataset.
-    pub(crate) labels: Option<&'a [i64]>,
+    /// The dataset, which may have labels.
+    pub(crate) data: &'a Loader<'a>,
     /// What [`ShardForm::taps`] name, of the shard's inputs so far.
     pub(crate) taps: Vec<Vec<f32>>,
 }
@@ -119,8 +123,8 @@ impl Sink<'_> for ShardWriter<'_> {
         let rows = shard.importance.chunks_exact(sums.len().max(1));
         for ((row, &prediction), importance) in shard.rows.clone().zip(&shard.predictions).zip(rows)
         {
-            let label = self.labels.and_then(|labels| labels.get(row));
-            let is_correct = label.is_none_or(|&label| label == i64::from(prediction));
+            let label = self.data.label(row);
+            let is_correct = label.is_none_or(|label| label == i64::from(prediction));
             for (sum, &x) in sums.iter_mut().zip(importance) {
                 if is_correct && x.is_finite() {
                     *sum += f64::from(x);
@@ -171,7 +175,7 @@ impl<'a> TrainingShards<'a> {
         store: &'a ShardStore,
         form: &ShardForm,
         range: Range<usize>,
-        labels: Option<&[i64]>,
+        labels: Option<Narrow>,
     ) -> Result<TrainingShards<'a>, CoverageError> {
         let mut training = TrainingShards {
             form: form.clone(),
@@ -181,7 +185,7 @@ impl<'a> TrainingShards<'a> {
             inputs: TrainingInputs {
                 layout: form.layout.clone(),
                 predictions: Narrow::default(),
-                labels: labels.map(|labels| labels.iter().copied().collect()),
+                labels,
             },
             importance: vec![0.0; form.important()],
         };
@@ -319,23 +323,27 @@ impl Training for TrainingShards<'_> {
         Ok(())
     }
 
-    fn keep(&self, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
+    fn keep(&self, count: usize, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
+        if count <= FEW {
+            let mut numbers = vec![0.0; count];
+            compute(0..count, &mut numbers)?;
+            return Ok(PerInput::in_memory(numbers));
+        }
         let name = format!("kept-{:06}", self.kept.fetch_add(1, Ordering::Relaxed));
-        let inputs = self.inputs.len();
-        let specs = [TensorSpec::of::<f64>("number", &[inputs])];
+        let specs = [TensorSpec::of::<f64>("number", &[count])];
         let fill = |writer: &mut SafetensorsWriter| -> Result<(), TrainingError> {
             let mut numbers = Vec::new();
-            for inputs in kept_blocks(inputs) {
-                numbers.resize(inputs.len(), 0.0);
-                compute(inputs, &mut numbers)?;
+            for places in kept_blocks(count) {
+                numbers.resize(places.len(), 0.0);
+                compute(places, &mut numbers)?;
                 writer.append("number", &numbers)?;
             }
             Ok(())
         };
-        self.store.write(&name, 0..inputs, "{}", &specs, fill)?;
-        let reader = self.store.open(&name, 0..inputs)?;
-        Ok(PerInput::new(inputs, move |inputs, out| {
-            Ok(reader.read_rows("number", inputs, out)?)
+        self.store.write(&name, 0..count, "{}", &specs, fill)?;
+        let kept = self.store.open_once(&name, 0..count)?;
+        Ok(PerInput::new(count, move |places, out| {
+            Ok(kept.reader().read_rows("number", places, out)?)
         }))
     }
 

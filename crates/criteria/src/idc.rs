@@ -15,14 +15,16 @@ use crate::batch::Batch;
 use crate::criterion::{Criterion, CriterionValue};
 use crate::error::CriterionError;
 use crate::fit::{Fit, FitNumbers};
-use crate::line;
+use crate::line::{self, Runs};
 use crate::needs::Needs;
+use crate::per_input::PerInput;
 use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::NetworkShape;
 use crate::spec::{Options, Spec};
 use crate::state::{FixedPart, Handle, Patterns, PatternsPart, State};
-use crate::training::{Training, read_blocks};
+use crate::training::{Training, TrainingError, read_blocks_of};
 use npcov_tap::Tap;
+use std::ops::Range;
 
 /// IDC.
 pub(crate) const IDC: Entry = Entry {
@@ -42,8 +44,11 @@ const CENTROIDS: FixedPart = FixedPart("centroids");
 /// With fewer activations there is nothing to cluster.
 const FEWEST: usize = 10;
 
-/// Activations of training inputs that are held at a time, unless one neuron has more.
-const HELD: usize = 1 << 22;
+/// Training inputs whose activations of a neuron are sorted at a time.
+const RUN: usize = 1 << 12;
+
+/// Neurons whose activations are sorted together.
+const TOGETHER: usize = 64;
 
 /// The criterion.
 struct Idc {
@@ -98,25 +103,80 @@ impl Idc {
         Ok(Box::new(criterion))
     }
 
-    /// By neuron: its activations of all training inputs that count.
-    fn activations(
+    /// The activations of some neurons that count, sorted by neuron among [`RUN`] training inputs at a time: run by run,
+    /// those of each neuron. And of each neuron how many there are.
+    fn sorted(
         &self,
         training: &dyn Training,
         neurons: &[usize],
-    ) -> Result<Vec<Vec<f32>>, CriterionError> {
-        let mut activations = vec![Vec::new(); neurons.len()];
-        let range = self.first..self.first + self.width;
-        read_blocks(training, range, |_, rows| {
-            for row in rows.chunks_exact(self.width.max(1)) {
-                for (activations, &neuron) in activations.iter_mut().zip(neurons) {
+    ) -> Result<(PerInput, Vec<usize>), CriterionError> {
+        let of_run = RUN * neurons.len();
+        let runs = training.inputs().div_ceil(RUN);
+        let mut counts = vec![0; neurons.len()];
+        let mut run: Vec<f64> = Vec::new();
+        let kept = training.keep(runs * of_run, &mut |places, out| {
+            for (place, out) in places.zip(out) {
+                if place % of_run == 0 {
+                    let first = place / of_run * RUN;
+                    let inputs = first..(first + RUN).min(training.inputs());
+                    self.read_run(training, inputs, neurons, &mut run, &mut counts)?;
+                }
+                *out = run[place % of_run];
+            }
+            Ok(())
+        })?;
+        Ok((kept, counts))
+    }
+
+    /// Reads and sorts one run of each of some neurons.
+    fn read_run(
+        &self,
+        training: &dyn Training,
+        inputs: Range<usize>,
+        neurons: &[usize],
+        run: &mut Vec<f64>,
+        counts: &mut [usize],
+    ) -> Result<(), TrainingError> {
+        run.clear();
+        run.resize(RUN * neurons.len(), line::NOTHING);
+        let first = inputs.start;
+        let layer = self.first..self.first + self.width;
+        read_blocks_of(training, inputs, layer, |block, rows| {
+            for (input, row) in block.zip(rows.chunks_exact(self.width.max(1))) {
+                for (i, (&neuron, count)) in neurons.iter().zip(&mut *counts).enumerate() {
                     let x = row[neuron];
                     if x.is_finite() && (self.keep_zeros || x != 0.0) {
-                        activations.push(x);
+                        run[i * RUN + input - first] = x.into();
+                        *count += 1;
                     }
                 }
             }
         })?;
-        Ok(activations)
+        run.chunks_exact_mut(RUN)
+            .for_each(|run| run.sort_unstable_by(f64::total_cmp));
+        Ok(())
+    }
+
+    /// The centroids of some neurons.
+    fn centroids(
+        &self,
+        training: &dyn Training,
+        neurons: &[usize],
+    ) -> Result<Vec<Vec<f64>>, CriterionError> {
+        let (kept, counts) = self.sorted(training, neurons)?;
+        let of_neuron = |(i, count): (usize, usize)| {
+            let starts = (i * RUN..kept.len()).step_by(RUN * neurons.len());
+            let runs = starts.map(|start| start..start + RUN);
+            centroids_of(
+                training,
+                Runs {
+                    kept: &kept,
+                    runs: runs.collect(),
+                    len: count,
+                },
+            )
+        };
+        counts.into_iter().enumerate().map(of_neuron).collect()
     }
 
     /// The most important neurons; of equally important ones the first.
@@ -134,15 +194,15 @@ impl Idc {
 }
 
 /// The centroids of a neuron's activations.
-fn centroids_of(activations: Vec<f32>) -> Vec<f64> {
-    if activations.len() < FEWEST {
-        return vec![0.0];
+fn centroids_of(training: &dyn Training, runs: Runs<'_>) -> Result<Vec<f64>, CriterionError> {
+    if runs.len < FEWEST {
+        return Ok(vec![0.0]);
     }
-    let centroids = line::best_centroids(activations).into_iter();
+    let centroids = line::best_centroids(training, runs)?.into_iter();
     // As NumPy rounds: halves to even.
-    centroids
+    Ok(centroids
         .map(|c| (c * 100.0).round_ties_even() / 100.0)
-        .collect()
+        .collect())
 }
 
 impl Criterion for Idc {
@@ -168,10 +228,8 @@ impl Criterion for Idc {
             })?;
         let neurons = self.most_important(importance);
         let mut centroids: Vec<Vec<f64>> = Vec::new();
-        // Few neurons at a time, where there are many inputs.
-        for neurons in neurons.chunks((HELD / training.inputs().max(1)).max(1)) {
-            let activations = self.activations(training, neurons)?;
-            centroids.extend(activations.into_iter().map(centroids_of));
+        for neurons in neurons.chunks(TOGETHER) {
+            centroids.extend(self.centroids(training, neurons)?);
         }
         let counts = centroids.iter().map(|c| c.len() as u32).collect();
         let mut fit = Fit::default();

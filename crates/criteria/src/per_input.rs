@@ -1,4 +1,4 @@
-//! Numbers of which every training input has one.
+//! Numbers of which every training input has one, or a few.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::training::TrainingError;
 
-/// Numbers of which every training input has one. There are as many as training inputs, so they may be in a file, and
-/// are read part by part.
+/// Numbers of which every training input has one, or a few. There are as many as training inputs, so they may be in a
+/// file, and are read part by part.
 #[derive(Clone)]
 pub struct PerInput {
     len: usize,
@@ -89,29 +89,44 @@ impl<'a> Lookup<'a> {
     }
 
     pub(crate) fn get(&mut self, input: usize) -> Result<f64, TrainingError> {
-        let wanted = input / BLOCK;
-        match self.blocks.iter().position(|&(block, _)| block == wanted) {
-            Some(place) if place + 1 == self.blocks.len() => {}
-            Some(place) => {
-                let block = self.blocks.remove(place);
-                self.blocks.push(block);
-            }
-            None => {
-                let mut numbers = match self.blocks.len() < BLOCKS {
-                    true => Vec::new(),
-                    false => self.blocks.remove(0).1,
-                };
-                let inputs = wanted * BLOCK..((wanted + 1) * BLOCK).min(self.numbers.len);
-                numbers.resize(inputs.len(), 0.0);
-                self.numbers.read(inputs, &mut numbers)?;
-                self.blocks.push((wanted, numbers));
-            }
-        }
-        let found = self
-            .blocks
-            .last()
-            .and_then(|(_, numbers)| numbers.get(input % BLOCK));
+        let found = self.block(input / BLOCK)?.get(input % BLOCK);
         Ok(*found.ok_or("numbers of no inputs")?)
+    }
+
+    /// Two numbers that follow one another, the first one in an even place: a pair is in one block.
+    pub(crate) fn pair(&mut self, pair: usize) -> Result<(f64, f64), TrainingError> {
+        let first = 2 * pair;
+        let block = self.block(first / BLOCK)?;
+        match block.get(first % BLOCK..first % BLOCK + 2) {
+            Some(&[first, second]) => Ok((first, second)),
+            _ => Err("numbers of no inputs".into()),
+        }
+    }
+
+    fn block(&mut self, wanted: usize) -> Result<&[f64], TrainingError> {
+        let is_last = |blocks: &[(usize, Vec<f64>)]| blocks.last().is_some_and(|b| b.0 == wanted);
+        if !is_last(&self.blocks) {
+            let found = self.blocks.iter().position(|&(block, _)| block == wanted);
+            let block = match found {
+                Some(place) => self.blocks.remove(place),
+                None => self.read(wanted)?,
+            };
+            self.blocks.push(block);
+        }
+        Ok(self.blocks.last().map_or(&[], |(_, numbers)| numbers))
+    }
+
+    /// Reads a block, in the place of the one that was not used for the longest time.
+    fn read(&mut self, wanted: usize) -> Result<(usize, Vec<f64>), TrainingError> {
+        let mut numbers = match self.blocks.len() < BLOCKS {
+            true => Vec::new(),
+            false => self.blocks.remove(0).1,
+        };
+        let len = self.numbers.len;
+        let inputs = (wanted * BLOCK).min(len)..((wanted + 1) * BLOCK).min(len);
+        numbers.resize(inputs.len(), 0.0);
+        self.numbers.read(inputs, &mut numbers)?;
+        Ok((wanted, numbers))
     }
 }
 

@@ -38,12 +38,12 @@ pub trait Training: Sync {
         Err(format!("`{}` of layer {} was not kept", tap.name(), tap.layer).into())
     }
 
-    /// Keeps numbers of which every input has one, where there is room for so many. `compute` is asked for those of
-    /// some inputs, in order.
-    fn keep(&self, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
-        let mut numbers = vec![0.0; self.inputs()];
-        for inputs in kept_blocks(self.inputs()) {
-            compute(inputs.clone(), &mut numbers[inputs])?;
+    /// Keeps so many numbers, where there is room for one of every input, or a few, until what is given back is dropped.
+    /// `compute` is asked for them in order.
+    fn keep(&self, count: usize, compute: &mut Compute<'_>) -> Result<PerInput, TrainingError> {
+        let mut numbers = vec![0.0; count];
+        for places in kept_blocks(count) {
+            compute(places.clone(), &mut numbers[places])?;
         }
         Ok(PerInput::in_memory(numbers))
     }
@@ -54,16 +54,16 @@ pub trait Training: Sync {
     fn importance(&self, layer: usize) -> Option<&[f64]>;
 }
 
-/// Computes numbers of some inputs, one of each.
+/// Computes the numbers in some places.
 pub type Compute<'a> = dyn FnMut(Range<usize>, &mut [f64]) -> Result<(), TrainingError> + 'a;
 
-/// Inputs whose numbers are computed at a time, to be [kept](Training::keep).
+/// Numbers that are computed at a time, to be [kept](Training::keep).
 const KEPT: usize = 1 << 15;
 
-/// All inputs, in the blocks in which their numbers are [kept](Training::keep).
-pub fn kept_blocks(inputs: usize) -> impl Iterator<Item = Range<usize>> {
-    let starts = (0..inputs).step_by(KEPT);
-    starts.map(move |start| start..(start + KEPT).min(inputs))
+/// The places of so many numbers, in the blocks in which they are [kept](Training::keep).
+pub fn kept_blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = (0..count).step_by(KEPT);
+    starts.map(move |start| start..(start + KEPT).min(count))
 }
 
 /// Inputs that are read at a time.

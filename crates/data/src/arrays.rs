@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::digest::{Fingerprint, OnceFingerprint};
 use crate::error::{DataError, ReadError};
-use crate::labels::{Labels, Targets};
+use crate::labels::{Classes, Labels, Targets};
 use crate::rows::Rows;
 use crate::samples::{SampleInput, Samples, input_at};
 use crate::scalar::Scalar;
@@ -41,7 +41,7 @@ pub struct Arrays<'a> {
     inputs: Vec<SampleInput>,
     /// The numbers of each input.
     arrays: Vec<Box<dyn Array + 'a>>,
-    labels: Option<Cow<'a, [i64]>>,
+    labels: Option<Classes<'a>>,
     targets: Option<Targets>,
     class_names: Option<Vec<String>>,
     sample_names: Option<Vec<String>>,
@@ -214,11 +214,11 @@ impl<'a> Arrays<'a> {
     }
 
     /// Adds labels, one per sample.
-    pub fn with_labels(
-        mut self,
-        labels: impl Into<Cow<'a, [i64]>>,
-    ) -> Result<Arrays<'a>, DataError> {
-        let labels = labels.into();
+    pub fn with_labels(self, labels: impl Into<Cow<'a, [i64]>>) -> Result<Arrays<'a>, DataError> {
+        self.with_stored_labels(Classes::Wide(labels.into()))
+    }
+
+    fn with_stored_labels(mut self, labels: Classes<'a>) -> Result<Arrays<'a>, DataError> {
         if labels.len() != self.len {
             return Err(DataError::Labels {
                 file: self.name,
@@ -250,7 +250,7 @@ impl<'a> Arrays<'a> {
     /// Adds labels of either kind.
     pub(crate) fn with_any_labels(self, labels: Labels) -> Result<Arrays<'a>, DataError> {
         match labels {
-            Labels::Classes(classes) => self.with_labels(classes),
+            Labels::Classes(classes) => self.with_stored_labels(classes),
             Labels::Numbers(targets) => self.with_targets(targets),
         }
     }
@@ -286,13 +286,13 @@ impl<'a> Arrays<'a> {
         let (Some(names), Some(labels)) = (&self.class_names, &self.labels) else {
             return Ok(self);
         };
-        let named = |&label: &i64| usize::try_from(label).is_ok_and(|label| label < names.len());
-        match labels.iter().position(|label| !named(label)) {
+        let named = |label: i64| usize::try_from(label).is_ok_and(|label| label < names.len());
+        let mut rows = (0..labels.len()).filter_map(|row| Some((row, labels.get(row)?)));
+        match rows.find(|&(_, label)| !named(label)) {
             None => Ok(self),
-            Some(row) => Err(self.wrong_names(format!(
-                "there are {} names of classes, but row {row} has the label {}",
-                names.len(),
-                labels[row]
+            Some((row, label)) => Err(self.wrong_names(format!(
+                "there are {} names of classes, but row {row} has the label {label}",
+                names.len()
             ))),
         }
     }
@@ -359,7 +359,15 @@ impl Samples for Arrays<'_> {
     }
 
     fn labels(&self) -> Option<&[i64]> {
-        self.labels.as_deref()
+        self.labels.as_ref().map(Classes::all)
+    }
+
+    fn is_labelled(&self) -> bool {
+        self.labels.is_some()
+    }
+
+    fn label(&self, row: usize) -> Option<i64> {
+        self.labels.as_ref()?.get(row)
     }
 
     fn targets(&self) -> Option<&Targets> {

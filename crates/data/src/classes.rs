@@ -199,6 +199,17 @@ impl Samples for Matched<'_> {
         }
     }
 
+    fn is_labelled(&self) -> bool {
+        self.labels.is_some() || self.samples.is_labelled()
+    }
+
+    fn label(&self, row: usize) -> Option<i64> {
+        match &self.labels {
+            Some(labels) => labels.get(row).copied(),
+            None => self.samples.label(row),
+        }
+    }
+
     fn targets(&self) -> Option<&Targets> {
         match &self.targets {
             Some(targets) => Some(targets),

@@ -145,9 +145,9 @@ impl Fingerprint {
         for block in &blocks {
             contents.bytes(block.as_bytes());
         }
-        match (samples.labels(), samples.targets()) {
-            (None, None) => contents.text("no labels"),
-            (None, Some(targets)) => {
+        match (samples.is_labelled(), samples.targets()) {
+            (false, None) => contents.text("no labels"),
+            (false, Some(targets)) => {
                 contents.text("targets");
                 contents.number(targets.width());
                 for number in (0..targets.rows())
@@ -157,9 +157,9 @@ impl Fingerprint {
                     contents.bytes(&number.to_le_bytes());
                 }
             }
-            (Some(labels), _) => {
+            (true, _) => {
                 contents.text("labels");
-                for label in labels {
+                for label in (0..samples.len()).filter_map(|row| samples.label(row)) {
                     contents.bytes(&label.to_le_bytes());
                 }
             }

@@ -34,8 +34,8 @@ impl FilePool {
         Ok(file)
     }
 
-    /// Forgets a file, so that its name can be given to another one.
-    pub(crate) fn forget(&self, path: &Path) {
+    /// Forgets a file, so that its name can be given to another one, or to none.
+    pub fn forget(&self, path: &Path) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(known, _)| known != path);
     }

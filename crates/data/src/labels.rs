@@ -1,5 +1,8 @@
 //! Labels: of each sample a class, which is a whole number, or the numbers that a model should give for it.
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use crate::element::Number;
 use crate::error::{DataError, ReadError};
 use crate::rows::Rows;
@@ -71,11 +74,75 @@ impl Targets {
     }
 }
 
+/// The class of each sample. There may be millions, and most classes fit into a byte.
+#[derive(Debug)]
+pub(crate) enum Classes<'a> {
+    Narrow {
+        bytes: Vec<u8>,
+        /// The same as whole numbers, once someone asks for all of them at once.
+        wide: OnceLock<Vec<i64>>,
+    },
+    Wide(Cow<'a, [i64]>),
+}
+
+impl Default for Classes<'_> {
+    fn default() -> Self {
+        Classes::Narrow {
+            bytes: Vec::new(),
+            wide: OnceLock::new(),
+        }
+    }
+}
+
+impl Classes<'_> {
+    pub(crate) fn push(&mut self, class: i64) {
+        match (&mut *self, u8::try_from(class)) {
+            (Classes::Narrow { bytes, .. }, Ok(byte)) => bytes.push(byte),
+            (Classes::Narrow { bytes, .. }, Err(_)) => {
+                let mut classes: Vec<i64> = bytes.iter().map(|&byte| byte.into()).collect();
+                classes.push(class);
+                *self = Classes::Wide(Cow::Owned(classes));
+            }
+            (Classes::Wide(classes), _) => classes.to_mut().push(class),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Classes::Narrow { bytes, .. } => bytes.len(),
+            Classes::Wide(classes) => classes.len(),
+        }
+    }
+
+    pub(crate) fn get(&self, row: usize) -> Option<i64> {
+        match self {
+            Classes::Narrow { bytes, .. } => bytes.get(row).map(|&byte| byte.into()),
+            Classes::Wide(classes) => classes.get(row).copied(),
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &[i64] {
+        match self {
+            Classes::Narrow { bytes, wide } => {
+                wide.get_or_init(|| bytes.iter().map(|&byte| byte.into()).collect())
+            }
+            Classes::Wide(classes) => classes,
+        }
+    }
+}
+
+impl PartialEq for Classes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && (0..self.len()).all(|row| self.get(row) == other.get(row))
+    }
+}
+
 /// What labels are.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Labels {
     /// A class of each sample.
-    Classes(Vec<i64>),
+    Classes(Classes<'static>),
     /// Numbers of each sample.
     Numbers(Targets),
 }
@@ -105,7 +172,7 @@ pub(crate) fn read(rows: &Rows, count: usize, file: &str) -> Result<Labels, Data
             rows.sample_shape()
         )));
     }
-    let mut classes = Vec::new();
+    let mut classes = Classes::default();
     let found = rows.for_each_row::<Problem>(|row, values| {
         let class = match one_hot {
             true => class_of_one_hot(values).ok_or_else(|| {
@@ -201,7 +268,7 @@ mod tests {
         };
         let rows = Rows::new(format, Source::from_bytes(bytes)).unwrap();
         match read(&rows, rows.len(), "y.npy").map_err(|error| error.to_string())? {
-            Labels::Classes(classes) => Ok(classes),
+            Labels::Classes(classes) => Ok(classes.all().to_vec()),
             Labels::Numbers(targets) => Err(format!("numbers: {}", targets.reason())),
         }
     }
@@ -226,6 +293,29 @@ mod tests {
             labels(Element::I64, &[1], big.to_le_bytes().to_vec()),
             Ok(vec![big])
         );
+    }
+
+    #[test]
+    fn classes_take_a_byte_as_long_as_they_fit() {
+        let mut classes = Classes::default();
+        let mut expected = Vec::new();
+        for class in [0, 255, 7, 256, 3, -1, i64::MAX] {
+            let narrow = matches!(classes, Classes::Narrow { .. });
+            assert_eq!(
+                narrow,
+                expected.iter().all(|class| (0..256).contains(class))
+            );
+            classes.push(class);
+            expected.push(class);
+            assert_eq!(classes.len(), expected.len());
+            let found: Vec<i64> = (0..8).filter_map(|row| classes.get(row)).collect();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(classes.all(), expected);
+        let mut few = Classes::default();
+        few.push(9);
+        assert_eq!(few.all(), [9]);
+        assert_eq!(few, Classes::Wide(Cow::Borrowed(&[9])));
     }
 
     #[test]

@@ -210,6 +210,16 @@ impl<'a> Loader<'a> {
         self.samples.labels()
     }
 
+    /// Whether there are labels.
+    pub fn is_labelled(&self) -> bool {
+        self.samples.is_labelled()
+    }
+
+    /// The label of one sample, where there are labels.
+    pub fn label(&self, row: usize) -> Option<i64> {
+        self.samples.label(row)
+    }
+
     /// The numbers that the model should give, where labels are there and are no classes.
     pub fn targets(&self) -> Option<&Targets> {
         self.samples.targets()

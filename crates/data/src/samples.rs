@@ -103,6 +103,17 @@ pub trait Samples: Send + Sync {
         None
     }
 
+    /// Whether there are labels.
+    fn is_labelled(&self) -> bool {
+        self.labels().is_some()
+    }
+
+    /// The label of one sample. Samples that hold labels in fewer bytes than [all together](Samples::labels) take answer
+    /// this without making them wider.
+    fn label(&self, row: usize) -> Option<i64> {
+        self.labels()?.get(row).copied()
+    }
+
     /// The numbers that a model should give, one or several per sample, where labels are there and are no classes.
     fn targets(&self) -> Option<&Targets> {
         None
@@ -189,6 +200,14 @@ macro_rules! behind_a_pointer {
 
             fn labels(&self) -> Option<&[i64]> {
                 (**self).labels()
+            }
+
+            fn is_labelled(&self) -> bool {
+                (**self).is_labelled()
+            }
+
+            fn label(&self, row: usize) -> Option<i64> {
+                (**self).label(row)
             }
 
             fn targets(&self) -> Option<&Targets> {

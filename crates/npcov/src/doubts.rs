@@ -47,11 +47,11 @@ impl Model {
 
     fn strange_label(&self, inputs: &Inputs<'_>, loader: &Loader<'_>) -> Option<String> {
         let classes = self.network().classes();
-        let labels = loader.labels()?.iter().enumerate();
-        let range = inputs.range();
-        let mut labels = labels.take(range.end).skip(range.start);
+        let mut labels = inputs
+            .range()
+            .filter_map(|row| Some((row, loader.label(row)?)));
         let is_class = |label: i64| usize::try_from(label).is_ok_and(|label| label < classes);
-        let (row, label) = labels.find(|(_, label)| !is_class(**label))?;
+        let (row, label) = labels.find(|&(_, label)| !is_class(label))?;
         Some(format!(
             "`{}` has labels that are no classes of the model: row {row} has {label}, and there are \
              {classes} classes (0 to {}); such inputs count as misclassified",

@@ -254,7 +254,7 @@ pub fn explain_one(
         })?;
     let row = explainer.row(&result, index)?;
     let class_name = |class: usize| data.class_names().and_then(|n| n.get(class).cloned());
-    let label = data.labels().and_then(|l| l.get(index).copied());
+    let label = data.label(index);
     let class_logit = |class: usize| ClassLogit {
         class,
         name: class_name(class),

@@ -99,24 +99,30 @@ pub fn kept_apart(training: &TrainingInputs, classes: usize) -> Vec<u32> {
         let right = rows.filter(move |&(row, class)| is_right(row, class));
         right.filter_map(|(row, class)| Some((row as u32, usize::try_from(class).ok()?)))
     };
-    let mut counts = vec![0; classes];
+    let mut counts = vec![0_usize; classes];
     right().for_each(|(_, class)| counts.get_mut(class).into_iter().for_each(|n| *n += 1));
     // By class: how many were seen, and how many of them kept apart.
     let mut seen = vec![(0, 0); classes];
-    let mut apart = Vec::new();
+    // Of all those, so many are taken; which one comes next is known without a list of them.
+    let all_apart: usize = counts.iter().map(|all| all / ONE_IN).sum();
+    let count = all_apart.min(APART);
+    let mut next = 0;
+    let mut apart = Vec::with_capacity(count);
     for (row, class) in right() {
         let (Some(&all), Some((place, kept))) = (counts.get(class), seen.get_mut(class)) else {
             continue;
         };
         let wanted = all / ONE_IN;
         if *kept < wanted && *place == *kept * all / wanted {
-            apart.push(row);
+            if apart.len() < count && next == apart.len() * all_apart / count {
+                apart.push(row);
+            }
+            next += 1;
             *kept += 1;
         }
         *place += 1;
     }
-    let count = apart.len().min(APART);
-    (0..count).map(|i| apart[i * apart.len() / count]).collect()
+    apart
 }
 
 #[cfg(test)]

@@ -26,10 +26,9 @@ pub fn resolve(
         _ if !network.is_open() => return Ok((network.clone(), Vec::new())),
         Task::Regression(options) => options.clone(),
         _ => {
-            let labels = data.labels();
-            let binary = |labels: &[i64]| labels.iter().all(|label| matches!(label, 0 | 1));
-            match (outputs, labels, data.targets()) {
-                (1, Some(labels), _) if binary(labels) => {
+            let binary = || (0..data.len()).all(|row| matches!(data.label(row), Some(0 | 1)));
+            match (outputs, data.is_labelled(), data.targets()) {
+                (1, true, _) if binary() => {
                     let note = "the model has a single logit, and all labels are 0 or 1: two classes, by its sign";
                     let network = network.with_task(Task::Classification)?;
                     return Ok((Arc::new(network), vec![note.to_owned()]));
@@ -72,7 +71,7 @@ pub fn resolve(
     if !told {
         let why = match data.targets() {
             Some(_) => "labels are no classes",
-            None if data.labels().is_some() => "a single output, and labels other than 0 and 1",
+            None if data.is_labelled() => "a single output, and labels other than 0 and 1",
             None => "a single output, and no labels",
         };
         notes.insert(

@@ -279,7 +279,8 @@ impl Network {
             (None, Some(names)) => match_classes(samples, names)?,
             (None, None) => samples,
         };
-        if let (false, None, Some(targets)) = (self.is_open(), samples.labels(), samples.targets())
+        if let (false, false, Some(targets)) =
+            (self.is_open(), samples.is_labelled(), samples.targets())
             && self.signature.numbers.is_none()
         {
             return Err(RunError::Data(DataError::Labels {

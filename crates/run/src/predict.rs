@@ -129,7 +129,7 @@ pub fn predict<E: From<RunError>>(
 impl Predictions {
     fn new(signature: &Signature, data: &Loader, inputs: usize) -> Predictions {
         let count = signature.classes();
-        let labelled = data.labels().map(|_| 0);
+        let labelled = data.is_labelled().then_some(0);
         let names = data.class_names().unwrap_or_default();
         let class = |class| ClassResult {
             class,
@@ -280,12 +280,12 @@ pub fn labels(
     data: &Loader,
     range: Range<usize>,
 ) -> Result<Option<Vec<usize>>, RunError> {
-    let Some(labels) = data.labels() else {
+    if !data.is_labelled() {
         return Ok(None);
-    };
+    }
     let classes = signature.classes();
-    let labels = labels.iter().enumerate().take(range.end).skip(range.start);
-    let labels = labels.map(|(row, &label)| match usize::try_from(label) {
+    let labels = range.filter_map(|row| Some((row, data.label(row)?)));
+    let labels = labels.map(|(row, label)| match usize::try_from(label) {
         Ok(class) if class < classes => Ok(class),
         _ => Err(RunError::Label {
             data: data.name().to_owned(),

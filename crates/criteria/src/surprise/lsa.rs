@@ -156,8 +156,9 @@ impl Adequacy for Lsa {
             factor * factor / (samples - 1.0)
         };
         let gaussians = self.gaussians.clone().fit(training, &self.rule, scott)?;
-        let norms = training
-            .keep(&mut |inputs, norms| Ok(white_norms(&gaussians, training, inputs, norms)?))?;
+        let norms = training.keep(training.inputs(), &mut |inputs, norms| {
+            Ok(white_norms(&gaussians, training, inputs, norms)?)
+        })?;
         let mut fit = gaussians.store();
         let name = FitNumbers::PER_INPUT;
         fit.insert(name, &[norms.len()], FitNumbers::PerInput(norms));

@@ -199,7 +199,7 @@ impl SafetensorsReader {
         let header = Header::place(metadata, &specs).map_err(wrong)?;
         let moved = |placed: &Placed| match self.find(&placed.spec.name) {
             Some((_, tensor)) => tensor != placed,
-            None => seal.placed != *placed,
+            None => *seal.placed != *placed,
         };
         if header.tensors.iter().any(moved) {
             return Err(wrong("its tensors lie in another order".to_owned()));

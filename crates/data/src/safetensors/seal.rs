@@ -84,7 +84,7 @@ impl BlockDigests {
 #[derive(Debug)]
 pub(super) struct Seal {
     /// Where it lies.
-    pub(super) placed: Placed,
+    pub(super) placed: Arc<Placed>,
     /// The digests of all blocks, one after the other.
     blocks: Vec<u8>,
     /// For each tensor, in the order of names, its first block; and the number of all at the end.
@@ -125,7 +125,7 @@ impl Seal {
         }
         let known = (0..end.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Seal {
-            placed,
+            placed: Arc::new(placed),
             blocks,
             first: first.into(),
             known,
@@ -162,6 +162,9 @@ impl Seal {
 
     /// Keeps one list with the seal of a file that has the same tensors.
     pub(super) fn share(&mut self, other: &Seal) {
+        if self.placed == other.placed {
+            self.placed = other.placed.clone();
+        }
         if self.first == other.first {
             self.first = other.first.clone();
         }

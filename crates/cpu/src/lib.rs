@@ -3,7 +3,8 @@
 //! They are found when a program runs, so that a portable build is a fast one. There are two ways to use
 //! them. Kernels that are written for certain instructions are chosen by an [`Isa`], which says which
 //! ones there are ([`dispatch!`]). Plain loops are compiled several times, and run as the CPU allows:
-//! [`vectorised`], [`widest`], [`counting`].
+//! [`vectorised`], [`widest`], [`counting`]. One loop that compilers do not do well by is here itself:
+//! [`products`].
 //!
 //! ```
 //! use npcov_cpu::Isa;
@@ -19,10 +20,12 @@
 #![allow(unsafe_code)]
 
 mod denormals;
+mod products;
 
 use std::sync::OnceLock;
 
 pub use denormals::FlushDenormals;
+pub use products::products;
 
 /// Vector instructions that kernels are written for, each with those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

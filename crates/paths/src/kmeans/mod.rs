@@ -20,6 +20,10 @@
 //! Time and memory grow linearly with the rows. A row costs a table look-up for every eight of
 //! its bits, not one operation for every bit and cluster (`sums`), and in later iterations most
 //! rows cost nothing (`lloyd`).
+//!
+//! Rows that are too many for memory are clustered [in shards](KMeans::run_shards), with the same
+//! draws, the same sums and hence the same bits: all that is found of a shard are whole numbers,
+//! which are added up, and of the rows themselves one shard is in memory at a time.
 
 mod column;
 mod exact;
@@ -39,6 +43,7 @@ pub(crate) use exact::compare_over_squares;
 use exact::compare_sums;
 use lloyd::Outcome;
 use points::Points;
+pub use points::RowShards;
 
 /// Settings of k-means with Euclidean distances.
 ///
@@ -102,13 +107,22 @@ impl KMeans {
     ///
     /// Restarts are shared among `threads` threads. Their number does not change the result.
     pub fn run(&self, rows: &BitRows, threads: usize) -> Clustering {
-        self.run_points(&Points::new(rows), threads)
+        let Ok(clustering) = self.run_shards(rows, threads);
+        clustering
     }
 
-    fn run_points(&self, points: &Points, threads: usize) -> Clustering {
+    /// The same for rows in shards; how they are divided does not change the result. Several shards are
+    /// read again for every step, one by each thread at a time; what stays in memory is some hundred
+    /// bytes for each distinct row.
+    pub fn run_shards<S: RowShards>(
+        &self,
+        shards: &S,
+        threads: usize,
+    ) -> Result<Clustering, S::Error> {
+        let points = &Points::new(shards)?;
         let clusters = self.clusters.max(1).min(points.len());
         if clusters == 0 {
-            return Clustering::default();
+            return Ok(Clustering::default());
         }
         // One cluster is the same whatever its seed.
         let restarts = if clusters == 1 {
@@ -122,32 +136,37 @@ impl KMeans {
             loop {
                 let restart = next.fetch_add(1, Memory::Relaxed);
                 if restart >= restarts {
-                    return best;
+                    return Ok(best);
                 }
-                best = Run::best(best, Some(self.restart(points, clusters, restart)));
+                best = Run::best(best, Some(self.restart(points, clusters, restart)?));
             }
         };
         let best = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads.min(restarts))
                 .map(|_| scope.spawn(work))
                 .collect();
-            let mut best = work();
+            let mut best = work()?;
             for other in others {
                 match other.join() {
-                    Ok(run) => best = Run::best(best, run),
+                    Ok(run) => best = Run::best(best, run?),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            best
-        });
-        best.map_or_else(Clustering::default, |run| run.clustering(points))
+            Ok(best)
+        })?;
+        Ok(best.map_or_else(Clustering::default, |run| run.clustering(&points.of_row)))
     }
 
-    fn restart(&self, points: &Points, clusters: usize, restart: usize) -> Run {
+    fn restart<S: RowShards>(
+        &self,
+        points: &Points<'_, S>,
+        clusters: usize,
+        restart: usize,
+    ) -> Result<Run, S::Error> {
         let mut rng = Generator::new(self.seed, Task::Clusters, 0, restart as u64);
-        let labels = seeding::seed(points, clusters, &mut rng);
-        let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1));
-        Run { restart, outcome }
+        let labels = seeding::seed(points, clusters, &mut rng)?;
+        let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1))?;
+        Ok(Run { restart, outcome })
     }
 }
 
@@ -172,7 +191,7 @@ impl Run {
         }
     }
 
-    fn clustering(self, points: &Points) -> Clustering {
+    fn clustering(self, of_row: &[u32]) -> Clustering {
         let Outcome {
             labels,
             centres,
@@ -197,8 +216,7 @@ impl Run {
             }
         }
         Clustering {
-            labels: points
-                .of_row
+            labels: of_row
                 .iter()
                 .map(|&point| order[labels[point as usize] as usize])
                 .collect(),
@@ -213,7 +231,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{naive, noisy_rows, random_rows, rows_of};
+    use super::testing::{InShards, naive, noisy_rows, random_rows, rows_of};
     use super::*;
     use proptest::prelude::*;
 
@@ -255,6 +273,74 @@ mod tests {
             prop_assert_eq!(clustering.converged, expected.converged);
             prop_assert!((clustering.inertia - expected.inertia).abs() < 1e-9);
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// Rows that are equal lie in different shards, and shards may be empty.
+        #[test]
+        fn shards_give_the_bits_of_all_rows_together(
+            rows in small_rows(),
+            clusters in 1..9usize,
+            iterations in prop_oneof![1..4usize, Just(300)],
+            seed in 0..50u64,
+        ) {
+            let settings = KMeans { clusters, restarts: 3, iterations, seed };
+            let together = settings.run(&rows, 1);
+            for shards in [1, 3, 16] {
+                let Ok(found) = settings.run_shards(&InShards { rows: &rows, shards }, 2);
+                prop_assert_eq!(found.inertia.to_bits(), together.inertia.to_bits());
+                prop_assert_eq!(&found, &together, "{} shards", shards);
+            }
+        }
+    }
+
+    #[test]
+    fn wide_rows_in_shards_are_as_together() {
+        for (clusters, columns) in [(3, 70), (5, 300), (17, 520)] {
+            let mut rows = noisy_rows(200, columns, 8, 0.35, columns as u64);
+            for i in (0..200).step_by(3) {
+                let row = rows.row(i).to_vec();
+                rows.push(&row);
+            }
+            let together = kmeans(clusters).run(&rows, 2);
+            assert!(together.iterations > 2, "{clusters} clusters");
+            for shards in [3, 16, 300] {
+                let Ok(found) = kmeans(clusters).run_shards(
+                    &InShards {
+                        rows: &rows,
+                        shards,
+                    },
+                    2,
+                );
+                assert_eq!(found, together, "{shards} shards");
+            }
+        }
+    }
+
+    /// A shard that cannot be read.
+    struct Torn(BitRows);
+
+    impl RowShards for Torn {
+        type Error = &'static str;
+
+        fn shards(&self) -> usize {
+            2
+        }
+
+        fn rows(&self, shard: usize) -> Result<std::borrow::Cow<'_, BitRows>, &'static str> {
+            match shard {
+                0 => Ok(std::borrow::Cow::Borrowed(&self.0)),
+                _ => Err("torn"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let torn = Torn(random_rows(30, 20, 0.5, 4));
+        assert_eq!(kmeans(2).run_shards(&torn, 2), Err("torn"));
     }
 
     #[test]

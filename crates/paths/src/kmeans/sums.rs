@@ -2,7 +2,6 @@
 
 use std::ops::Add;
 
-use super::points::Points;
 use crate::BitRows;
 
 /// Words of a row that are looked up together. Their tables stay in the cache while all rows pass.
@@ -19,13 +18,19 @@ pub(super) fn stride(clusters: usize) -> usize {
 }
 
 /// Writes `D_j(x)` of the chosen points `x` to `sums`: a row of `stride(clusters)` for each point,
-/// whose surplus places are zero. `counts` has a row of all columns for each cluster.
+/// whose surplus places are zero. `counts` has a row of all columns for each cluster, no number of
+/// which exceeds `most`.
 ///
 /// Whole numbers up to 2^53, hence exact.
-pub(super) fn member_sums(points: &Points, counts: &[&[u32]], chosen: &[u32], sums: &mut [f64]) {
+pub(super) fn member_sums(
+    bits: &BitRows,
+    (counts, most): (&[&[u32]], u64),
+    chosen: &[u32],
+    sums: &mut [f64],
+) {
     sums.fill(0.0);
     // Whether the sum over a tile can exceed an i32.
-    let large = points.total_weight() * (64 * TILE as u64) > i32::MAX as u64;
+    let large = most * (64 * TILE as u64) > i32::MAX as u64;
     let stride = stride(counts.len());
     for (block, counts) in counts.chunks(LANES).enumerate() {
         let sums = Places {
@@ -34,14 +39,14 @@ pub(super) fn member_sums(points: &Points, counts: &[&[u32]], chosen: &[u32], su
             offset: block * LANES,
         };
         match (large, counts.len().div_ceil(4)) {
-            (false, 1) => block_sums::<i32, 4>(&points.bits, counts, chosen, sums, |c| c as i32),
-            (false, 2) => block_sums::<i32, 8>(&points.bits, counts, chosen, sums, |c| c as i32),
-            (false, 3) => block_sums::<i32, 12>(&points.bits, counts, chosen, sums, |c| c as i32),
-            (false, _) => block_sums::<i32, 16>(&points.bits, counts, chosen, sums, |c| c as i32),
-            (true, 1) => block_sums::<f64, 4>(&points.bits, counts, chosen, sums, f64::from),
-            (true, 2) => block_sums::<f64, 8>(&points.bits, counts, chosen, sums, f64::from),
-            (true, 3) => block_sums::<f64, 12>(&points.bits, counts, chosen, sums, f64::from),
-            (true, _) => block_sums::<f64, 16>(&points.bits, counts, chosen, sums, f64::from),
+            (false, 1) => block_sums::<i32, 4>(bits, counts, chosen, sums, |c| c as i32),
+            (false, 2) => block_sums::<i32, 8>(bits, counts, chosen, sums, |c| c as i32),
+            (false, 3) => block_sums::<i32, 12>(bits, counts, chosen, sums, |c| c as i32),
+            (false, _) => block_sums::<i32, 16>(bits, counts, chosen, sums, |c| c as i32),
+            (true, 1) => block_sums::<f64, 4>(bits, counts, chosen, sums, f64::from),
+            (true, 2) => block_sums::<f64, 8>(bits, counts, chosen, sums, f64::from),
+            (true, 3) => block_sums::<f64, 12>(bits, counts, chosen, sums, f64::from),
+            (true, _) => block_sums::<f64, 16>(bits, counts, chosen, sums, f64::from),
         }
     }
 }
@@ -112,12 +117,13 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_definition() {
-        let points = Points::new(&random_rows(40, 600, 0.4, 3));
+        let bits = random_rows(40, 600, 0.4, 3);
+        let columns = bits.width() * 64;
         let chosen: Vec<u32> = (0..40).filter(|i| i % 3 != 1).collect();
         for clusters in [1, 3, 4, 5, 8, 11, 15, 16, 17, 35] {
             let counts: Vec<Vec<u32>> = (0..clusters)
                 .map(|j| {
-                    (0..points.columns())
+                    (0..columns)
                         .map(|c| (c * 7919 + j * 31) as u32 % 1009)
                         .collect()
                 })
@@ -125,13 +131,11 @@ mod tests {
             let stride = stride(clusters);
             let mut sums = vec![f64::NAN; chosen.len() * stride];
             let rows: Vec<&[u32]> = counts.iter().map(|counts| &counts[..]).collect();
-            member_sums(&points, &rows, &chosen, &mut sums);
+            member_sums(&bits, (&rows, 1009), &chosen, &mut sums);
             for (&point, sums) in chosen.iter().zip(sums.chunks(stride)) {
                 for j in 0..stride {
                     let expected = counts.get(j).map_or(0, |counts| {
-                        ones(points.bits.row(point as usize))
-                            .map(|c| counts[c])
-                            .sum()
+                        ones(bits.row(point as usize)).map(|c| counts[c]).sum()
                     });
                     assert_eq!(
                         sums[j],

@@ -1,8 +1,10 @@
 //! K-means as it is defined, and rows to test with.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::convert::Infallible;
 
-use super::{Clustering, KMeans};
+use super::{Clustering, KMeans, RowShards};
 use crate::BitRows;
 use crate::bits::{get, set};
 use crate::random::{Generator, Task};
@@ -13,6 +15,26 @@ pub(super) fn rows_of<'a>(width: usize, rows: impl IntoIterator<Item = &'a [u64]
         of.push(row);
     }
     of
+}
+
+/// Rows in so many shards, which differ by at most one row.
+pub(crate) struct InShards<'a> {
+    pub(crate) rows: &'a BitRows,
+    pub(crate) shards: usize,
+}
+
+impl RowShards for InShards<'_> {
+    type Error = Infallible;
+
+    fn shards(&self) -> usize {
+        self.shards
+    }
+
+    fn rows(&self, shard: usize) -> Result<Cow<'_, BitRows>, Infallible> {
+        let start = |shard: usize| (self.rows.len() * shard / self.shards) as u32;
+        let rows: Vec<u32> = (start(shard)..start(shard + 1)).collect();
+        Ok(Cow::Owned(self.rows.gather(&rows)))
+    }
 }
 
 /// Independent bits, each set with probability `density`.

@@ -1,5 +1,6 @@
 //! The decision graph: for each class, clusters of training paths and what their members share.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use npcov_cpu::counting;
@@ -9,7 +10,7 @@ use crate::bits::BitRows;
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::clustering::number_of_clusters;
-use crate::kmeans::KMeans;
+use crate::kmeans::{KMeans, RowShards};
 use crate::layout::PathLayout;
 use crate::narrow::Narrow;
 use crate::similarity::{Comparison, layer_counts, more_similar};
@@ -23,6 +24,12 @@ pub const UNCLUSTERED: i64 = -1;
 
 /// Bytes of counts that are held to find abstract paths.
 const COUNTED: usize = 256 << 20;
+
+/// Bytes of a class's paths that k-means holds; those of larger classes are read again for every step.
+const HELD: usize = 512 << 20;
+
+/// Bytes of the paths of a larger class that are read at a time, by each thread.
+const READ: usize = 32 << 20;
 
 /// How many clusters a class gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +120,29 @@ pub struct ClassNode {
     pub beta: f64,
 }
 
+/// The paths of a class, so many in a shard.
+struct ClassShards<'a, S> {
+    source: &'a S,
+    layout: &'a PathLayout,
+    /// The inputs of the class.
+    rows: &'a [u32],
+    count: usize,
+}
+
+impl<S: PathSource<Error: Send> + Sync> RowShards for ClassShards<'_, S> {
+    type Error = S::Error;
+
+    fn shards(&self) -> usize {
+        self.rows.len().div_ceil(self.count)
+    }
+
+    fn rows(&self, shard: usize) -> Result<Cow<'_, BitRows>, S::Error> {
+        let end = ((shard + 1) * self.count).min(self.rows.len());
+        let rows = &self.rows[shard * self.count..end];
+        Ok(Cow::Owned(gather(self.source, self.layout, rows)?))
+    }
+}
+
 /// What a decision graph consists of, as it is stored; the training paths are elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphParts {
@@ -145,25 +175,53 @@ pub struct PathGraph {
 impl PathGraph {
     /// Learns a decision graph, with clusters by k-means. Predictions are classes of `options`; others
     /// are left out.
-    pub fn learn<S: PathSource>(
+    ///
+    /// Paths of a class that take more than 512 MiB are not held in memory but [read in
+    /// shards](KMeans::run_shards), which changes nothing but the time.
+    pub fn learn<S: PathSource<Error: Send> + Sync>(
         training: TrainingInputs,
         source: &S,
         options: &LearnOptions,
     ) -> Result<PathGraph, S::Error> {
+        PathGraph::learn_holding(training, source, options, (HELD, READ))
+    }
+
+    /// The same with other limits than [`HELD`] and [`READ`].
+    fn learn_holding<S: PathSource<Error: Send> + Sync>(
+        training: TrainingInputs,
+        source: &S,
+        options: &LearnOptions,
+        (held, read): (usize, usize),
+    ) -> Result<PathGraph, S::Error> {
         let mut clusters = ClusterList::new(training.len());
+        let layout = &training.layout;
+        let of_path = layout.width().max(1) * size_of::<u64>();
+        let (seed, threads) = (options.kmeans.seed, options.threads);
         for (class, parameters) in options.classes.iter().enumerate() {
             let rows = training.rows_of(class, options.members);
-            let paths = gather(source, &training.layout, &rows)?;
-            let (seed, threads) = (options.kmeans.seed, options.threads);
-            let number = match parameters.clusters {
-                Clusters::Fixed(clusters) => clusters,
-                Clusters::Auto(most) => number_of_clusters(&paths, most, seed, threads),
-            };
-            let kmeans = KMeans {
-                clusters: number,
+            let kmeans = |clusters| KMeans {
+                clusters,
                 ..options.kmeans.clone()
             };
-            let found = kmeans.run(&paths, threads);
+            let found = match parameters.clusters {
+                Clusters::Fixed(number) if rows.len() * of_path > held => {
+                    let shards = ClassShards {
+                        source,
+                        layout,
+                        rows: &rows,
+                        count: (read / of_path).max(1),
+                    };
+                    kmeans(number).run_shards(&shards, threads)?
+                }
+                Clusters::Fixed(number) => {
+                    kmeans(number).run(&gather(source, layout, &rows)?, threads)
+                }
+                Clusters::Auto(most) => {
+                    let paths = gather(source, layout, &rows)?;
+                    let number = number_of_clusters(&paths, most, seed, threads);
+                    kmeans(number).run(&paths, threads)
+                }
+            };
             for (&row, &label) in rows.iter().zip(&found.labels) {
                 clusters.add(row, label);
             }
@@ -539,6 +597,25 @@ mod tests {
         clusters.sort();
         assert_eq!(clusters, [(vec![0, 1], 0b0011), (vec![3, 4], 0b1000)]);
         assert_eq!((graph.class_of(1), graph.class_of(2)), (0, 1));
+    }
+
+    #[test]
+    fn classes_that_are_not_held_are_clustered_alike() {
+        let texts = ["1100", "1110", "0110", "0011", "1111", "0001", "1010"];
+        let rows: Vec<_> = (0..200)
+            .map(|i| (texts[i * i % 7], (i % 3 > 0).into(), 0))
+            .collect();
+        let (inputs, paths) = training(&rows);
+        for clusters in [1, 3, 9] {
+            let options = options(clusters, Members::Predicted);
+            let held = learn(&rows, &options);
+            // Nothing is held, and a path, some or all are read at a time.
+            for read in [0, 100, 1 << 20] {
+                let limits = (0, read);
+                let Ok(graph) = PathGraph::learn_holding(inputs.clone(), &paths, &options, limits);
+                assert_eq!(graph, held, "{clusters} clusters, {read} bytes");
+            }
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod difference;
 mod error;
 mod graph_file;
 mod names;
+mod parts;
 mod record;
 mod state_file;
 mod state_tensors;
@@ -41,6 +42,7 @@ pub use graph_file::{
     GraphFile, Surroundings, TrainingProfiles, append_read_rows, append_rows, identify, read_rows,
     row_specs,
 };
+pub use parts::{FinishedPart, Origin, WantedShard};
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
     LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord, TaskRecord,

@@ -110,7 +110,16 @@ const SHARD: &str = "shard";
 const PLAN: &str = "plan.json";
 
 /// What shards are called: one of these words, and numbers.
-const WORDS: [&str; 6] = ["paths", "calibration", "kept", "suite", "inputs", "lists"];
+const WORDS: [&str; 8] = [
+    "paths",
+    "calibration",
+    "kept",
+    "suite",
+    "inputs",
+    "lists",
+    "masked",
+    "abstract",
+];
 
 /// What is written here before it is given its name elsewhere.
 const UNFINISHED: &str = "chosen.tmp";

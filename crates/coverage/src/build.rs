@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use npcov_artefact::{
     AnpcBound, AnpcRecord, ArtefactError, ClassRecord, DataRecord, ExtractionRecord, GraphFile,
-    GraphRecord, MOST_CLUSTERS, ModelRecord, ShardStore, Surroundings, identify,
+    GraphRecord, MOST_CLUSTERS, ModelRecord, Origin, ShardStore, Surroundings, identify,
 };
 use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
 use npcov_data::Digest;
@@ -27,7 +27,7 @@ use crate::cover::sample_names;
 use crate::error::CoverageError;
 use crate::fitting::{self, LeftOut};
 use crate::graph::LearntGraph;
-use crate::training::{Origin, ShardForm, ShardWriter, TrainingShards};
+use crate::training::{ShardForm, ShardWriter, TrainingShards};
 
 /// A number for all classes, and others for some.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -284,9 +284,13 @@ impl<'a> Prepared<'a> {
         runs.map(|(inputs, form, record)| (inputs, form, record.sha256.as_str()))
     }
 
-    /// The digest of the model.
-    pub(crate) fn model(&self) -> &str {
-        &self.extraction.model.sha256
+    /// What shards of this data are made from.
+    pub(crate) fn origin(&self, data: &str) -> Origin {
+        Origin {
+            model: self.extraction.model.sha256.clone(),
+            data: data.to_owned(),
+            ..Origin::default()
+        }
     }
 
     /// Runs inputs, or a part of them, and keeps what comes out.
@@ -305,10 +309,7 @@ impl<'a> Prepared<'a> {
             let mut writer = ShardWriter {
                 form,
                 store,
-                origin: Origin {
-                    model: self.model().to_owned(),
-                    data: data.to_owned(),
-                },
+                origin: self.origin(data),
                 data: inputs.data,
                 taps: vec![Vec::new(); form.taps.len()],
             };

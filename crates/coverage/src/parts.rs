@@ -8,14 +8,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use npcov_artefact::{ArtefactError, Flaw, ShardStore};
+use npcov_artefact::{ShardStore, WantedShard};
 use npcov_run::{Found, Network, Part, Progress, shards};
 use serde::{Deserialize, Serialize};
 
 use crate::build::{BuildOptions, Learning, Prepared};
 use crate::error::CoverageError;
 use crate::graph::LearntGraph;
-use crate::training::Origin;
 
 /// A part of a decision graph that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +52,7 @@ pub fn build_part<'a>(
     let calibration = calibration.map_or(0, |inputs| part.rows(inputs.range.clone()).len());
     Ok(BuiltPart {
         part: part.to_string(),
-        folder: folder(&store),
+        folder: store.folder_name(),
         start: rows.start,
         end: rows.end,
         calibration,
@@ -102,50 +101,19 @@ pub fn join_parts<'a>(
 ) -> Result<LearntGraph, CoverageError> {
     let prepared = Prepared::new(network, inputs.into(), options, Some(output))?;
     let store = ShardStore::joining(output, &prepared.plan)?;
-    let (mut all, mut wrong) = (0, Vec::new());
-    for (inputs, form, data) in prepared.runs() {
-        for (i, rows) in shards(inputs.range.clone()) {
-            all += 1;
-            if form.find(&store, i, rows.clone()) == Found::Whole {
-                continue;
-            }
-            let name = form.name(i);
-            let flaw = match store.flaw(&name, rows.clone()) {
-                Flaw::Missing => "missing".to_owned(),
-                Flaw::Damaged => "damaged".to_owned(),
-                Flaw::OtherVersion(version) => format!("written by npcov {version}"),
-                Flaw::OtherShard(other) => format!("it is `{other}`"),
-                Flaw::OtherPlan { metadata } => {
-                    other_plan(&metadata, prepared.model(), data).to_owned()
-                }
-            };
-            let (first, last) = (rows.start, rows.end - 1);
-            wrong.push(format!(
-                "`{name}.safetensors`, inputs {first} to {last}: {flaw}"
-            ));
-        }
-    }
-    match wrong.is_empty() {
-        true => prepared.finish(store, progress),
-        false => Err(ArtefactError::Parts {
-            folder: folder(&store),
-            all,
-            wrong,
-        }
-        .into()),
-    }
-}
-
-fn folder(store: &ShardStore) -> String {
-    let folder = store.folder();
-    folder.map_or(String::new(), |folder| folder.display().to_string())
-}
-
-/// What differs for a shard that was made by another plan.
-fn other_plan(metadata: &str, model: &str, data: &str) -> &'static str {
-    match serde_json::from_str::<Origin>(metadata) {
-        Ok(origin) if origin.model != model => "made by another model",
-        Ok(origin) if origin.data != data => "made from other data",
-        _ => "made with other settings",
-    }
+    let runs = prepared.runs();
+    let runs: Vec<_> = runs
+        .map(|(inputs, form, data)| (inputs, form, prepared.origin(data)))
+        .collect();
+    let shared = &store;
+    store.require(runs.iter().flat_map(|(inputs, form, origin)| {
+        shards(inputs.range.clone()).map(move |(i, rows)| WantedShard {
+            name: form.name(i),
+            inputs: rows.clone(),
+            found: form.find(shared, i, rows),
+            origin,
+        })
+    }))?;
+    drop(runs);
+    prepared.finish(store, progress)
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npcov_artefact::{
-    ArtefactError, Kind, ShardStore, TrainingProfiles, append_read_rows, append_rows, metadata,
-    row_specs,
+    ArtefactError, Kind, Origin, ShardStore, TrainingProfiles, append_read_rows, append_rows,
+    metadata, row_specs,
 };
 use npcov_criteria::{Compute, PerInput, Tap, Training, TrainingError, kept_blocks};
 use npcov_data::Loader;
@@ -14,7 +14,6 @@ use npcov_paths::{
     BitRows, Narrow, PathLayout, PathSource, TrainingActivations, TrainingInputs, gather,
 };
 use npcov_run::{Found, PathRows, SHARD, Sink, shards};
-use serde::{Deserialize, Serialize};
 
 use crate::error::CoverageError;
 
@@ -85,15 +84,6 @@ impl ShardForm {
         }
         specs
     }
-}
-
-/// What a shard says it was made from, beside the plan's digest, which does not tell what differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    /// Digest of the model.
-    pub(crate) model: String,
-    /// Digest of the data.
-    pub(crate) data: String,
 }
 
 /// Writes the shards of training inputs.

@@ -165,8 +165,8 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             "a retrained model has other neurons: build a graph for it with `npcov build`"
         }
         Cause::Artefact(ArtefactError::Parts { .. }) => {
-            "run the `--shard` again that these belong to, or `build` without `--join`, which computes what is \
-             missing or damaged"
+            "run the `--shard` again that these belong to, or the command without `--join`, which computes what \
+             is missing or damaged"
         }
         Cause::Run(RunError::NoLabels(_)) => {
             "name the labels as `--data file.npz:SAMPLES,LABELS`, or choose `--members predicted` \

@@ -31,11 +31,25 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
     };
     let pool = samples::first(&graph.open_data(&args.data)?, args.limit);
     samples::warn(&graph.warnings(pool.clone())?, printer);
-    let mut progress = ProgressBar::new(pool.len(), printer).keeping(&args.output);
-    let selection = graph.select_file(pool, &options, &args.output, &mut progress);
+    let (output, format) = (&args.output, args.measuring.run.format);
+    if let Some(part) = args.shard {
+        let work = part.rows(pool.range()).len();
+        let mut progress = ProgressBar::new(work, printer).keeping(output);
+        let done = graph.select_part(pool, &options, part, output, &mut progress);
+        drop(progress);
+        return printer.data(&match (done?, format) {
+            (done, Format::Text) => npcov_report::finished_part(&done),
+            (done, Format::Json) => npcov_report::json(&done),
+        });
+    }
+    let mut progress = ProgressBar::new(pool.len(), printer).keeping(output);
+    let selection = match args.join {
+        true => graph.join_selection(pool, &options, output),
+        false => graph.select_file(pool, &options, output, &mut progress),
+    };
     drop(progress);
     let selection = selection?;
-    printer.data(&match args.measuring.run.format {
+    printer.data(&match format {
         Format::Text => npcov_report::selection(&selection),
         Format::Json => npcov_report::json(&selection),
     })

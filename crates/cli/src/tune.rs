@@ -46,21 +46,40 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     let model = config.prepare(model, &args.data)?;
     samples::say_preset(&settings.method, model.network(), printer);
     // What cannot be written is said before hours of work, not after them.
-    let mut file = match &args.write {
-        Some(path) => {
-            require_place(path).map_err(npcov::Error::from)?;
-            Some(SettingsFile::open(path)?)
-        }
-        None => None,
+    let open = |path: &Path| {
+        require_place(path).map_err(npcov::Error::from)?;
+        SettingsFile::open(path)
     };
+    let mut file = match (&args.write, args.shard) {
+        (Some(path), None) => Some(open(path)?),
+        _ => None,
+    };
+    // Its lock is that of the parts.
+    file = file.filter(|_| !args.join);
     let data = model.open_data(&data)?;
     let model = samples::resolve(model, &data, printer)?;
     samples::warn(&model.warnings(&data)?, printer);
+    if let (Some(part), Some(path)) = (args.shard, &args.write) {
+        let inputs = part.rows(0..settings.inputs(data.len())).len();
+        let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(inputs));
+        let done = model.tune_part(&data, &settings, part, path, &mut progress);
+        drop(progress);
+        return printer.data(&match (done?, args.run.format) {
+            (done, Format::Text) => npcov_report::tuned_part(&done),
+            (done, Format::Json) => npcov_report::json(&done),
+        });
+    }
     let inputs = settings.inputs(data.len());
     let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(data.len()));
-    let tuning = model.tune(&data, &settings, &mut progress);
+    let tuning = match (&args.write, args.join) {
+        (Some(path), true) => model.join_tuning(&data, &settings, path),
+        _ => model.tune(&data, &settings, &mut progress),
+    };
     drop(progress);
     let tuning = tuning?;
+    if let (Some(path), true) = (&args.write, args.join) {
+        file = Some(open(path)?);
+    }
     if let Some(file) = &mut file {
         file.write(&tuning.chosen)?;
     }

@@ -1,5 +1,6 @@
 //! The sets of a study in a file, so that a study that was cut off need not explain its sample again.
 
+use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::BitRows;
 
@@ -30,20 +31,31 @@ impl Sets {
         })
     }
 
-    /// Writes them, whole or not at all.
-    pub(super) fn write(&self, keep: &Keep) -> Result<(), RunError> {
+    /// The form of all that is written.
+    pub(super) fn specs(&self) -> Vec<TensorSpec> {
         let inputs = self.predictions.len();
         let mut specs = vec![TensorSpec::of::<u32>(PREDICTIONS, &[inputs])];
         for (name, rows) in self.named() {
             specs.push(TensorSpec::of::<u64>(name, &[rows.len(), rows.width()]));
         }
-        let mut writer = SafetensorsWriter::create(&keep.file, &keep.label(), &specs)?;
+        specs
+    }
+
+    /// Adds them to a file.
+    pub(super) fn append_to(&self, writer: &mut SafetensorsWriter) -> Result<(), DataError> {
         writer.append(PREDICTIONS, &self.predictions)?;
         for (name, rows) in self.named() {
             for row in rows.rows() {
                 writer.append(&name, row)?;
             }
         }
+        Ok(())
+    }
+
+    /// Writes them, whole or not at all.
+    pub(super) fn write(&self, keep: &Keep) -> Result<(), RunError> {
+        let mut writer = SafetensorsWriter::create(&keep.file, &keep.label(), &self.specs())?;
+        self.append_to(&mut writer)?;
         Ok(writer.finish()?)
     }
 
@@ -54,10 +66,19 @@ impl Sets {
         if !reader.is_sealed() || reader.metadata() != Some(&keep.label()) {
             return None;
         }
-        self.predictions = reader.read(PREDICTIONS).ok()?;
-        if self.predictions.len() != inputs {
+        self.fill(&reader, inputs)?;
+        Some(self)
+    }
+
+    /// Fills empty sets of inputs that follow those there are with so many of a file. `None` where it is
+    /// damaged or of another form.
+    pub(super) fn fill(&mut self, reader: &SafetensorsReader, inputs: usize) -> Option<()> {
+        let start = self.predictions.len();
+        let predictions: Vec<u32> = reader.read(PREDICTIONS).ok()?;
+        if predictions.len() != inputs {
             return None;
         }
+        self.predictions.extend(predictions);
         let kinds = [
             ("path", &mut self.paths),
             ("activated", &mut self.activated),
@@ -67,15 +88,16 @@ impl Sets {
             for (i, rows) in list.iter_mut().enumerate() {
                 let name = format!("{kind}.{i}");
                 let form = TensorSpec::of::<u64>(name.as_str(), &[inputs, rows.width()]);
-                if reader.tensor(&name) != Some(&form) {
+                if reader.tensor(&name) != Some(&form) || start + inputs > rows.len() {
                     return None;
                 }
                 for row in 0..inputs {
-                    reader.read_row_into(&name, row, rows.row_mut(row)).ok()?;
+                    let place = rows.row_mut(start + row);
+                    reader.read_row_into(&name, row, place).ok()?;
                 }
             }
         }
-        Some(self)
+        Some(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! critical decision paths, [others](Neurons) as large, fifths of paths, and the abstract paths of
 //! clusters. `tune` chooses parameters by it; the experiments of `npcov-lab` are made of it.
 
+mod answers;
 mod kept;
 mod random;
 mod sets;
@@ -13,7 +14,8 @@ mod tune;
 pub use sets::Cut;
 pub use study::{ClusteredPaths, Keep, MaskingOptions, MaskingStudy};
 pub use tune::{
-    AlphaPoint, Basis, Control, PathParameters, Recommendation, TuneOptions, Tuning, tune,
+    AlphaPoint, Basis, Control, PathParameters, Recommendation, TuneError, TuneOptions, TunedPart,
+    Tuning, join_tuning, tune, tune_part,
 };
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
 //! What masking does to predictions.
 
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use npcov_data::Loader;
 use npcov_paths::choices::{Average, Members, Population};
@@ -9,6 +11,7 @@ use npcov_paths::{
     PathLayout, TrainingInputs, number_of_clusters,
 };
 
+use super::answers::Answers;
 use super::sets::{Cut, FIFTHS, Sets, random_like, width};
 use super::{GridPoint, Inconsistency, Neurons, StrangerPoint, random};
 use npcov_run::{
@@ -77,7 +80,8 @@ pub struct Keep {
 /// ```
 pub struct MaskingStudy<'a> {
     network: &'a Network,
-    masked: MaskedNetwork,
+    masked: Arc<MaskedNetwork>,
+    answers: Answers,
     data: &'a Loader<'a>,
     options: &'a MaskingOptions,
     method: MethodInfo,
@@ -88,6 +92,115 @@ pub struct MaskingStudy<'a> {
     labels: Option<Vec<i64>>,
     counted: Vec<u32>,
     threads: usize,
+}
+
+/// What is settled before the first input is explained.
+pub(super) struct Subject<'a> {
+    network: &'a Network,
+    data: &'a Loader<'a>,
+    options: &'a MaskingOptions,
+    extractor: PathExtractor,
+    masked: Arc<MaskedNetwork>,
+    /// Rows of the dataset.
+    pub(super) sample: Vec<usize>,
+    /// Labels of the sample, where there are labels and something depends on them.
+    labels: Option<Vec<i64>>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(
+        network: &'a Network,
+        data: &'a Loader<'a>,
+        options: &'a MaskingOptions,
+    ) -> Result<Subject<'a>, RunError> {
+        if options.restarts > KMeans::MOST_RESTARTS {
+            return Err(RunError::Parameter {
+                name: "restarts",
+                value: options.restarts.to_string(),
+                wanted: "at most 1000",
+            });
+        }
+        let choices = &options.choices;
+        let by_label =
+            choices.population == Population::Correct || choices.members == Members::Correct;
+        let labels = match by_label {
+            true => {
+                let labels = labels(network.signature(), data, 0..data.len())?;
+                Some(labels.ok_or_else(|| RunError::NoLabels(data.name().to_owned()))?)
+            }
+            false => None,
+        };
+        let sample = match options.sample {
+            Some(count) if count < data.len() => random::rows(data.len(), count, options.seed),
+            _ => (0..data.len()).collect(),
+        };
+        Ok(Subject {
+            network,
+            data,
+            options,
+            extractor: PathExtractor::new(network, &options.method, choices, &options.alphas)?,
+            masked: Arc::new(MaskedNetwork::new(network)?),
+            labels: labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect()),
+            sample,
+        })
+    }
+
+    /// Sets of all inputs, without neurons.
+    pub(super) fn no_sets(&self) -> Sets {
+        let (width, alphas) = (self.masked.layout().width(), self.options.alphas.len());
+        Sets::empty(
+            width,
+            self.sample.len(),
+            alphas,
+            self.options.bands.is_some(),
+        )
+    }
+
+    /// Explains some inputs of the sample.
+    pub(super) fn explain(
+        &self,
+        positions: Range<usize>,
+        threads: usize,
+        progress: &mut dyn Progress,
+    ) -> Result<Sets, RunError> {
+        let (options, sample) = (self.options, &self.sample[positions]);
+        let grid = (&options.alphas[..], &options.choices);
+        let (extractor, bands) = (&self.extractor, options.bands);
+        Sets::extract(extractor, self.data, sample, grid, bands, threads, progress)
+    }
+
+    /// A study of some inputs of the sample, which have these sets.
+    pub(super) fn study(
+        &self,
+        positions: Range<usize>,
+        sets: Sets,
+        answers: Answers,
+        threads: usize,
+    ) -> MaskingStudy<'a> {
+        let labels = self.labels.as_ref();
+        let labels = labels.map(|labels| labels[positions.clone()].to_vec());
+        let is_counted = |&position: &u32| match (self.options.choices.population, &labels) {
+            (Population::Correct, Some(labels)) => {
+                let position = position as usize;
+                labels[position] == i64::from(sets.predictions[position])
+            }
+            _ => true,
+        };
+        let counted = (0..positions.len() as u32).filter(is_counted).collect();
+        MaskingStudy {
+            network: self.network,
+            masked: self.masked.clone(),
+            answers,
+            data: self.data,
+            options: self.options,
+            method: self.extractor.method().clone(),
+            sample: self.sample[positions].to_vec(),
+            sets,
+            labels,
+            counted,
+            threads,
+        }
+    }
 }
 
 /// The paths of one alpha, in clusters.
@@ -117,79 +230,33 @@ impl<'a> MaskingStudy<'a> {
         threads: usize,
         progress: &mut dyn Progress,
     ) -> Result<MaskingStudy<'a>, RunError> {
-        if options.restarts > KMeans::MOST_RESTARTS {
-            return Err(RunError::Parameter {
-                name: "restarts",
-                value: options.restarts.to_string(),
-                wanted: "at most 1000",
-            });
-        }
-        let choices = &options.choices;
-        let name = || data.name().to_owned();
-        let by_label =
-            choices.population == Population::Correct || choices.members == Members::Correct;
-        let labels = match by_label {
-            true => {
-                let labels = labels(network.signature(), data, 0..data.len())?;
-                Some(labels.ok_or_else(|| RunError::NoLabels(name()))?)
-            }
-            false => None,
-        };
-        let sample = match options.sample {
-            Some(count) if count < data.len() => random::rows(data.len(), count, options.seed),
-            _ => (0..data.len()).collect(),
-        };
-        let extractor = PathExtractor::new(network, &options.method, choices, &options.alphas)?;
-        let masked = MaskedNetwork::new(network)?;
-        let grid = (&options.alphas[..], choices);
-        let bands = options.bands;
-        let (width, alphas) = (masked.layout().width(), options.alphas.len());
+        let subject = Subject::new(network, data, options)?;
+        let all = 0..subject.sample.len();
         let kept = options.keep.as_ref().and_then(|keep| {
-            let empty = Sets::empty(width, sample.len(), alphas, bands.is_some());
-            empty.read(keep, sample.len())
+            let empty = subject.no_sets();
+            empty.read(keep, all.len())
         });
         if kept.is_none() && options.keep.as_ref().is_some_and(|keep| keep.file.exists()) {
-            progress.tell(Event::Damaged(sample.len()))?;
+            progress.tell(Event::Damaged(all.len()))?;
         }
         let sets = match kept {
             Some(sets) => {
-                progress.tell(Event::Finished(sample.len()))?;
+                progress.tell(Event::Finished(all.len()))?;
                 sets
             }
             None => {
-                let sets =
-                    Sets::extract(&extractor, data, &sample, grid, bands, threads, progress)?;
+                let sets = subject.explain(all.clone(), threads, progress)?;
                 if let Some(keep) = &options.keep {
                     sets.write(keep)?;
                 }
                 sets
             }
         };
-        let labels: Option<Vec<i64>> =
-            labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect());
-        let is_counted = |&position: &u32| match (choices.population, &labels) {
-            (Population::Correct, Some(labels)) => {
-                let position = position as usize;
-                labels[position] == i64::from(sets.predictions[position])
-            }
-            _ => true,
-        };
-        let counted: Vec<u32> = (0..sample.len() as u32).filter(is_counted).collect();
-        if counted.is_empty() {
-            return Err(RunError::NoInputs(name()));
+        let study = subject.study(all, sets, Answers::default(), threads);
+        match study.counted.is_empty() {
+            true => Err(RunError::NoInputs(data.name().to_owned())),
+            false => Ok(study),
         }
-        Ok(MaskingStudy {
-            network,
-            masked,
-            data,
-            options,
-            method: extractor.method().clone(),
-            sample,
-            sets,
-            labels,
-            counted,
-            threads,
-        })
     }
 
     /// How relevances were computed.
@@ -205,6 +272,11 @@ impl<'a> MaskingStudy<'a> {
     /// Rows of the dataset that were explained. Other functions name inputs by their position here.
     pub fn sample(&self) -> &[usize] {
         &self.sample
+    }
+
+    /// The sets of neurons, and what was answered for all inputs whenever neurons were masked.
+    pub(super) fn into_parts(self) -> (Sets, Vec<Vec<u32>>) {
+        (self.sets, self.answers.into_given())
     }
 
     /// The inputs that count: all, or those that are classified as labelled.
@@ -460,10 +532,13 @@ impl<'a> MaskingStudy<'a> {
         set: &SetOf<'_>,
         progress: &mut dyn Progress,
     ) -> Result<Vec<u32>, RunError> {
-        let rows: Vec<usize> = inputs.iter().map(|&i| self.sample[i as usize]).collect();
-        let off = |place: usize, off: &mut [u64]| set(inputs[place] as usize, off);
-        self.masked
-            .predict(self.data, &rows, &off, self.threads, progress)
+        self.answers.predict(inputs, self.sample.len(), |inputs| {
+            let rows: Vec<usize> = inputs.iter().map(|&i| self.sample[i as usize]).collect();
+            let off = |place: usize, off: &mut [u64]| set(inputs[place] as usize, off);
+            let threads = self.threads;
+            self.masked
+                .predict(self.data, &rows, &off, threads, progress)
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
-use npcov_artefact::GraphFile;
+use npcov_artefact::{FinishedPart, GraphFile};
 use npcov_coverage::{
     CoverOptions, CoverTarget, Coverage, GapOptions, Gaps, GraphInspection, LearntGraph,
     Measurement, PathExplanation, SuiteSource,
@@ -12,7 +12,7 @@ use npcov_coverage::{
 use npcov_data::{Loader, Samples};
 use npcov_engine::Engine;
 use npcov_graph::OnnxModel;
-use npcov_run::{ExplainOptions, Explainer, PathExtractor, PathRows, Progress};
+use npcov_run::{ExplainOptions, Explainer, Part, PathExtractor, PathRows, Progress};
 use npcov_select::{Minimization, MinimizeOptions, SelectOptions, Selection};
 
 use crate::error::Error;
@@ -384,6 +384,37 @@ impl DecisionGraph {
                 output,
                 progress,
             )?)
+        })
+    }
+
+    /// Measures a part of a pool for [`select_file`](DecisionGraph::select_file), and keeps that beside the file that is
+    /// to be. When all parts are there, [`join_selection`](DecisionGraph::join_selection) writes it.
+    pub fn select_part<'a>(
+        &self,
+        pool: impl Into<Inputs<'a>>,
+        options: &SelectOptions,
+        part: Part,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<FinishedPart, Error> {
+        let (graph, path) = (&*self.graph, path.as_ref());
+        self.model.with_inputs(pool, |_, pool| {
+            let done = npcov_select::select_part(graph, pool, options, part, path, progress);
+            Ok(done?)
+        })
+    }
+
+    /// Selects inputs of a pool whose [parts](DecisionGraph::select_part) were measured: the file has the bytes of one that
+    /// is written in one go. Parts that are missing or do not belong together are errors that name them.
+    pub fn join_selection<'a>(
+        &self,
+        pool: impl Into<Inputs<'a>>,
+        options: &SelectOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<Selection, Error> {
+        let (graph, path) = (&*self.graph, path.as_ref());
+        self.model.with_inputs(pool, |_, pool| {
+            Ok(npcov_select::join_selection(graph, pool, options, path)?)
         })
     }
 

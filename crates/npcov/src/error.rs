@@ -5,6 +5,7 @@ use npcov_attack::AttackError;
 use npcov_coverage::CoverageError;
 use npcov_data::DataError;
 use npcov_graph::{GraphError, OpError};
+use npcov_masking::TuneError;
 use npcov_mutate::MutationError;
 use npcov_program::ProgramError;
 use npcov_run::RunError;
@@ -63,6 +64,15 @@ impl From<MutationError> for Error {
         match error {
             MutationError::Run(error) => Error::Run(error),
             error => Error::Mutation(error),
+        }
+    }
+}
+
+impl From<TuneError> for Error {
+    fn from(error: TuneError) -> Error {
+        match error {
+            TuneError::Run(error) => Error::Run(error),
+            TuneError::Artefact(error) => Error::Artefact(error),
         }
     }
 }

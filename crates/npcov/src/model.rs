@@ -10,7 +10,7 @@ use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
 use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph, MissingParts};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
-use npcov_masking::{TuneOptions, Tuning};
+use npcov_masking::{TuneOptions, TunedPart, Tuning};
 use npcov_mutate::{Mutants, MutationOptions, MutationState};
 use npcov_run::{
     Event, ExplainOptions, Explainer, Extraction, Extras, ModelOptions, Network, Part, Predictions,
@@ -403,6 +403,38 @@ impl Model {
         let data = model.loader(Arc::new(samples))?;
         let tuning = npcov_masking::tune(&model.network, &data, options, self.threads, progress);
         Ok(tuning?)
+    }
+
+    /// Does a part of [`tune`](Model::tune), and keeps it beside `path`, which nothing is written to. All parts are to be done
+    /// twice: the second step needs the first of all. Then [`join_tuning`](Model::join_tuning) says what was found.
+    pub fn tune_part(
+        &self,
+        samples: &dyn Samples,
+        options: &TuneOptions,
+        part: Part,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<TunedPart, Error> {
+        let (model, _) = self.for_data(samples)?;
+        let data = model.loader(Arc::new(samples))?;
+        let (network, part) = (&model.network, (part, path.as_ref()));
+        let done = npcov_masking::tune_part(network, &data, options, part, self.threads, progress);
+        Ok(done?)
+    }
+
+    /// What all [parts](Model::tune_part) found: the same as [`tune`](Model::tune). Parts that are missing or do not belong
+    /// together are errors that name them.
+    pub fn join_tuning(
+        &self,
+        samples: &dyn Samples,
+        options: &TuneOptions,
+        path: impl AsRef<Path>,
+    ) -> Result<Tuning, Error> {
+        let (model, _) = self.for_data(samples)?;
+        let data = model.loader(Arc::new(samples))?;
+        let (network, path) = (&model.network, path.as_ref());
+        let found = npcov_masking::join_tuning(network, &data, options, path, self.threads);
+        Ok(found?)
     }
 
     /// Changes inputs a little, so that they are misclassified.

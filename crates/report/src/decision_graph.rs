@@ -3,19 +3,13 @@
 use npcov::coverage::{BuiltPart, ClassInspection, GraphInspection};
 
 use crate::number::{count, share, short};
+use crate::parts;
 use crate::table::{Align, Table};
 
 /// A part of a decision graph that was built, for people to read.
 pub fn built_part(built: &BuiltPart) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
-    let rows = match built.end - built.start {
-        0 => "none: there are more parts than shards of inputs".to_owned(),
-        inputs => {
-            let (first, last) = (count(built.start), count(built.end - 1));
-            format!("{}, {first} to {last}", count(inputs))
-        }
-    };
-    facts.row(["inputs", &rows]);
+    facts.row(["inputs", &parts::rows(built.start, built.end)]);
     if built.calibration > 0 {
         facts.row(["for calibration", &count(built.calibration)]);
     }

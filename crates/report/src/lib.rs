@@ -45,6 +45,7 @@ mod lab;
 mod markdown;
 mod mutation;
 pub mod number;
+mod parts;
 mod paths_files;
 mod picture;
 mod plot;
@@ -77,6 +78,7 @@ pub use lab::{
 };
 pub use markdown::{linked_markdown, markdown};
 pub use mutation::mutation;
+pub use parts::{finished_part, tuned_part};
 pub use paths_files::{
     Activations, MANIFEST, PathsFile, PathsFiles, PathsFilesError, paths_files, write_paths,
 };

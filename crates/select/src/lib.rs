@@ -24,13 +24,15 @@ mod gaps;
 mod given;
 mod links;
 mod minimize;
+mod parts;
 mod pool;
 mod ranking;
 mod strategy;
 
 use std::path::Path;
 
-use npcov_coverage::{Coverage, LearntGraph};
+use npcov_artefact::ShardStore;
+use npcov_coverage::{Coverage, LearntGraph, Measurement};
 use npcov_criteria::Member;
 use npcov_paths::Choices;
 use npcov_run::{Progress, SampleRange};
@@ -41,10 +43,11 @@ pub use chosen::Chosen;
 pub use error::SelectError;
 pub use gaps::fill_gaps;
 pub use minimize::{Minimization, MinimizeOptions, MinimizedCriterion, minimize};
+pub use parts::{join_selection, select_part};
 pub use strategy::{Strategy, counting_criteria};
 
 use given::Given;
-use pool::{Pool, Wanted};
+use pool::{Measuring, Pool, Wanted};
 use ranking::{Covered, Ranked, SlotLists};
 
 /// The largest pool that is ranked to its end by [`Strategy::Additional`] for its APFD alone: that
@@ -134,67 +137,102 @@ pub fn select(
     output: Option<&Path>,
     progress: &mut dyn Progress,
 ) -> Result<Selection, SelectError> {
-    let (measurement, wanted) =
-        strategy::prepare(graph, &options.strategy, options.choices.as_ref())?;
-    let (data, range) = (pool.data, pool.range.clone());
-    let labels = data.labels();
-    if options.given.is_some() && wanted != Wanted::Slots {
-        return Err(SelectError::NothingToStartFrom {
-            strategy: options.strategy.to_string(),
+    let asked = Asked::new(graph, options)?;
+    let measuring = asked.measuring(pool)?;
+    let store = ShardStore::of(output, &measuring.plan)?;
+    measuring.extract(&store, None, progress)?;
+    asked.choose(measuring.gather(store)?, pool, options, output)
+}
+
+/// What inputs are selected by.
+struct Asked<'a> {
+    measurement: Measurement<'a>,
+    wanted: Wanted,
+    given: Given,
+}
+
+impl<'a> Asked<'a> {
+    fn new(graph: &'a LearntGraph, options: &SelectOptions) -> Result<Asked<'a>, SelectError> {
+        let (measurement, wanted) =
+            strategy::prepare(graph, &options.strategy, options.choices.as_ref())?;
+        if options.given.is_some() && wanted != Wanted::Slots {
+            return Err(SelectError::NothingToStartFrom {
+                strategy: options.strategy.to_string(),
+            });
+        }
+        let given = Given::of(options.given.as_ref(), &measurement)?;
+        Ok(Asked {
+            measurement,
+            wanted,
+            given,
+        })
+    }
+
+    fn measuring<'b>(&'b self, pool: &'b SampleRange<'b>) -> Result<Measuring<'b>, SelectError> {
+        Measuring::new(&self.measurement, &self.wanted, &self.given, pool)
+    }
+
+    /// Orders the inputs of a pool that was measured, and writes the first ones.
+    fn choose(
+        &self,
+        measured: Pool,
+        pool: &SampleRange<'_>,
+        options: &SelectOptions,
+        output: Option<&Path>,
+    ) -> Result<Selection, SelectError> {
+        let (data, range) = (pool.data, pool.range.clone());
+        let labels = data.labels();
+        let inputs = range.len();
+        let count = options.count.map_or(inputs, |count| count.min(inputs));
+        let mut order = match &options.strategy {
+            Strategy::Additional(_) => {
+                let to_the_end = labels.is_some() && inputs <= RANKED_ANYWAY;
+                let most = if to_the_end { inputs } else { count };
+                ranking::additional(&measured.lists, most)?
+            }
+            Strategy::Total(_) => ranking::total(&measured.lists),
+            Strategy::Score(_) => ranking::by_score(&measured.scores),
+            Strategy::Random => ranking::random(inputs, options.seed),
+        };
+        if options.given.is_some() {
+            order.retain(|ranked| measured.lists.count(ranked.input) > 0);
+        }
+        let count = count.min(order.len());
+        let coverage = match (&self.wanted, self.measurement.criteria().members()) {
+            (Wanted::Slots, [member]) => Some(SelectionCoverage {
+                given: self.given.count(0),
+                ..coverage(member, &measured.lists, &order, count)?
+            }),
+            _ => None,
+        };
+        let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, data);
+        let apfd = labels.filter(|_| order.len() == inputs).map(|_| {
+            let is_fault: Vec<bool> = order.iter().map(|r| chosen(r).is_fault()).collect();
+            let faults = |of: &[bool]| of.iter().filter(|&&is_fault| is_fault).count();
+            Apfd {
+                faults: faults(&is_fault),
+                found: faults(&is_fault[..count]),
+                value: apfd(is_fault),
+                random: 0.5,
+            }
         });
-    }
-    let given = Given::of(options.given.as_ref(), &measurement)?;
-    let measured = Pool::measure(&measurement, &wanted, &given, pool, output, progress)?;
-    let inputs = range.len();
-    let count = options.count.map_or(inputs, |count| count.min(inputs));
-    let mut order = match &options.strategy {
-        Strategy::Additional(_) => {
-            let to_the_end = labels.is_some() && inputs <= RANKED_ANYWAY;
-            let most = if to_the_end { inputs } else { count };
-            ranking::additional(&measured.lists, most)?
+        let first = &order[..count];
+        if let Some(output) = output {
+            chosen::write(data, first, range.start, &measured, output)?;
         }
-        Strategy::Total(_) => ranking::total(&measured.lists),
-        Strategy::Score(_) => ranking::by_score(&measured.scores),
-        Strategy::Random => ranking::random(inputs, options.seed),
-    };
-    if options.given.is_some() {
-        order.retain(|ranked| measured.lists.count(ranked.input) > 0);
+        let selection = Selection {
+            data: data.name().to_owned(),
+            inputs,
+            class_names: data.class_names().map(<[String]>::to_vec),
+            strategy: options.strategy.to_string(),
+            file: output.map_or(String::new(), |file| file.display().to_string()),
+            coverage,
+            apfd,
+            chosen: first.iter().map(chosen).collect(),
+        };
+        measured.store.remove()?;
+        Ok(selection)
     }
-    let count = count.min(order.len());
-    let coverage = match (&wanted, measurement.criteria().members()) {
-        (Wanted::Slots, [member]) => Some(SelectionCoverage {
-            given: given.count(0),
-            ..coverage(member, &measured.lists, &order, count)?
-        }),
-        _ => None,
-    };
-    let chosen = |ranked: &Ranked| Chosen::new(ranked, range.start, &measured, data);
-    let apfd = labels.filter(|_| order.len() == inputs).map(|_| {
-        let is_fault: Vec<bool> = order.iter().map(|r| chosen(r).is_fault()).collect();
-        let faults = |of: &[bool]| of.iter().filter(|&&is_fault| is_fault).count();
-        Apfd {
-            faults: faults(&is_fault),
-            found: faults(&is_fault[..count]),
-            value: apfd(is_fault),
-            random: 0.5,
-        }
-    });
-    let first = &order[..count];
-    if let Some(output) = output {
-        chosen::write(data, first, range.start, &measured, output)?;
-    }
-    let selection = Selection {
-        data: data.name().to_owned(),
-        inputs,
-        class_names: data.class_names().map(<[String]>::to_vec),
-        strategy: options.strategy.to_string(),
-        file: output.map_or(String::new(), |file| file.display().to_string()),
-        coverage,
-        apfd,
-        chosen: first.iter().map(chosen).collect(),
-    };
-    measured.store.remove()?;
-    Ok(selection)
 }
 
 /// What the first `count` inputs of an order cover.

@@ -8,14 +8,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_artefact::{ArtefactError, DataRecord, NO_SCORE, ScoreKind, ShardStore};
+use npcov_artefact::{
+    ArtefactError, DataRecord, NO_SCORE, Origin, ScoreKind, ShardStore, WantedShard,
+};
 use npcov_coverage::Measurement;
 use npcov_criteria::{Batch, Member, Slot, Spec};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::{Centres, Input, NO_CLUSTER, Observer};
 use npcov_run::{
-    PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel, shards,
+    Found, Part, PathRows, Progress, RunError, SampleRange, Sink, extract_shards, in_parallel,
+    shards,
 };
 
 use crate::error::SelectError;
@@ -76,37 +79,110 @@ impl Pool {
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<Pool, SelectError> {
-        let SampleRange {
-            data, ref range, ..
-        } = *pool;
+        let measuring = Measuring::new(measurement, wanted, given, pool)?;
+        let store = ShardStore::of(output, &measuring.plan)?;
+        measuring.extract(&store, None, progress)?;
+        measuring.gather(store)
+    }
+}
+
+/// All that is settled before the first input of a pool is measured: the same in every process that
+/// takes part.
+pub(crate) struct Measuring<'a> {
+    measurement: &'a Measurement<'a>,
+    wanted: &'a Wanted,
+    given: &'a Given,
+    pool: &'a SampleRange<'a>,
+    /// What the shards are made from.
+    origin: Origin,
+    /// What they depend on.
+    pub(crate) plan: String,
+}
+
+impl<'a> Measuring<'a> {
+    pub(crate) fn new(
+        measurement: &'a Measurement<'a>,
+        wanted: &'a Wanted,
+        given: &'a Given,
+        pool: &'a SampleRange<'a>,
+    ) -> Result<Measuring<'a>, SelectError> {
+        let (data, range) = (pool.data, &pool.range);
         if range.is_empty() {
             return Err(RunError::NoInputs(data.name().to_owned()).into());
         }
+        let state = measurement.state();
+        let measured = state.record();
+        let record = DataRecord::new(data, range.start, range.end)?;
         let plan = serde_json::json!({
-            "measured": measurement.state().record(),
-            "data": DataRecord::new(data, range.start, range.end)?,
+            "measured": measured,
+            "data": record,
             "wanted": wanted.name(),
             "given": given.identity(),
         });
-        let store = ShardStore::of(output, &plan.to_string())?;
-        let mut recording = Recording {
+        Ok(Measuring {
             measurement,
             wanted,
             given,
-            threads: pool.threads,
-            store: &store,
+            pool,
+            origin: Origin {
+                model: measured.model.clone(),
+                graph: measured.graph.clone(),
+                data: record.sha256.clone(),
+            },
+            plan: plan.to_string(),
+        })
+    }
+
+    /// What an earlier run left of a shard.
+    fn find(&self, store: &ShardStore, index: usize, rows: Range<usize>) -> Found {
+        let wanted = TensorSpec::of::<u32>("prediction", &[rows.len()]);
+        store.find(&shard_name(index), rows, |reader| {
+            reader.tensor("prediction") == Some(&wanted)
+        })
+    }
+
+    /// Measures inputs, or a part of them, and keeps what is found.
+    pub(crate) fn extract(
+        &self,
+        store: &ShardStore,
+        part: Option<Part>,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SelectError> {
+        let range = self.pool.range.clone();
+        let own = part.map_or(range.clone(), |part| part.rows(range));
+        let mut recording = Recording {
+            measurement: self.measurement,
+            wanted: self.wanted,
+            given: self.given,
+            threads: self.pool.threads,
+            store,
+            metadata: serde_json::to_string(&self.origin).map_err(ArtefactError::Json)?,
             streamed: Vec::new(),
         };
         recording.forget();
-        let kinds = recording.kinds();
-        let find = |i: usize, rows: Range<usize>| {
-            let wanted = TensorSpec::of::<u32>("prediction", &[rows.len()]);
-            store.find(&shard_name(i), rows, |reader| {
-                reader.tensor("prediction") == Some(&wanted)
-            })
+        let find = |i: usize, rows: Range<usize>| match own.contains(&rows.start) {
+            true => self.find(store, i, rows),
+            false => Found::NotWanted,
         };
-        let extraction = measurement.extraction()?;
-        extract_shards(extraction, pool, find, progress, &mut recording)?;
+        let extraction = self.measurement.extraction()?;
+        extract_shards(extraction, self.pool, find, progress, &mut recording)
+    }
+
+    /// Makes sure that all parts are there.
+    pub(crate) fn require(&self, store: &ShardStore) -> Result<(), SelectError> {
+        let shards = shards(self.pool.range.clone()).map(|(i, rows)| WantedShard {
+            name: shard_name(i),
+            inputs: rows.clone(),
+            found: self.find(store, i, rows),
+            origin: &self.origin,
+        });
+        Ok(store.require(shards)?)
+    }
+
+    /// What was found in all inputs.
+    pub(crate) fn gather(&self, store: ShardStore) -> Result<Pool, SelectError> {
+        let (wanted, range) = (self.wanted, &self.pool.range);
+        let kinds = kinds(self.measurement, wanted);
         let mut predictions = Vec::with_capacity(range.len());
         let (mut scores, mut clusters) = (Vec::new(), Vec::new());
         let parts = Parts {
@@ -138,6 +214,17 @@ impl Pool {
     }
 }
 
+/// Things are numbers or patterns of each criterion.
+fn kinds(measurement: &Measurement<'_>, wanted: &Wanted) -> Vec<Things> {
+    let members = measurement.criteria().members().iter();
+    let counted = members.filter(|_| *wanted == Wanted::Slots);
+    let kinds = counted.flat_map(|member| {
+        let bound = member.criterion.bound_of_numbers();
+        [Things::Below(bound), Things::Patterns]
+    });
+    kinds.collect()
+}
+
 /// What a shard is called.
 fn shard_name(index: usize) -> String {
     format!("inputs-{index:06}")
@@ -159,49 +246,40 @@ struct Recording<'a> {
     given: &'a Given,
     threads: usize,
     store: &'a ShardStore,
+    /// What shards say of themselves.
+    metadata: String,
     /// By criterion, what was seen of the shard's inputs as soon as they were there.
-    streamed: Vec<Found>,
+    streamed: Vec<Seen>,
 }
 
 /// What one criterion finds in inputs.
 #[derive(Default)]
-struct Found {
+struct Seen {
     slots: Vec<Vec<Slot>>,
     scores: Vec<f64>,
 }
 
-impl Found {
-    fn append(&mut self, next: Found) {
+impl Seen {
+    fn append(&mut self, next: Seen) {
         self.slots.extend(next.slots);
         self.scores.extend(next.scores);
     }
 }
 
 impl Recording<'_> {
-    /// Things are numbers or patterns of each criterion.
-    fn kinds(&self) -> Vec<Things> {
-        let members = self.measurement.criteria().members().iter();
-        let counted = members.filter(|_| *self.wanted == Wanted::Slots);
-        let kinds = counted.flat_map(|member| {
-            let bound = member.criterion.bound_of_numbers();
-            [Things::Below(bound), Things::Patterns]
-        });
-        kinds.collect()
-    }
-
     fn forget(&mut self) {
         let members = self.measurement.criteria().members();
-        self.streamed = members.iter().map(|_| Found::default()).collect();
+        self.streamed = members.iter().map(|_| Seen::default()).collect();
     }
 
     /// What a criterion finds in some inputs.
-    fn find(&self, member: &Member, batch: &Batch<'_>) -> Result<Found, SelectError> {
+    fn find(&self, member: &Member, batch: &Batch<'_>) -> Result<Seen, SelectError> {
         let training = self.measurement.graph().file();
         let found = match self.wanted {
             Wanted::Slots => member
                 .criterion
                 .slots_of_each(batch, training)
-                .map(|slots| Found {
+                .map(|slots| Seen {
                     slots,
                     scores: Vec::new(),
                 }),
@@ -210,12 +288,12 @@ impl Recording<'_> {
                 let observed = member.criterion.observe(batch, training, &mut state);
                 let scores = state.all_scores().find(|(key, _)| key == name);
                 let scores = scores.map_or(Vec::new(), |(_, scores)| scores.to_vec());
-                observed.map(|()| Found {
+                observed.map(|()| Seen {
                     slots: Vec::new(),
                     scores,
                 })
             }
-            _ => Ok(Found::default()),
+            _ => Ok(Seen::default()),
         };
         Ok(found.map_err(|e| member.failed(e))?)
     }
@@ -226,7 +304,7 @@ impl Recording<'_> {
         observer: &Observer<'_>,
         shard: &PathRows,
         inputs: Range<usize>,
-    ) -> Result<Vec<Found>, SelectError> {
+    ) -> Result<Vec<Seen>, SelectError> {
         let criteria = self.measurement.criteria();
         let places = inputs.clone().filter(|_| criteria.need_paths());
         let seen: Vec<Input<'_>> = places.map(|i| shard.input(i)).collect();
@@ -236,7 +314,7 @@ impl Recording<'_> {
         let mut found = Vec::new();
         for member in criteria.members() {
             found.push(match member.is_streamed() {
-                true => Found::default(),
+                true => Seen::default(),
                 false => self.find(member, &batch)?,
             });
         }
@@ -308,7 +386,7 @@ impl Sink<'_> for Recording<'_> {
             clusters: &clusters,
             kinds: &columns,
         };
-        Ok(part.write(self.store, index, shard.rows.clone())?)
+        Ok(part.write(self.store, index, shard.rows.clone(), &self.metadata)?)
     }
 }
 
@@ -430,6 +508,7 @@ impl ShardOf<'_> {
         store: &ShardStore,
         index: usize,
         inputs: Range<usize>,
+        metadata: &str,
     ) -> Result<(), DataError> {
         let mut specs = vec![
             TensorSpec::of::<u32>("prediction", &[self.predictions.len()]),
@@ -440,7 +519,7 @@ impl ShardOf<'_> {
             specs.extend(lists.specs(&format!("{kind}.things")));
             specs.extend(patterns.specs(&format!("{kind}.patterns")));
         }
-        store.write(&shard_name(index), inputs, "{}", &specs, |writer| {
+        store.write(&shard_name(index), inputs, metadata, &specs, |writer| {
             writer.append("prediction", self.predictions)?;
             writer.append("score", self.scores)?;
             writer.append("cluster", self.clusters)?;
@@ -666,7 +745,7 @@ mod tests {
                 clusters: &[],
                 kinds: &kinds,
             };
-            shard.write(&store, *i, inputs.clone()).unwrap();
+            shard.write(&store, *i, inputs.clone(), "{}").unwrap();
         }
         let kinds = |bound| {
             let numbers = Things::Below(bound);

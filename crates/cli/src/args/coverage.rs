@@ -284,7 +284,9 @@ pub(crate) enum ExportedActivations {
 Examples:
   npcov tune model.onnx --data train.npz --divide 255
   npcov tune model.onnx --data train.npz --divide 255 --all --choices tables
-  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml")]
+  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml
+  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml --shard 2/4
+  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml --join")]
 pub(crate) struct TuneArgs {
     /// Shares of relevance to try
     #[arg(long, value_name = "A,...", value_delimiter = ',', default_values_t = [0.7, 0.8, 0.9, 1.0])]
@@ -311,6 +313,21 @@ pub(crate) struct TuneArgs {
     /// What else the file holds stays as it is.
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
+
+    /// Do only this part of the work, and keep it beside the file that `--write` names: `1/4` is the first
+    /// quarter
+    ///
+    /// Several processes can do their parts at the same time. There are two steps: do all parts, and then all
+    /// of them once more; the second time, what all of the first found is used. `docs/scale.md` has an example.
+    #[arg(long, value_name = "I/N", conflicts_with = "join", requires = "write")]
+    pub(crate) shard: Option<Part>,
+
+    /// Say what all parts found that `--shard` left beside the file that `--write` names
+    ///
+    /// It is what one process finds. All other options are those that the parts were made with; parts that
+    /// are missing, damaged or made otherwise are named.
+    #[arg(long, requires = "write")]
+    pub(crate) join: bool,
 
     /// Seed of the sample, the random control and the clustering
     #[arg(long, value_name = "N", default_value_t = 0)]

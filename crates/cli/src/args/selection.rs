@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use npcov::run::Part;
 use npcov::select::Strategy;
 
 use super::{ClassNamesArgs, MeasureChoices, PreprocessingArgs, RunArgs};
@@ -23,7 +24,9 @@ Examples:
   npcov select graph.npcov --data pool.npz --count 100 --by additional:snpc -o to-label.npz
   npcov select graph.npcov --data pool.npz --count 100 --by score:deepgini -o to-label.npz
   npcov select graph.npcov --data pool.npz --count 100 --by score:lsa:layer=-2 -o to-label.npz
-  npcov select graph.npcov --data test.npz --by total:kmnc:sections=100 -o ranked.npz")]
+  npcov select graph.npcov --data test.npz --by total:kmnc:sections=100 -o ranked.npz
+  npcov select graph.npcov --data pool.npz --count 100 --shard 2/4 -o to-label.npz
+  npcov select graph.npcov --data pool.npz --count 100 --join -o to-label.npz")]
 pub(crate) struct SelectArgs {
     /// The decision graph
     #[arg(value_name = "GRAPH")]
@@ -74,6 +77,20 @@ pub(crate) struct SelectArgs {
     /// Use only the first N inputs of the pool
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+
+    /// Measure only this part of the pool, and keep that beside the file: `1/4` is the first quarter
+    ///
+    /// Several processes can do their parts at the same time, in one folder that all of them see, or each in
+    /// its own, to be copied together. `docs/scale.md` has examples.
+    #[arg(long, value_name = "I/N", conflicts_with = "join")]
+    pub(crate) shard: Option<Part>,
+
+    /// Pick from a pool whose parts `--shard` measured
+    ///
+    /// The file has the bytes of one that is written in one go. All other options are those that the parts
+    /// were made with; parts that are missing, damaged or made otherwise are named.
+    #[arg(long)]
+    pub(crate) join: bool,
 
     /// Seed of `random`
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -9,7 +9,7 @@ use npcov_report::GapImages;
 
 use super::explaining::Job;
 use super::model::Numbers;
-use super::{Answer, Data, Listener, Source, arguments, spare};
+use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
 use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs};
 use crate::config::Config;
 use crate::graph::cover_options;
@@ -250,6 +250,11 @@ pub fn select(
 ) -> anyhow::Result<Answer> {
     let known = ["-", "--data=-", "--output=-"];
     let args: args::SelectArgs = arguments!("select", Select, known, options);
+    if args.shard.is_some() || args.join {
+        let text =
+            "`shard` and `join` are for processes that share a folder: `npcov select` has them";
+        return Err(OptionError::new(text).into());
+    }
     let graph = measuring(graph, &args.measuring)?;
     spare(output, graph.model().network().files(), &[pool])?;
     let settings = SelectOptions {

@@ -171,6 +171,11 @@ pub fn tune(
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<Answer> {
     let args = arguments!("tune", Tune, ["-", "--data=-"], options);
+    if args.shard.is_some() || args.join {
+        let text =
+            "`shard` and `join` are for processes that share a folder: `npcov tune` has them";
+        return Err(OptionError::new(text).into());
+    }
     let config = Config::default();
     let settings = TuneOptions {
         method: config.method(&args.method)?,

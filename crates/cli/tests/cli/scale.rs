@@ -105,6 +105,131 @@ fn a_part_says_what_it_did_and_a_join_what_is_missing() {
     succeed(&project, &format!("{BUILD} --join -o g.npcov"));
 }
 
+const SELECT: &str =
+    "select g.npcov --data data.npz --count 300 --by additional:snpc --threads 1 -o chosen.npz";
+
+#[test]
+fn processes_select_together() {
+    let project = with_data();
+    succeed(&project, &format!("{BUILD} --limit 600 -o g.npcov"));
+    let whole = succeed(&project, SELECT);
+    let file = bytes(&project, "chosen.npz");
+    for count in [1, 3, 16] {
+        std::fs::remove_file(project.path("chosen.npz")).unwrap();
+        let part = |i: usize| project.command(&format!("{SELECT} --shard {i}/{count}"));
+        wait((1..=count).map(|i| start(part(i))).collect());
+        assert!(!project.path("chosen.npz").exists());
+        let joined = succeed(&project, &format!("{SELECT} --join"));
+        assert_eq!(joined.stdout, whole.stdout, "{count} processes");
+        assert!(bytes(&project, "chosen.npz") == file, "{count} processes");
+        assert!(!project.path("chosen.npz.parts").exists());
+    }
+}
+
+#[test]
+fn parts_of_a_pool_say_what_they_are() {
+    let project = with_data();
+    succeed(&project, &format!("{BUILD} --limit 600 -o g.npcov"));
+    let part = succeed(&project, &format!("{SELECT} --shard 2/2"));
+    let words = "part 2/2 in chosen.npz.parts\n  inputs  776, 1,024 to 1,799\n";
+    assert_eq!(part.stdout, words);
+    let missing = project.run(&format!("{SELECT} --join"));
+    assert_eq!((missing.code, missing.stdout.as_str()), (Some(2), ""));
+    for words in [
+        "`chosen.npz.parts` cannot be joined, 2 of 4 parts are wrong:",
+        "  `inputs-000000.safetensors`, inputs 0 to 511: missing",
+        "hint: run the `--shard` again that these belong to",
+    ] {
+        assert!(missing.stderr.contains(words), "{}", missing.stderr);
+    }
+    // Another strategy, other data, another graph.
+    succeed(&project, &format!("{BUILD} --limit 500 -o other.npcov"));
+    for (from, to) in [
+        ("additional:snpc", "score:deepgini"),
+        ("data.npz", "fashion-1000.npz"),
+        ("g.npcov", "other.npcov"),
+    ] {
+        for step in ["--shard 1/2", "--join"] {
+            let other = project.run(&format!("{} {step}", SELECT.replace(from, to)));
+            assert_eq!(other.code, Some(2), "{to} {step}");
+            let words = "plan.json` does not fit";
+            assert!(other.stderr.contains(words), "{}", other.stderr);
+        }
+    }
+    let both = project.run(&format!("{SELECT} --shard 1/2 --join"));
+    assert_eq!(both.code, Some(2));
+    // What is there was not touched by any of these.
+    succeed(&project, &format!("{SELECT} --shard 1/2"));
+    succeed(&project, &format!("{SELECT} --join"));
+}
+
+const TUNE: &str = "tune mlp-matlab.onnx --data data.npz --divide 255 --sample 1100 --alphas 0.7,0.9 \
+                    --clusters 1,3 --betas 0.6,0.8 --threads 1 --write t.toml";
+
+#[test]
+fn processes_tune_together() {
+    let project = with_data();
+    let before = "# What is here stays.\n[paths]\nclusters = 2 # a guess\n";
+    project.write("t.toml", before);
+    let whole = succeed(&project, TUNE);
+    let file = bytes(&project, "t.toml");
+    assert!(file.starts_with(b"# What is here stays.") && file != before.as_bytes());
+    for count in [1, 3, 16] {
+        project.write("t.toml", before);
+        for _ in 0..2 {
+            let part = |i: usize| project.command(&format!("{TUNE} --shard {i}/{count}"));
+            wait((1..=count).map(|i| start(part(i))).collect());
+            assert!(bytes(&project, "t.toml") == before.as_bytes());
+        }
+        let joined = succeed(&project, &format!("{TUNE} --join"));
+        assert_eq!(joined.stdout, whole.stdout, "{count} processes");
+        assert!(bytes(&project, "t.toml") == file, "{count} processes");
+        assert!(!project.path("t.toml.parts").exists());
+    }
+}
+
+#[test]
+fn parts_of_a_search_say_what_they_are() {
+    let project = with_data();
+    let first = succeed(&project, &format!("{TUNE} --shard 1/2"));
+    let words = "part 1/2 in t.toml.parts\n  inputs  512, 0 to 511\n  step    1 of 2; once more when all \
+                 parts are done\n";
+    assert_eq!(first.stdout, words);
+    let second = succeed(&project, &format!("{TUNE} --shard 2/2 --format json"));
+    let second: serde_json::Value = serde_json::from_str(&second.stdout).unwrap();
+    assert_eq!((&second["step"], &second["end"]), (&2.into(), &1100.into()));
+    let missing = project.run(&format!("{TUNE} --join"));
+    assert_eq!((missing.code, missing.stdout.as_str()), (Some(2), ""));
+    for words in [
+        "`t.toml.parts` cannot be joined, 1 of 3 parts are wrong:",
+        "  `abstract-000000.safetensors`, inputs 0 to 511: missing",
+    ] {
+        assert!(missing.stderr.contains(words), "{}", missing.stderr);
+    }
+    for (from, to) in [
+        ("--betas 0.6", "--betas 0.5"),
+        ("data.npz", "fashion-1000.npz"),
+        ("mlp-matlab.onnx", "lenet.onnx"),
+    ] {
+        for step in ["--shard 1/2", "--join"] {
+            let other = project.run(&format!("{} {step}", TUNE.replace(from, to)));
+            assert_eq!(other.code, Some(2), "{to} {step}");
+            let words = "plan.json` does not fit";
+            assert!(other.stderr.contains(words), "{}", other.stderr);
+        }
+    }
+    for words in ["--shard 1/2 --join", "--shard 3/2"] {
+        assert_eq!(project.run(&format!("{TUNE} {words}")).code, Some(2));
+    }
+    succeed(&project, &format!("{TUNE} --shard 1/2"));
+    // Parts stay as long as what they found cannot be written.
+    project.write("t.toml", "[paths");
+    let broken = project.run(&format!("{TUNE} --join"));
+    assert_eq!(broken.code, Some(2), "{}", broken.stderr);
+    std::fs::remove_file(project.path("t.toml")).unwrap();
+    succeed(&project, &format!("{TUNE} --join"));
+}
+
 /// The names by which a scheduler tells a task which one it is.
 type Environment = fn(task: usize, tasks: usize) -> Vec<(&'static str, String)>;
 

@@ -9,6 +9,7 @@
 //! its class, and with all others off a network may predict that class for any input: of 1,000
 //! inputs of the fixture `resnet8.onnx`, all are taken for the class of whatever path is left.
 
+mod parts;
 mod recommend;
 
 use npcov_data::Loader;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GridPoint, Inconsistency, MaskingOptions, MaskingStudy, Neurons};
 use npcov_run::{Event, Method, MethodInfo, Network, Progress, RunError};
+pub use parts::{TuneError, TunedPart, join_tuning, tune_part};
 use recommend::recommend;
 pub use recommend::{Basis, Recommendation};
 
@@ -185,35 +187,23 @@ pub fn tune(
     progress: &mut dyn Progress,
 ) -> Result<Tuning, RunError> {
     let options = options.checked()?;
-    let name = || data.name().to_owned();
-    let masking = MaskingOptions {
-        method: options.method.clone(),
-        choices: options.choices.clone(),
-        sample: options.sample,
-        alphas: options.alphas.clone(),
-        bands: None,
-        restarts: options.restarts,
-        seed: options.seed,
-        keep: None,
-    };
+    let masking = options.masking();
     let study = MaskingStudy::new(network, data, &masking, threads, progress)?;
+    choose(&study, data, &options, progress)
+}
+
+/// Masks what was explained, and recommends parameters.
+fn choose(
+    study: &MaskingStudy<'_>,
+    data: &Loader,
+    options: &TuneOptions,
+    progress: &mut dyn Progress,
+) -> Result<Tuning, RunError> {
+    let name = || data.name().to_owned();
     let (counted, inputs) = (study.counted(), study.sample().len());
     // What does not count is as good as done.
     let spared = 2 * (inputs - counted.len());
-    let mut alphas = Vec::new();
-    for (i, &alpha) in options.alphas.iter().enumerate() {
-        let mut masked = |neurons| {
-            progress.tell(Event::Finished(spared))?;
-            study.inconsistency(i, neurons, counted, progress)
-        };
-        alphas.push(AlphaPoint {
-            alpha,
-            width: study.width(i),
-            path: masked(Neurons::Path)?,
-            activated: masked(Neurons::Activated)?,
-            random: masked(Neurons::Random)?,
-        });
-    }
+    let alphas = mask_paths(study, options, progress)?;
     let points: Vec<_> = alphas
         .iter()
         .map(|point| ((), point.width, point.path))
@@ -258,7 +248,46 @@ pub fn tune(
     })
 }
 
+/// Masks paths of single inputs, and their controls.
+fn mask_paths(
+    study: &MaskingStudy<'_>,
+    options: &TuneOptions,
+    progress: &mut dyn Progress,
+) -> Result<Vec<AlphaPoint>, RunError> {
+    let counted = study.counted();
+    let spared = 2 * (study.sample().len() - counted.len());
+    let mut alphas = Vec::new();
+    for (i, &alpha) in options.alphas.iter().enumerate() {
+        let mut masked = |neurons| {
+            progress.tell(Event::Finished(spared))?;
+            study.inconsistency(i, neurons, counted, progress)
+        };
+        alphas.push(AlphaPoint {
+            alpha,
+            width: study.width(i),
+            path: masked(Neurons::Path)?,
+            activated: masked(Neurons::Activated)?,
+            random: masked(Neurons::Random)?,
+        });
+    }
+    Ok(alphas)
+}
+
 impl TuneOptions {
+    /// What is explained.
+    fn masking(&self) -> MaskingOptions {
+        MaskingOptions {
+            method: self.method.clone(),
+            choices: self.choices.clone(),
+            sample: self.sample,
+            alphas: self.alphas.clone(),
+            bands: None,
+            restarts: self.restarts,
+            seed: self.seed,
+            keep: None,
+        }
+    }
+
     /// Inputs that are masked, where so many are available.
     pub fn inputs(&self, available: usize) -> usize {
         self.sample.unwrap_or(available).min(available)

@@ -188,7 +188,7 @@ macro_rules! dispatch {
 
 /// Runs `work`, compiled for vectors of 256 bits where the CPU has [`Isa`]s with such. Plain loops over
 /// packs of numbers vectorise by themselves; no operation in them depends on the instructions, so
-/// neither do their results.
+/// neither do their results. `f32::mul_add` is one instruction there, and not a call.
 ///
 /// `work` and what it calls must be marked `#[inline(always)]`: only what is inlined here is compiled
 /// for the vectors. That holds for the other functions of this kind too.
@@ -196,31 +196,13 @@ macro_rules! dispatch {
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx2")]
+        #[target_feature(enable = "avx2,fma")]
         fn avx2<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
         if Cpu::this().best >= Vectors::Avx2 {
             // SAFETY: the CPU has the instructions.
             return unsafe { avx2(work) };
-        }
-    }
-    work()
-}
-
-/// Runs `work`, compiled for instructions that multiply and add where the CPU has [`Isa`]s with such:
-/// `f32::mul_add` is then one of them, and not a call.
-#[inline]
-pub fn fused<R>(work: impl FnOnce() -> R) -> R {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma")]
-        fn fma<R>(work: impl FnOnce() -> R) -> R {
-            work()
-        }
-        if Cpu::this().best >= Vectors::Avx2 {
-            // SAFETY: the CPU has the instructions.
-            return unsafe { fma(work) };
         }
     }
     work()
@@ -235,21 +217,12 @@ pub fn widest<R>(work: impl FnOnce() -> R) -> R {
         fn avx512<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        #[target_feature(enable = "avx2")]
-        fn avx2<R>(work: impl FnOnce() -> R) -> R {
-            work()
-        }
-        let cpu = Cpu::this();
-        if cpu.avx512 {
+        if Cpu::this().avx512 {
             // SAFETY: the CPU has the instructions.
             return unsafe { avx512(work) };
         }
-        if cpu.avx2 {
-            // SAFETY: the CPU has the instructions.
-            return unsafe { avx2(work) };
-        }
     }
-    work()
+    vectorised(work)
 }
 
 /// Runs `work`, compiled for counting bits: with an instruction that counts those of a vector's words,

@@ -33,6 +33,16 @@ impl Pack {
         out
     }
 
+    /// `self * factor + sum`, rounded once.
+    #[inline(always)]
+    pub(crate) fn mul_add(self, factor: Pack, sum: Pack) -> Pack {
+        let mut out = self;
+        for l in 0..LANES {
+            out.0[l] = self.0[l].mul_add(factor.0[l], sum.0[l]);
+        }
+        out
+    }
+
     /// A function of each pair of lanes.
     #[inline(always)]
     pub(crate) fn zip(self, other: Pack, f: impl Fn(f32, f32) -> f32) -> Pack {

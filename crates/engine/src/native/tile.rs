@@ -96,6 +96,14 @@ pub(crate) fn max_rows(isa: Isa) -> usize {
     }
 }
 
+/// Channels in blocks, which differ in height by at most one, so that no tile is too low to keep the
+/// multipliers busy.
+pub(crate) fn blocks(isa: Isa, channels: usize) -> impl Iterator<Item = Range<usize>> {
+    let blocks = channels.div_ceil(max_rows(isa)).max(1);
+    let bound = move |b: usize| channels * b / blocks;
+    (0..blocks).map(move |b| bound(b)..bound(b + 1))
+}
+
 /// Weights of one layer, cut into blocks of channels and laid out in the order tiles read them:
 /// block by block, then `k`, then channel.
 #[derive(Clone, Debug)]
@@ -109,23 +117,20 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Packs `channels x k` weights given by position. Blocks differ in height by at most one, so
-    /// that no tile is too low to keep the multipliers busy.
+    /// Packs `channels x k` weights given by position.
     pub(crate) fn new(
         isa: Isa,
         channels: usize,
         k: usize,
         weight: impl Fn(usize, usize) -> f32,
     ) -> Weights {
-        let blocks = channels.div_ceil(max_rows(isa)).max(1);
-        let bound = |b: usize| channels * b / blocks;
         let mut data = Vec::with_capacity(channels * k);
-        let mut heights = Vec::with_capacity(blocks);
-        for b in 0..blocks {
+        let mut heights = Vec::new();
+        for block in blocks(isa, channels) {
             for i in 0..k {
-                data.extend((bound(b)..bound(b + 1)).map(|m| weight(m, i)));
+                data.extend(block.clone().map(|m| weight(m, i)));
             }
-            heights.push((bound(b + 1) - bound(b)) as u8);
+            heights.push(block.len() as u8);
         }
         Weights {
             isa,
@@ -185,6 +190,21 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Block<'a> {
+    /// Channels of weights that stand by weight, then channel.
+    ///
+    /// # Panics
+    /// When there are not `k` weights for each channel.
+    pub(crate) fn new(isa: Isa, channels: Range<usize>, k: usize, weights: &'a [f32]) -> Block<'a> {
+        assert_eq!(weights.len(), channels.len() * k);
+        Block {
+            isa,
+            weights,
+            first: channels.start,
+            height: channels.len(),
+            k,
+        }
+    }
+
     /// The instruction set.
     pub(crate) fn isa(&self) -> Isa {
         self.isa

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use npcov_cpu::{Isa, vectorised, widest};
+use npcov_cpu::{Arithmetic, Isa, vectorised};
 use npcov_graph::OpError;
 use npcov_graph::op::Gemm;
 
@@ -10,7 +10,7 @@ use super::elementwise::broadcast_table;
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::panel::{self, Ends, Few, MAX_FEW, MAX_ROWS, MAX_WIDTH, Panel};
-use crate::native::tile::{Block, Init, Taps, Target, Weights};
+use crate::native::tile::{self, Block, Finish, Init, Taps, Target, Weights};
 use crate::native::turn::{Matrix, turn};
 
 /// `x [rows, k]` times constant weights `[k, n]`.
@@ -221,7 +221,7 @@ pub(crate) fn prepare(cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpErro
         return Ok(NodeKernel::new(kernel, dense_reads(cx, tail)));
     }
     Ok(NodeKernel::new(
-        Product::batched(a, b, cx.output())?,
+        Product::batched(a, b, cx.output(), cx.isa())?,
         [0, 1],
     ))
 }
@@ -258,6 +258,7 @@ pub(crate) fn prepare_gemm(op: &Gemm, cx: &Context<'_>, tail: Tail) -> Result<No
         a: if op.trans_a { [1, a[1]] } else { [a[1], 1] },
         b: if op.trans_b { [1, b[1]] } else { [b[1], 1] },
         batches: vec![(0, 0)],
+        isa: cx.isa(),
     };
     let addend = match cx.arity() > 2 {
         true => Some((op.beta, broadcast_table(cx.shape(2), cx.output())?)),
@@ -354,11 +355,12 @@ struct Product {
     b: [usize; 2],
     /// Where the matrices of each product start.
     batches: Vec<(usize, usize)>,
+    isa: Isa,
 }
 
 impl Product {
     /// NumPy's rules: vectors are matrices of one row or column, leading axes are broadcast.
-    fn batched(a: &[usize], b: &[usize], output: &[usize]) -> Result<Product, OpError> {
+    fn batched(a: &[usize], b: &[usize], output: &[usize], isa: Isa) -> Result<Product, OpError> {
         let (rows, k) = match a {
             [] => return Err(OpError::invalid("a scalar in a matrix product")),
             [k] => (1, *k),
@@ -388,10 +390,12 @@ impl Product {
             a: [k, 1],
             b: [n, 1],
             batches,
+            isa,
         })
     }
 
     fn run(&self, a: &[Pack], b: &[Pack], output: &mut [Pack]) {
+        let is_fused = self.isa.arithmetic() == Arithmetic::Fused;
         vectorised(
             #[inline(always)]
             || {
@@ -404,7 +408,12 @@ impl Product {
                         let output = &mut output[row * self.n..(row + 1) * self.n];
                         for (i, block) in output.chunks_mut(COLUMNS).enumerate() {
                             let b = &b[b_start + i * COLUMNS * self.b[1]..];
-                            self.block(a, b, block);
+                            match is_fused {
+                                true => self.block(a, b, block, Pack::mul_add),
+                                false => self.block(a, b, block, |x, y, sum| {
+                                    sum.zip(x.zip(y, |x, y| x * y), |s, p| s + p)
+                                }),
+                            }
                         }
                     }
                 }
@@ -412,24 +421,29 @@ impl Product {
         );
     }
 
-    /// Up to [`COLUMNS`] neighbouring elements of one row.
+    /// Up to [`COLUMNS`] neighbouring elements of one row, of sums that `add` gives one more product.
     #[inline(always)]
-    fn block(&self, a: &[Pack], b: &[Pack], block: &mut [Pack]) {
+    fn block(
+        &self,
+        a: &[Pack],
+        b: &[Pack],
+        block: &mut [Pack],
+        add: impl Fn(Pack, Pack, Pack) -> Pack,
+    ) {
         let mut sums = [Pack::ZERO; COLUMNS];
         if let (COLUMNS, 1) = (block.len(), self.b[1]) {
             for k in 0..self.k {
                 let x = a[k * self.a[1]];
                 let row = &b[k * self.b[0]..][..COLUMNS];
                 for c in 0..COLUMNS {
-                    sums[c] = sums[c].zip(x.zip(row[c], |x, y| x * y), |s, p| s + p);
+                    sums[c] = add(x, row[c], sums[c]);
                 }
             }
         } else {
             for k in 0..self.k {
                 let x = a[k * self.a[1]];
                 for (c, sum) in sums.iter_mut().enumerate().take(block.len()) {
-                    let y = b[k * self.b[0] + c * self.b[1]];
-                    *sum = sum.zip(x.zip(y, |x, y| x * y), |s, p| s + p);
+                    *sum = add(x, b[k * self.b[0] + c * self.b[1]], *sum);
                 }
             }
         }
@@ -440,69 +454,55 @@ impl Product {
 /// Sums that are kept in registers together.
 const COLUMNS: usize = 4;
 
+/// Rows of the left-hand side are channels, whose weights are packed at every run; columns are positions,
+/// which see rows of the right-hand side where they stand.
 impl Alone for Product {
-    fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
-        let matrices = self
-            .batches
-            .iter()
-            .zip(output.chunks_mut((self.rows * self.n).max(1)));
-        widest(
-            #[inline(always)]
-            || {
-                for (&(a, b), output) in matrices {
-                    let (a, b) = (&inputs.get(0)[a..], &inputs.get(1)[b..]);
-                    for (band, output) in output.chunks_mut(ROWS * self.n).enumerate() {
-                        let a = &a[band * ROWS * self.a[0]..];
-                        for column in (0..self.n).step_by(NUMBERS) {
-                            self.numbers(a, &b[column..], column, output);
-                        }
-                    }
-                }
-            },
-        );
+    fn scratch(&self) -> usize {
+        (self.rows * self.k).div_ceil(LANES)
     }
-}
 
-/// Rows and columns of one input whose sums are kept in registers together.
-const ROWS: usize = 4;
-const NUMBERS: usize = 3 * LANES;
-
-impl Product {
-    /// The sums of up to [`ROWS`] rows and [`NUMBERS`] columns from `column` on.
-    #[inline(always)]
-    fn numbers(&self, a: &[f32], b: &[f32], column: usize, output: &mut [f32]) {
-        let (rows, count) = (output.len() / self.n, NUMBERS.min(self.n - column));
-        let mut sums = [[0.0f32; NUMBERS]; ROWS];
-        if (rows, count) == (ROWS, NUMBERS) {
-            for k in 0..self.k {
-                let b = &b[k * self.b[0]..][..NUMBERS];
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = a[row * self.a[0] + k * self.a[1]];
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        *sum += a * b;
-                    }
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let matrices = output.chunks_mut((self.rows * self.n).max(1));
+        for (&(a, b), output) in self.batches.iter().zip(matrices) {
+            let (a, b) = (&inputs.get(0)[a..], &inputs.get(1)[b..]);
+            for block in tile::blocks(self.isa, self.rows) {
+                let packed = numbers_mut(scratch);
+                let packed = &mut packed[block.start * self.k..block.end * self.k];
+                let matrix = Matrix {
+                    rows: block.len(),
+                    cols: self.k,
+                    pitch: self.a[0],
+                };
+                turn(&a[block.start * self.a[0]..], matrix, packed, block.len());
+                let block = Block::new(self.isa, block, self.k, packed);
+                let ends = Ends {
+                    bias: &[0.0; MAX_ROWS],
+                    other: None,
+                    finish: Finish::None,
+                };
+                let mut start = 0;
+                while start < self.n {
+                    let width = panel::width(self.isa).min(self.n / LANES);
+                    let width = width.min((self.n - start).div_ceil(LANES));
+                    // The last ones overlap those before: sums that are computed twice are the same.
+                    start = start.min(self.n - width * LANES);
+                    let panel = Panel {
+                        rows: &b[start..],
+                        pitch: self.b[0],
+                        width,
+                    };
+                    let output = &mut output[block.first * self.n + start..];
+                    block.project(panel, &ends, output, self.n);
+                    start += width * LANES;
                 }
             }
-        } else {
-            for k in 0..self.k {
-                let b = &b[k * self.b[0]..][..count];
-                for (row, sums) in sums[..rows].iter_mut().enumerate() {
-                    let a = a[row * self.a[0] + k * self.a[1]];
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        *sum += a * b;
-                    }
-                }
-            }
-        }
-        for (y, sums) in output.chunks_exact_mut(self.n).zip(&sums) {
-            y[column..column + count].copy_from_slice(&sums[..count]);
         }
     }
 }
 
 impl Kernel for Product {
     fn alone(&self) -> Option<&dyn Alone> {
-        (self.b[1] == 1).then_some(self)
+        (self.a[1] == 1 && self.b[1] == 1 && self.n >= LANES).then_some(self)
     }
 
     fn run(&self, inputs: &Inputs<'_>, _: &mut [Pack], output: &mut [Pack]) {

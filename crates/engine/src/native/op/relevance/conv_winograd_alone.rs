@@ -1,6 +1,6 @@
 //! The relevance step of a 3x3 convolution by tiles, for one input by itself: a lane for each tile.
 
-use npcov_cpu::{Arithmetic, fused, vectorised};
+use npcov_cpu::{Arithmetic, vectorised};
 
 use super::conv_winograd::{ConvRelevanceWinograd, POSITIONS};
 use crate::native::kernel::{Alone, Inputs};
@@ -251,7 +251,7 @@ impl ConvRelevanceWinograd {
                     }
                     let split = self.factors.split;
                     let is_fused = self.isa.arithmetic() == Arithmetic::Fused;
-                    fused(
+                    vectorised(
                         #[inline(always)]
                         || {
                             for (tap, at) in taps() {
@@ -267,7 +267,7 @@ impl ConvRelevanceWinograd {
                     self.factors.apply(&mut own[..sums], &[Pack::splat(r)], 1);
                     own[sums..].fill(Pack::ZERO);
                     let singles = &mut *work.singles;
-                    fused(
+                    vectorised(
                         #[inline(always)]
                         || {
                             for (tap, at) in taps() {

@@ -116,7 +116,7 @@ pub fn predict(
     }
     .map_err(npcov::Error::from)?;
     let mut file = output
-        .map(|path| TraceFile::create(path, &tracer))
+        .map(|path| TraceFile::create(path, &tracer, &loader))
         .transpose()?;
     let mut arrays = TraceArrays::new(&tracer);
     let keep = activations || output.is_none();

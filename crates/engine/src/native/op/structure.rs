@@ -48,7 +48,7 @@ pub(super) fn trace(op: &Op, cx: &Context<'_>, rest: &[&Tensor]) -> Result<Vec<i
         .ok_or_else(|| OpError::invalid("an element comes from outside of the input"))?;
     match moved.data() {
         Data::I64(table) => Ok(table.clone()),
-        _ => Err(OpError::invalid("it changes the element type")),
+        Data::F32(_) | Data::Bool(_) => Err(OpError::invalid("it changes the element type")),
     }
 }
 
@@ -148,7 +148,7 @@ fn runs(table: &[u32]) -> Vec<Run> {
                 {
                     Some(Origin::Same(first))
                 }
-                _ => None,
+                Origin::Gap | Origin::From(_) | Origin::Same(_) => None,
             };
             if let Some(origin) = origin {
                 *run = Run {

@@ -131,7 +131,7 @@ impl<'a> Decoder<'a> {
 
 /// The last number that stands for a bit that is set.
 fn middle(low: u32, high: u32, chance: &Chance) -> u32 {
-    low + (u64::from(high - low) * u64::from(chance.set) >> 16) as u32
+    low + ((u64::from(high - low) * u64::from(chance.set)) >> 16) as u32
 }
 
 #[cfg(test)]

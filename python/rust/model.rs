@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use npcov_cli::embed::{Answer, Source, model};
+use npcov_cli::embed::{Answer, FileOrBytes, model};
 use pyo3::prelude::*;
 
 use crate::array::Array;
@@ -20,10 +20,10 @@ pub(crate) enum OnnxSource {
 }
 
 impl OnnxSource {
-    pub(crate) fn get(&self) -> Source<'_> {
+    pub(crate) fn get(&self) -> FileOrBytes<'_> {
         match self {
-            OnnxSource::Bytes(bytes) => Source::Bytes(bytes),
-            OnnxSource::File(path) => Source::File(path),
+            OnnxSource::Bytes(bytes) => FileOrBytes::Bytes(bytes),
+            OnnxSource::File(path) => FileOrBytes::File(path),
         }
     }
 }

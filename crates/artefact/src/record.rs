@@ -386,7 +386,8 @@ pub struct DataRecord {
 }
 
 impl DataRecord {
-    /// A range of a dataset.
+    /// A range of a dataset. All of the dataset is read once for its digest, also for a short range: ranges are known
+    /// to be of one dataset by it.
     pub fn new(data: &Loader, start: usize, end: usize) -> Result<DataRecord, ArtefactError> {
         Ok(DataRecord {
             sha256: data.fingerprint()?.digest().to_string(),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_criteria::{CriterionSet, Run, Spec, State};
+use npcov_criteria::{CriterionSet, InputRun, Spec, State};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::NO_CLUSTER;
 
@@ -81,13 +81,13 @@ impl InputRecord {
 impl MeasuredSuite {
     /// Adds another part of the suite. The result does not depend on the order of parts.
     pub fn merge(&mut self, other: &MeasuredSuite, criteria: &[Spec]) -> Result<(), ArtefactError> {
-        let mut parts: Vec<(DataRecord, Run)> = Vec::new();
+        let mut parts: Vec<(DataRecord, InputRun)> = Vec::new();
         for (other, suite) in [(false, &*self), (true, other)] {
             let mut start = 0;
             for shard in &suite.shards {
                 let end = start + shard.end.saturating_sub(shard.start);
                 let inputs = start..end;
-                parts.push((shard.clone(), Run { other, inputs }));
+                parts.push((shard.clone(), InputRun { other, inputs }));
                 start = end;
             }
         }
@@ -116,7 +116,7 @@ impl MeasuredSuite {
                 names.extend(run.inputs.clone().map(name));
             }
         }
-        let order: Vec<Run> = parts.into_iter().map(|(_, run)| run).collect();
+        let order: Vec<InputRun> = parts.into_iter().map(|(_, run)| run).collect();
         let states = self.states.iter_mut().zip(&other.states).zip(criteria);
         for ((state, other), criterion) in states {
             state

@@ -13,7 +13,7 @@ use crate::error::AttackError;
 ///
 /// It holds `x` (f32, inputs x the shape of stored samples), `y` (i64, labels), and for each input
 /// also `prediction` (i64), `success` (bool), `index` (i64, its position in the dataset) and
-/// `distance` (f32, in pixels). Dropped before [`finish`](AttackFile::finish), it leaves nothing
+/// `distance` (f32, in pixels), and `name` and `class_names`, where samples and classes have names. Dropped before [`finish`](AttackFile::finish), it leaves nothing
 /// behind.
 pub struct AttackFile<'d> {
     data: &'d Loader<'d>,
@@ -24,6 +24,7 @@ pub struct AttackFile<'d> {
     success: ArrayHandle<bool>,
     index: ArrayHandle<i64>,
     distance: ArrayHandle<f32>,
+    rows: Vec<usize>,
 }
 
 impl<'d> AttackFile<'d> {
@@ -40,6 +41,7 @@ impl<'d> AttackFile<'d> {
             success: writer.array("success", &[])?,
             index: writer.array("index", &[])?,
             distance: writer.array("distance", &[])?,
+            rows: Vec::new(),
             writer,
             data,
         })
@@ -58,12 +60,14 @@ impl<'d> AttackFile<'d> {
             .append(&self.prediction, &whole(&found.predictions))?;
         self.writer.append(&self.success, &found.success)?;
         self.writer.append(&self.index, &whole(&found.rows))?;
+        self.rows.extend(&found.rows);
         let distances: Vec<f32> = found.distances.iter().map(|&d| d as f32).collect();
         Ok(self.writer.append(&self.distance, &distances)?)
     }
 
     /// Writes the file under its name.
-    pub fn finish(self) -> Result<(), AttackError> {
+    pub fn finish(mut self) -> Result<(), AttackError> {
+        self.writer.names(self.data, self.rows)?;
         Ok(self.writer.finish()?)
     }
 }

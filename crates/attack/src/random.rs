@@ -1,7 +1,7 @@
 //! Random starts that depend on a seed and on the input's position in its dataset, never on the
 //! order of work.
 
-use npcov_paths::random::{Generator, Task};
+use npcov_paths::random::{DrawnFor, Generator};
 
 use crate::AttackNorm;
 
@@ -11,7 +11,7 @@ use crate::AttackNorm;
 /// likely. In the Euclidean norm the direction is that of normally distributed numbers, and the
 /// distance is between 0 and `epsilon`, all equally likely.
 pub(crate) fn start(point: &mut [f32], norm: AttackNorm, epsilon: f32, seed: u64, row: usize) {
-    let mut rng = Generator::new(seed, Task::Attacks, 0, row as u64);
+    let mut rng = Generator::new(seed, DrawnFor::Attacks, 0, row as u64);
     match norm {
         AttackNorm::Maximum => {
             for p in point {

@@ -18,13 +18,17 @@ use npcov_report::{GapImages, number};
 
 use crate::args::DemoArgs;
 use crate::config::Config;
+use crate::demo_images::{self, SIDE};
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
 use crate::samples;
 
 const MODEL: &[u8] = include_bytes!("../demo/model.onnx");
-const TRAIN: &[u8] = include_bytes!("../demo/train.npz");
-const TEST: &[u8] = include_bytes!("../demo/test.npz");
+/// Images, those for training first, and the kind of each.
+const IMAGES: &[u8] = include_bytes!("../demo/images.bin");
+const IMAGE_KINDS: &[u8] = include_bytes!("../demo/kinds.bin");
+/// How many images are for training.
+const TRAINING: usize = 3000;
 
 /// The kinds of Fashion-MNIST, which the network was not taught.
 const KINDS: [&str; 10] = [
@@ -41,10 +45,31 @@ const KINDS: [&str; 10] = [
 ];
 const TROUSERS: i64 = 1;
 const BAGS: i64 = 8;
-/// The kinds of each group that the network was taught, and how many images a suite has of them.
-const GROUPS: [(&[i64], usize); 3] = [(&[0, 2, 3, 4, 6], 200), (&[5, 7, 9], 120), (&[1, 8], 80)];
-/// Height and width of the images.
-const SIDE: usize = 28;
+/// A group of kinds that the network was taught.
+#[derive(Clone, Copy)]
+struct Group {
+    name: &'static str,
+    kinds: &'static [i64],
+    /// How many images a suite has of them.
+    images: usize,
+}
+const GROUPS: [Group; 3] = [
+    Group {
+        name: "tops and dresses",
+        kinds: &[0, 2, 3, 4, 6],
+        images: 200,
+    },
+    Group {
+        name: "shoes",
+        kinds: &[5, 7, 9],
+        images: 120,
+    },
+    Group {
+        name: "trousers and bags",
+        kinds: &[1, 8],
+        images: 80,
+    },
+];
 /// What the choice of images starts from.
 const SEED: u64 = 0;
 /// Images that are drawn in the terminal, side by side.
@@ -53,14 +78,9 @@ const DRAWN: usize = 3;
 /// Builds a decision graph, measures a suite in which a kind is missing, and fills it.
 pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let folder = Folder::new(args.keep.as_deref())?;
-    for (name, content) in [
-        ("model.onnx", MODEL),
-        ("train.npz", TRAIN),
-        ("test.npz", TEST),
-    ] {
-        let path = folder.path(name);
-        fs::write(&path, content).with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
+    let model = folder.path("model.onnx");
+    fs::write(&model, MODEL).with_context(|| format!("cannot write `{}`", model.display()))?;
+    unpack(&folder).map_err(npcov::Error::from)?;
     let graph = build(&folder, config.threads(args.threads), printer)?;
     let test = graph.loader(samples::open(folder.path("test.npz"))?)?;
     Images::choose(&folder)?.write(&folder, &test)?;
@@ -97,6 +117,37 @@ pub(crate) fn run(args: &DemoArgs, config: &Config, printer: &Printer) -> anyhow
         .filter(|section| !section.is_empty())
         .collect();
     printer.data(&told.join("\n"))
+}
+
+/// Writes all images as npz files, with their kinds and groups.
+fn unpack(folder: &Folder) -> Result<(), DataError> {
+    let images = demo_images::unpack(IMAGES, IMAGE_KINDS.len());
+    let (train, test) = images.split_at(TRAINING * demo_images::PIXELS);
+    let (train_kinds, test_kinds) = IMAGE_KINDS.split_at(TRAINING);
+    for (name, images, kinds) in [
+        ("train.npz", train, train_kinds),
+        ("test.npz", test, test_kinds),
+    ] {
+        let mut writer = NpzWriter::create(folder.path(name), Compression::Deflated)?;
+        let x = writer.array::<u8>("x", &[SIDE, SIDE])?;
+        let y = writer.array::<u8>("y", &[])?;
+        let kind = writer.array::<u8>("kind", &[])?;
+        let group = |kind: &u8| {
+            let group = GROUPS
+                .iter()
+                .position(|group| group.kinds.contains(&i64::from(*kind)));
+            group.unwrap_or_default() as u8
+        };
+        let groups: Vec<u8> = kinds.iter().map(group).collect();
+        writer.append(&x, images)?;
+        writer.append(&y, &groups)?;
+        writer.append(&kind, kinds)?;
+        if name == "train.npz" {
+            writer.texts("class_names", &GROUPS.map(|group| group.name.to_owned()))?;
+        }
+        writer.finish()?;
+    }
+    Ok(())
 }
 
 fn build(folder: &Folder, threads: usize, printer: &Printer) -> anyhow::Result<DecisionGraph> {
@@ -145,9 +196,10 @@ impl Images {
                 .collect::<Vec<usize>>()
         };
         let mut earlier = Vec::new();
-        for (group, count) in GROUPS {
-            for &kind in group {
-                earlier.extend(of_kind(kind).into_iter().take(count / group.len()));
+        for group in GROUPS {
+            let each = group.images / group.kinds.len();
+            for &kind in group.kinds {
+                earlier.extend(of_kind(kind).into_iter().take(each));
             }
         }
         let mut others = of_kind(TROUSERS)

@@ -177,7 +177,7 @@ impl Job<'_> {
         let mut file = match &self.args.output {
             None => None,
             Some(path) => {
-                let file = TraceFile::create(path, extractor.tracer())?;
+                let file = TraceFile::create(path, extractor.tracer(), self.loader)?;
                 Some(match wanted {
                     true => file.with_paths(extractor.layout())?,
                     false => file,
@@ -199,7 +199,7 @@ impl Job<'_> {
         extractor: &PathExtractor,
         wanted: bool,
         index: usize,
-        file: Option<&mut TraceFile>,
+        file: Option<&mut TraceFile<'_>>,
     ) -> anyhow::Result<String> {
         let args = self.args;
         // Said before the work, as all that is not quite as wanted.
@@ -251,7 +251,7 @@ impl Job<'_> {
         &self,
         extractor: &PathExtractor,
         wanted: bool,
-        mut file: Option<&mut TraceFile>,
+        mut file: Option<&mut TraceFile<'_>>,
     ) -> anyhow::Result<String> {
         let args = self.args;
         let inputs = args

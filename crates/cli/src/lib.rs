@@ -18,6 +18,7 @@ mod completions;
 mod config;
 mod cover;
 mod demo;
+mod demo_images;
 pub mod embed;
 mod explain;
 mod export;

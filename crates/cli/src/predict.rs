@@ -31,7 +31,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         None => (network.logits_tracer().map_err(npcov::Error::from)?, None),
         Some(path) => {
             let tracer = network.tracer(&[]).map_err(npcov::Error::from)?;
-            let file = TraceFile::create(path, &tracer)?;
+            let file = TraceFile::create(path, &tracer, &loader)?;
             (tracer, Some(file))
         }
     };

@@ -9,6 +9,7 @@ use crate::doubts::all_in_one_class;
 
 /// The clusters of every class, and their abstract paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GraphInspection {
     /// The file.
     pub file: String,

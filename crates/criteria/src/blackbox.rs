@@ -23,6 +23,7 @@ use crate::training::Training;
 const SURE: Meaning = Meaning {
     unit: Unit::MeanScore,
     lower: "the model is surer of the suite's inputs, which makes them less telling,",
+    of_paths: false,
 };
 
 /// DeepGini.

@@ -84,7 +84,7 @@ pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
 pub use state::{
-    BitSet, FixedPart, Handle, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart, Run,
+    BitSet, FixedPart, Handle, InputRun, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart,
     ScoresPart, SetPart, State, SumsPart,
 };
 pub use training::{Compute, Training, TrainingError, TrainingTable, kept_blocks};

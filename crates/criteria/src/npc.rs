@@ -22,6 +22,7 @@ use crate::training::Training;
 const DECISION_LOGIC: Meaning = Meaning {
     unit: Unit::Share,
     lower: "the suite exercises less of the model's decision logic",
+    of_paths: true,
 };
 
 /// SNPC.

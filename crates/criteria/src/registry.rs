@@ -29,6 +29,8 @@ pub struct Meaning {
     pub unit: Unit,
     /// What it means that a value is lower, for people: words that end where `than` may follow.
     pub lower: &'static str,
+    /// Whether they tell of paths: how inputs are decided. Suites are judged by such criteria first.
+    pub of_paths: bool,
 }
 
 /// What kind of number a value is.
@@ -50,6 +52,7 @@ impl Meaning {
         Meaning {
             unit,
             lower: "the suite exercises less of what the model's neurons can do",
+            of_paths: false,
         }
     }
 }

@@ -272,7 +272,7 @@ pub struct Kept {
 
 /// A run of inputs of one of two states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct InputRun {
     /// Whether they are the other state's.
     pub other: bool,
     /// Which.
@@ -311,7 +311,7 @@ impl State {
     }
 
     /// Adds the inputs of another state; `order` says how those of both follow on each other.
-    pub fn merge(&mut self, other: &State, order: &[Run]) -> Result<(), CriterionError> {
+    pub fn merge(&mut self, other: &State, order: &[InputRun]) -> Result<(), CriterionError> {
         self.require_parts_of(other)?;
         for ((name, part), (_, other)) in self.parts.iter_mut().zip(&other.parts) {
             match (&mut *part, other) {
@@ -374,7 +374,7 @@ fn unlike(part: &str) -> CriterionError {
 
 /// What belongs to the inputs of two states, in the order of the inputs; `None` where the order has
 /// inputs that they have not.
-fn in_order<T: Clone>(own: &[T], others: &[T], order: &[Run]) -> Option<Vec<T>> {
+fn in_order<T: Clone>(own: &[T], others: &[T], order: &[InputRun]) -> Option<Vec<T>> {
     let mut all = Vec::with_capacity(own.len() + others.len());
     for run in order {
         let from = if run.other { others } else { own };
@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn an_order_has_no_inputs_that_are_not_there() {
         let scores = |scores: &[f64]| State::new([SCORES.with(scores.to_vec())]);
-        let run = |other, inputs| Run { other, inputs };
+        let run = |other, inputs| InputRun { other, inputs };
         let mut state = scores(&[1.0, 3.0]);
         let order = [run(false, 0..1), run(true, 0..1), run(false, 1..2)];
         state.merge(&scores(&[2.0]), &order).unwrap();

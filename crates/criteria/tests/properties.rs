@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use npcov_criteria::{
-    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, LayerShape,
-    NetworkShape, Part, Reduction, Run, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create,
+    Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, InputRun, LayerShape,
+    NetworkShape, Part, Reduction, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create,
     find,
 };
 use npcov_paths::choices::Buckets;
@@ -349,8 +349,8 @@ proptest! {
             let whole = at_once(&*criterion, &world, &all(&world));
             let shuffled = at_once(&*criterion, &world, &order);
             // What is kept for each input follows its input.
-            let run = |&input: &usize| Run { other: true, inputs: input..input + 1 };
-            let runs: Vec<Run> = order.iter().map(run).collect();
+            let run = |&input: &usize| InputRun { other: true, inputs: input..input + 1 };
+            let runs: Vec<InputRun> = order.iter().map(run).collect();
             let mut reordered = criterion.state();
             prop_assert!(reordered.merge(&whole, &runs).is_ok(), "{}", name);
             prop_assert_eq!(reordered, shuffled, "{}", name);
@@ -365,7 +365,7 @@ proptest! {
     ) {
         // Each input goes to one of two states; runs say how theirs follow on each other.
         let mut orders = [Vec::new(), Vec::new()];
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<InputRun> = Vec::new();
         for input in all(&world) {
             let other = sides[input];
             let order = &mut orders[usize::from(other)];
@@ -373,7 +373,7 @@ proptest! {
             order.push(input);
             match runs.last_mut() {
                 Some(run) if run.other == other => run.inputs.end = place + 1,
-                _ => runs.push(Run { other, inputs: place..place + 1 }),
+                _ => runs.push(InputRun { other, inputs: place..place + 1 }),
             }
         }
         for (name, criterion) in criteria(&world) {

@@ -177,7 +177,8 @@ fn decode_jpeg(bytes: &[u8]) -> Result<Image, ReadError> {
     if let Some(stored) = StoredColours::find(bytes) {
         let options = options.jpeg_set_out_colorspace(ColorSpace::YCbCr);
         let decoded =
-            JpegDecoder::new_with_options(ZCursor::new(&stored.laid_out), options).decode();
+            JpegDecoder::new_with_options(ZCursor::new(stored.laid_out.as_slice()), options)
+                .decode();
         // What is wrong with a file is told by the decoder of the file as it is.
         if let Some(pixels) = decoded.ok().and_then(|decoded| stored.pixels(&decoded)) {
             return Image::new(height, width, channels, pixels);

@@ -62,10 +62,10 @@ const LONGEST_DIRECTORY: u64 = 16 << 20;
 pub(crate) struct Npz;
 
 /// The array with the names of classes, the first one that of label 0.
-const CLASS_NAMES: &str = "class_names";
+pub(crate) const CLASS_NAMES: &str = "class_names";
 
 /// The array with a name for each sample, where it has one for each.
-const SAMPLE_NAMES: &str = "name";
+pub(crate) const SAMPLE_NAMES: &str = "name";
 
 impl Format for Npz {
     fn name(&self) -> &str {

@@ -5,6 +5,7 @@
 //! assembled in a temporary file, which then takes the output's name. Until that moment the output does not exist, or is
 //! what it was before.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
@@ -14,10 +15,11 @@ use flate2::{Crc, write::DeflateEncoder};
 
 use crate::element::Element;
 use crate::error::DataError;
+use crate::loader::Loader;
 use crate::npy;
 use crate::npz::{
-    DEFLATED, DIRECTORY_ENTRY, END_OF_DIRECTORY, END_OF_DIRECTORY_64, LOCAL_HEADER, LOCATOR_64,
-    STORED, ZIP64_FIELD,
+    CLASS_NAMES, DEFLATED, DIRECTORY_ENTRY, END_OF_DIRECTORY, END_OF_DIRECTORY_64, LOCAL_HEADER,
+    LOCATOR_64, SAMPLE_NAMES, STORED, ZIP64_FIELD,
 };
 use crate::scalar::Scalar;
 use crate::texts;
@@ -120,6 +122,24 @@ impl NpzWriter {
         self.check_name(name)?;
         self.texts.push((name.to_owned(), texts::to_npy(texts)));
         Ok(())
+    }
+
+    /// Adds what rows of a dataset and its classes are called, where they have names: the arrays `name` and
+    /// `class_names`, which [`open`](crate::open) reads.
+    pub fn names(
+        &mut self,
+        data: &Loader<'_>,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<(), DataError> {
+        let names = rows.into_iter().map(|row| data.sample_name(row));
+        let names: Option<Vec<String>> = names.map(|name| name.map(Cow::into_owned)).collect();
+        if let Some(names) = names.filter(|names| !names.is_empty()) {
+            self.texts(SAMPLE_NAMES, &names)?;
+        }
+        match data.class_names() {
+            Some(names) => self.texts(CLASS_NAMES, names),
+            None => Ok(()),
+        }
     }
 
     fn check_name(&self, name: &str) -> Result<(), DataError> {

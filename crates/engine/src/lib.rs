@@ -35,6 +35,9 @@
 //! not known here. What is shown while a graph runs is handed on as `npcov-tap` has it, and `npcov-cpu`
 //! knows the instructions of the machine.
 
+// Whoever adds an operator is told of every place that has to decide about it.
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod engine;
 mod error;
 pub mod native;

@@ -1,6 +1,6 @@
 //! What experiments draw at random.
 
-use npcov::paths::random::{Generator, Task};
+use npcov::paths::random::{DrawnFor, Generator};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Purpose {
 
 /// Puts a list into a random order; every order is equally likely.
 pub(crate) fn shuffle<T>(list: &mut [T], seed: u64, purpose: Purpose, stream: u64) {
-    Generator::new(seed, Task::Experiments, purpose as u64, stream).shuffle(list);
+    Generator::new(seed, DrawnFor::Experiments, purpose as u64, stream).shuffle(list);
 }
 
 /// Some of a list, in its order; every choice is equally likely.

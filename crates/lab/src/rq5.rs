@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use npcov::coverage::{CoverOptions, LearntGraph};
-use npcov::criteria::Spec;
+use npcov::criteria::{Spec, find};
 use npcov::data::Loader;
 use npcov::paths::Choices;
 use npcov::run::{Event, Progress, RunError, SampleRange};
@@ -144,10 +144,10 @@ pub fn rq5(
     }
     let rows = settings.criteria.iter().zip(seconds);
     let rows = rows.map(|(spec, seconds)| {
-        let paths = matches!(spec.name.as_str(), "snpc" | "anpc");
+        let paths = find(&spec.name).is_some_and(|found| found.meaning.of_paths);
         let (to_forward, to_explain) = (seconds / forward, seconds / explain);
         let bar = match spec.name.as_str() {
-            "snpc" | "anpc" => Some((EXPLAIN_BAR, to_explain)),
+            _ if paths => Some((EXPLAIN_BAR, to_explain)),
             "nc" | "idc" => Some((FORWARD_BAR, to_forward)),
             _ => None,
         };

@@ -1,6 +1,6 @@
 //! Which rows and neurons are drawn to be masked.
 
-use npcov_paths::random::{Generator, Task};
+use npcov_paths::random::{DrawnFor, Generator};
 
 /// Rows of a dataset, `count` of them at most, in ascending order.
 pub(crate) fn rows(len: usize, count: usize, seed: u64) -> Vec<usize> {
@@ -32,7 +32,7 @@ pub(crate) fn other(
 }
 
 fn generator(seed: u64, purpose: u64, stream: u64) -> Generator {
-    Generator::new(seed, Task::Masking, purpose, stream)
+    Generator::new(seed, DrawnFor::Masking, purpose, stream)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What exactly is wrong with a mutant.
 
-use npcov_paths::random::{Generator, Task};
+use npcov_paths::random::{DrawnFor, Generator};
 use npcov_program::{Edit, NetworkView, Sites};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ impl<'a> Drawing<'a> {
         // A ratio is part of the purpose, so that mutants of another ratio are others and not more of the same.
         let purpose = (mutant.operator as u64) << 56 ^ ratio.to_bits() >> 8;
         let seed = self.options.seed;
-        let mut rng = Generator::new(seed, Task::Mutants, purpose, mutant.number as u64);
+        let mut rng = Generator::new(seed, DrawnFor::Mutants, purpose, mutant.number as u64);
         match mutant.operator {
             Operator::Gf => self.fuzzed(ratio, &mut rng),
             Operator::Ws => self.of_incoming(Operator::Ws, ratio, &mut rng, |weights, rng| {
@@ -102,7 +102,7 @@ impl<'a> Drawing<'a> {
             Operator::Afrm | Operator::Ld => {
                 // The same order for all, so that no two are of one layer.
                 let mut layers = self.layers(mutant.operator);
-                let mut rng = Generator::new(seed, Task::Mutants, purpose, u64::MAX);
+                let mut rng = Generator::new(seed, DrawnFor::Mutants, purpose, u64::MAX);
                 rng.shuffle(&mut layers);
                 let node = layers.get(mutant.number).copied();
                 node.map(|node| Edit::LeftOut { node })

@@ -8,6 +8,7 @@ use crate::state::{Killed, MutationState};
 
 /// How many mutants a suite kills. All numbers are of the mutants that count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MutationReport {
     /// The suites.
     pub suites: Vec<String>,

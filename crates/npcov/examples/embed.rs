@@ -43,3 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", stopped.err().ok_or("it went on")?);
     Ok(())
 }
+
+#[test]
+fn it_runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -17,6 +17,7 @@ use npcov_run::{ModelOptions, Network, RunError};
 /// What can be read from the file is always there; what needs a model that can be run is absent
 /// (`None`, or an empty list) when [`problem`](Inspection::problem) says why it cannot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The model's file, as it was named.
     pub file: String,

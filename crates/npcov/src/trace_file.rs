@@ -1,7 +1,9 @@
 //! Logits, predictions, activations and relevances as an npz file.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
+use npcov_data::Loader;
 use npcov_data::npz::{ArrayHandle, Compression, NpzWriter};
 use npcov_paths::{PathLayout, bits};
 use npcov_program::{Output, Tap};
@@ -15,8 +17,12 @@ use crate::error::Error;
 /// It holds `logits` (f32, inputs x logits), `prediction` (i64, inputs) and for every path layer,
 /// from input to output, what the tracer computes: `activation.0`, `activation.1`, ... and
 /// `relevance.0`, `relevance.1`, ... (f32, inputs x neurons). The relevance of the input is
-/// `relevance.input` (f32, inputs x the shape of one input). Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
-pub struct TraceFile {
+/// `relevance.input` (f32, inputs x the shape of one input). Where samples and classes have names, these are
+/// `name` and `class_names`. Dropped before [`finish`](TraceFile::finish), it leaves nothing behind.
+pub struct TraceFile<'d> {
+    data: &'d Loader<'d>,
+    /// Positions in the dataset, batch by batch.
+    rows: Vec<Range<usize>>,
     writer: NpzWriter,
     prediction: ArrayHandle<i64>,
     /// For each output of the tracer; `None` for taps, which are no part of the file.
@@ -37,9 +43,13 @@ pub(crate) fn truth_values(layout: &PathLayout, path: &[u64], layer: usize, out:
     out.extend((0..layout.neurons(layer)).map(|neuron| bits::get(row, neuron)));
 }
 
-impl TraceFile {
-    /// Prepares to write what a tracer gives. An unwritable folder is reported here.
-    pub fn create(path: impl Into<PathBuf>, tracer: &Tracer) -> Result<TraceFile, Error> {
+impl<'d> TraceFile<'d> {
+    /// Prepares to write what a tracer gives for samples. An unwritable folder is reported here.
+    pub fn create(
+        path: impl Into<PathBuf>,
+        tracer: &Tracer,
+        data: &'d Loader<'d>,
+    ) -> Result<TraceFile<'d>, Error> {
         let mut writer = NpzWriter::create(path, Compression::Stored)?;
         let prediction = writer.array("prediction", &[])?;
         let mut outputs = Vec::new();
@@ -50,6 +60,8 @@ impl TraceFile {
             });
         }
         Ok(TraceFile {
+            data,
+            rows: Vec::new(),
             writer,
             prediction,
             outputs,
@@ -59,7 +71,7 @@ impl TraceFile {
     }
 
     /// Prepares to write paths as well: `path.0`, `path.1`, ... (truth values, inputs x neurons).
-    pub fn with_paths(mut self, layout: &PathLayout) -> Result<TraceFile, Error> {
+    pub fn with_paths(mut self, layout: &PathLayout) -> Result<TraceFile<'d>, Error> {
         for layer in 0..layout.layers() {
             let shape = [layout.neurons(layer)];
             self.paths
@@ -86,6 +98,7 @@ impl TraceFile {
         self.classes.clear();
         self.classes.extend(classes.iter().map(|&c| c as i64));
         self.writer.append(&self.prediction, &self.classes)?;
+        self.rows.push(batch.rows.clone());
         for (array, values) in self.outputs.iter().zip(&batch.outputs) {
             if let Some(array) = array {
                 self.writer.append(array, values)?;
@@ -95,7 +108,9 @@ impl TraceFile {
     }
 
     /// Writes the file under its name.
-    pub fn finish(self) -> Result<(), Error> {
+    pub fn finish(mut self) -> Result<(), Error> {
+        let rows = self.rows.into_iter().flatten();
+        self.writer.names(self.data, rows)?;
         Ok(self.writer.finish()?)
     }
 }

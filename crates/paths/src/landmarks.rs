@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::graph::{InvalidGraph, NO_CLUSTER, PathGraph};
-use crate::random::{Generator, Task};
+use crate::random::{DrawnFor, Generator};
 use crate::training::TrainingInputs;
 
 /// The most landmarks of a class.
@@ -49,7 +49,7 @@ impl Landmarks {
             let mut free = members(class);
             free.retain(|row| apart.binary_search(row).is_err());
             let start = landmarks.rows.len();
-            let mut draw = Generator::new(seed, Task::Clusters, PURPOSE, class as u64);
+            let mut draw = Generator::new(seed, DrawnFor::Clusters, PURPOSE, class as u64);
             let chosen = draw.sample(free.len(), most);
             landmarks.rows.extend(chosen.into_iter().map(|i| free[i]));
             landmarks.classes.push(start..landmarks.rows.len());

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// What random numbers are drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum DrawnFor {
     /// Clusters of paths.
     Clusters = 0,
     /// Inputs and neurons that are masked.
@@ -29,11 +29,11 @@ pub struct Generator(ChaCha8Rng);
 
 impl Generator {
     /// Of a seed, for one purpose of a task; `stream` tells inputs or repetitions apart.
-    pub fn new(seed: u64, task: Task, purpose: u64, stream: u64) -> Generator {
+    pub fn new(seed: u64, drawn_for: DrawnFor, purpose: u64, stream: u64) -> Generator {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&purpose.to_le_bytes());
-        key[31] = task as u8;
+        key[31] = drawn_for as u8;
         let mut rng = ChaCha8Rng::from_seed(key);
         rng.set_stream(stream);
         Generator(rng)
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn generator(seed: u64) -> Generator {
-        Generator::new(seed, Task::Masking, 0, 0)
+        Generator::new(seed, DrawnFor::Masking, 0, 0)
     }
 
     #[test]
@@ -182,18 +182,18 @@ mod tests {
     fn seeds_tasks_purposes_and_streams_differ() {
         let first =
             |seed, task, purpose, stream| Generator::new(seed, task, purpose, stream).number();
-        let one = first(1, Task::Attacks, 2, 3);
-        assert_eq!(one, first(1, Task::Attacks, 2, 3));
-        assert_ne!(one, first(2, Task::Attacks, 2, 3));
-        assert_ne!(one, first(1, Task::Selection, 2, 3));
-        assert_ne!(one, first(1, Task::Attacks, 1, 3));
-        assert_ne!(one, first(1, Task::Attacks, 2, 4));
+        let one = first(1, DrawnFor::Attacks, 2, 3);
+        assert_eq!(one, first(1, DrawnFor::Attacks, 2, 3));
+        assert_ne!(one, first(2, DrawnFor::Attacks, 2, 3));
+        assert_ne!(one, first(1, DrawnFor::Selection, 2, 3));
+        assert_ne!(one, first(1, DrawnFor::Attacks, 1, 3));
+        assert_ne!(one, first(1, DrawnFor::Attacks, 2, 4));
     }
 
     #[test]
     fn numbers_are_the_same_everywhere() {
         // Computed with another program, from the definition of ChaCha.
-        let mut rng = Generator::new(1, Task::Attacks, 2, 3);
+        let mut rng = Generator::new(1, DrawnFor::Attacks, 2, 3);
         assert_eq!(rng.number(), 3_817_618_158_943_984_807);
     }
 }

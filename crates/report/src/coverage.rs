@@ -1,7 +1,7 @@
 //! Coverage in words: what suites reach, what they miss, and their classes.
 
 use npcov::coverage::{Baselines, ClassCoverage, Report, SuiteReport, Values};
-use npcov::criteria::Amount;
+use npcov::criteria::{Amount, find};
 
 use crate::number::{amount, count, decimals, percent, share};
 use crate::report::{criteria, meanings};
@@ -14,9 +14,6 @@ const MOST_SUITES: usize = 3;
 
 /// Classes that are listed.
 const MOST_CLASSES: usize = 20;
-
-/// The criteria about paths.
-const PATHS: [&str; 2] = ["snpc", "anpc"];
 
 /// What suites cover, for people to read: what they reach of what training inputs reach, gaps and
 /// classes. With `all`, everything that was measured.
@@ -78,16 +75,12 @@ pub fn headlines(report: &Report) -> Vec<String> {
 pub fn main_criteria(report: &Report) -> Vec<&str> {
     let measured = report.suites.first().map_or(&[][..], |s| &s.criteria.0);
     let names = measured.iter().map(|(name, _)| name.as_str());
-    let about_paths = |name: &str| PATHS.contains(&family(name));
-    let paths: Vec<&str> = names.clone().filter(|name| about_paths(name)).collect();
+    let of_paths = |name: &&str| find(name).is_some_and(|found| found.meaning.of_paths);
+    let paths: Vec<&str> = names.clone().filter(of_paths).collect();
     match paths.is_empty() {
         true => names.collect(),
         false => paths,
     }
-}
-
-fn family(name: &str) -> &str {
-    name.split([':', '@']).next().unwrap_or(name)
 }
 
 /// A line for each suite and criterion: what it is worth as a part of what others reach.

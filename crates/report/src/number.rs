@@ -43,6 +43,14 @@ pub fn share(share: f64) -> String {
     format!("{tenths:.1}%")
 }
 
+/// A share as a whole number of per cent; what is not nothing is not shown as nothing.
+pub fn whole_percent(share: f64) -> String {
+    match 100.0 * share {
+        x if x > 0.0 && x < 0.5 => "<1%".to_owned(),
+        x => format!("{x:.0}%"),
+    }
+}
+
 /// A number with so many digits after the point.
 pub fn decimals(x: f64, digits: usize) -> String {
     format!("{x:.digits$}")

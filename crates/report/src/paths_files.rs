@@ -23,6 +23,8 @@ use parquet::schema::types::{Type, TypePtr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::number::decimals;
+
 /// What is wrong with files that cannot be written.
 #[derive(Debug, Error)]
 pub enum PathsFilesError {
@@ -148,10 +150,10 @@ pub fn write_paths(
 pub fn paths_files(written: &PathsFiles) -> String {
     let bytes: usize = written.files.iter().map(|file| file.bytes).sum();
     format!(
-        "{} training inputs in {} files, {:.1} MB, in {}\n",
+        "{} training inputs in {} files, {} MB, in {}\n",
         written.inputs,
         written.files.len(),
-        bytes as f64 / 1e6,
+        decimals(bytes as f64 / 1e6, 1),
         written.folder,
     )
 }

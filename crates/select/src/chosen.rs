@@ -88,17 +88,7 @@ pub(crate) fn write(
         writer.append(&index, &[input as i64])?;
         writer.append(&score, &[ranked.score])?;
     }
-    let names: Vec<String> = order
-        .iter()
-        .filter_map(|ranked| data.sample_name(start + ranked.input))
-        .map(Cow::into_owned)
-        .collect();
-    if names.len() == order.len() && !names.is_empty() {
-        writer.texts("name", &names)?;
-    }
-    if let Some(names) = data.class_names() {
-        writer.texts("class_names", names)?;
-    }
+    writer.names(data, order.iter().map(|ranked| start + ranked.input))?;
     writer.finish()?;
     std::fs::rename(&temporary, output).map_err(|source| {
         DataError::Write {

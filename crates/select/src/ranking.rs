@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use npcov_paths::random::{Generator, Task};
+use npcov_paths::random::{DrawnFor, Generator};
 
 /// The things that each of some inputs covers, by number.
 ///
@@ -190,7 +190,7 @@ pub(crate) fn by_score(scores: &[f64]) -> Vec<Ranked> {
 
 /// A random order; each is equally likely.
 pub(crate) fn random(inputs: usize, seed: u64) -> Vec<Ranked> {
-    let mut rng = Generator::new(seed, Task::Selection, 0, 0);
+    let mut rng = Generator::new(seed, DrawnFor::Selection, 0, 0);
     let mut order: Vec<(u64, usize)> = (0..inputs).map(|i| (rng.number(), i)).collect();
     order.sort_unstable();
     let ranked = |(_, input)| Ranked { input, score: 0.0 };

@@ -112,7 +112,7 @@ impl<'a> Job<'a> {
         let layout = self.extractor.layout();
         let mut target = match output {
             Some(path) => {
-                let file = TraceFile::create(path, self.extractor.tracer())?;
+                let file = TraceFile::create(path, self.extractor.tracer(), &self.loader)?;
                 Target::File(match self.paths {
                     true => file.with_paths(layout)?,
                     false => file,
@@ -144,7 +144,11 @@ impl<'a> Job<'a> {
         })
     }
 
-    fn one(&self, index: usize, target: &mut Target) -> anyhow::Result<(Answer, Option<Vec<u8>>)> {
+    fn one(
+        &self,
+        index: usize,
+        target: &mut Target<'_>,
+    ) -> anyhow::Result<(Answer, Option<Vec<u8>>)> {
         let extractor = &self.extractor;
         let explainer = extractor.explainer();
         let mut explained = npcov::explain_one(explainer, &self.loader, index, self.args.top)?;
@@ -170,7 +174,7 @@ impl<'a> Job<'a> {
         Ok((Answer::new(&explained.explanation, text), picture))
     }
 
-    fn all(&self, target: &mut Target, listener: &mut Listener<'_>) -> anyhow::Result<Answer> {
+    fn all(&self, target: &mut Target<'_>, listener: &mut Listener<'_>) -> anyhow::Result<Answer> {
         let count = self.loader.len();
         let inputs = self.args.limit.map_or(count, |n| n.min(count));
         let mut paths = PathRows::default();
@@ -195,12 +199,12 @@ impl<'a> Job<'a> {
 }
 
 /// Where numbers go.
-enum Target {
-    File(TraceFile),
+enum Target<'d> {
+    File(TraceFile<'d>),
     Memory(TraceArrays),
 }
 
-impl Target {
+impl Target<'_> {
     /// Takes a batch, the classes of its inputs, and their paths where there are any.
     fn append(
         &mut self,

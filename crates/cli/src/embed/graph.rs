@@ -9,7 +9,7 @@ use npcov_report::GapImages;
 
 use super::explaining::Job;
 use super::model::Numbers;
-use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
+use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare};
 use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs};
 use crate::config::Config;
 use crate::graph::cover_options;
@@ -19,28 +19,28 @@ use crate::{args, samples};
 /// Opens a decision graph with its model: the one that it names, or another place of it. `options` are those
 /// of models that can be said of graphs.
 pub fn open(
-    graph: Source<'_>,
-    model: Option<Source<'_>>,
+    graph: FileOrBytes<'_>,
+    model: Option<FileOrBytes<'_>>,
     options: &[String],
     class_names: Option<Vec<String>>,
 ) -> anyhow::Result<DecisionGraph> {
     let args = arguments!("cover", Cover, ["-", "--data=-"], options);
     let engine = Config::default().engine(args.measuring.model.engine.as_ref());
     let graph = match (graph, model) {
-        (Source::File(graph), None) => DecisionGraph::open_on(graph, None, engine)?,
-        (Source::File(graph), Some(Source::File(model))) => {
+        (FileOrBytes::File(graph), None) => DecisionGraph::open_on(graph, None, engine)?,
+        (FileOrBytes::File(graph), Some(FileOrBytes::File(model))) => {
             DecisionGraph::open_on(graph, Some(model), engine)?
         }
-        (Source::File(graph), Some(Source::Bytes(model))) => {
+        (FileOrBytes::File(graph), Some(FileOrBytes::Bytes(model))) => {
             let bytes = std::fs::read(graph).map_err(|error| {
                 anyhow::Error::from(error).context(format!("cannot read `{}`", graph.display()))
             })?;
             DecisionGraph::from_bytes_on(bytes, model, engine)?
         }
-        (Source::Bytes(graph), Some(Source::Bytes(model))) => {
+        (FileOrBytes::Bytes(graph), Some(FileOrBytes::Bytes(model))) => {
             DecisionGraph::from_bytes_on(graph, model, engine)?
         }
-        (Source::Bytes(_), _) => {
+        (FileOrBytes::Bytes(_), _) => {
             anyhow::bail!("a decision graph from bytes needs its model as bytes too")
         }
     };

@@ -7,12 +7,12 @@
 //! itself; what the command line would warn of is said to a [`Listener`].
 //!
 //! ```
-//! use npcov_cli::embed::{Data, Listener, Source, model};
+//! use npcov_cli::embed::{Data, Listener, FileOrBytes, model};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 //! let file = format!("{fixtures}/mlp-matlab.onnx");
 //! let options = ["--divide=255".to_owned()];
-//! let opened = model::open(Source::File(file.as_ref()), &options, None)?;
+//! let opened = model::open(FileOrBytes::File(file.as_ref()), &options, None)?;
 //! let data = Data::open(format!("{fixtures}/fashion-1000.npz"))?;
 //! let limit = ["--limit=100".to_owned()];
 //! let found = model::predict(&opened, &data, &limit, None, false, &mut Listener::new(&mut ()))?;
@@ -63,7 +63,7 @@ impl Answer {
 
 /// Where a model or an artefact comes from.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum FileOrBytes<'a> {
     /// A file.
     File(&'a Path),
     /// The bytes of one.

@@ -12,7 +12,7 @@ use npcov::{
 };
 
 use super::explaining::Job;
-use super::{Answer, Data, Listener, OptionError, Source, arguments, spare};
+use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare};
 use crate::args::BuildArgs;
 use crate::config::Config;
 use crate::samples;
@@ -20,7 +20,7 @@ use crate::samples;
 /// Opens a model. `options` are those of [`model_options`](super::model_options), but for the names of
 /// classes, which are given as they are.
 pub fn open(
-    source: Source<'_>,
+    source: FileOrBytes<'_>,
     options: &[String],
     class_names: Option<Vec<String>>,
 ) -> anyhow::Result<Model> {
@@ -31,8 +31,8 @@ pub fn open(
         ..config.network(&args.model)
     };
     let model = match source {
-        Source::File(path) => Model::open_with(path, &network)?,
-        Source::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
+        FileOrBytes::File(path) => Model::open_with(path, &network)?,
+        FileOrBytes::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
     };
     let model = config.prepare(model, &args.data)?;
     let model = model.with_threads(config.threads(args.run.threads));
@@ -43,11 +43,11 @@ pub fn open(
 }
 
 /// What is inside a model's file, also where it cannot be run; or inside that of a decision graph or of coverage.
-pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer> {
+pub fn inspect(source: FileOrBytes<'_>, options: &[String]) -> anyhow::Result<Answer> {
     let args = arguments!("inspect", Inspect, ["-"], options);
     let kind = match source {
-        Source::File(path) => Kind::of(path).map(|kind| (kind, path)),
-        Source::Bytes(_) => None,
+        FileOrBytes::File(path) => Kind::of(path).map(|kind| (kind, path)),
+        FileOrBytes::Bytes(_) => None,
     };
     match kind {
         Some((Kind::DecisionGraph, path)) => {
@@ -66,8 +66,8 @@ pub fn inspect(source: Source<'_>, options: &[String]) -> anyhow::Result<Answer>
     }
     let network = Config::default().network(&args.model);
     let (inspection, _) = match source {
-        Source::File(path) => npcov::inspect(path, &network)?,
-        Source::Bytes(bytes) => npcov::inspect_bytes(bytes, &network)?,
+        FileOrBytes::File(path) => npcov::inspect(path, &network)?,
+        FileOrBytes::Bytes(bytes) => npcov::inspect_bytes(bytes, &network)?,
     };
     let text = npcov_report::inspection(&inspection);
     Ok(Answer::new(&inspection, text))
@@ -116,7 +116,7 @@ pub fn predict(
     }
     .map_err(npcov::Error::from)?;
     let mut file = output
-        .map(|path| TraceFile::create(path, &tracer))
+        .map(|path| TraceFile::create(path, &tracer, &loader))
         .transpose()?;
     let mut arrays = TraceArrays::new(&tracer);
     let keep = activations || output.is_none();
@@ -360,12 +360,16 @@ pub fn attack(
 }
 
 /// Writes a program that is made from a model as ONNX. How the model was opened counts, but for its batch.
-pub fn compile(source: Source<'_>, options: &[String], output: &Path) -> anyhow::Result<Answer> {
+pub fn compile(
+    source: FileOrBytes<'_>,
+    options: &[String],
+    output: &Path,
+) -> anyhow::Result<Answer> {
     let args = arguments!("compile", Compile, ["-", "--output=-"], options);
     let (kind, network) = crate::compile::program(&args, &Config::default())?;
     let model = match source {
-        Source::File(path) => Model::open_with(path, &network)?,
-        Source::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
+        FileOrBytes::File(path) => Model::open_with(path, &network)?,
+        FileOrBytes::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
     };
     spare(Some(output), model.network().files(), &[])?;
     let written = model.compile(&kind, output)?;

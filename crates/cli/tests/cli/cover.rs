@@ -341,3 +341,26 @@ fn damaged_graphs_end_in_an_error() {
     }
     assert_snapshot!(shown(&[&whole[..], b"more"].concat()));
 }
+
+/// Of a graph only what the criteria learnt that are measured is read: damage elsewhere is not noticed.
+#[test]
+fn only_the_fits_that_are_needed_are_read() {
+    let project = Project::new();
+    build(&project, "g.npcov", "lenet.onnx", "--criteria snpc,kmnc");
+    let mut graph = bytes(&project, "g.npcov");
+    let numbers = 8 + u64::from_le_bytes(graph[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&graph[8..numbers]).unwrap();
+    let mut damaged = 0;
+    for (name, tensor) in header.as_object().unwrap() {
+        if name.starts_with("fit.kmnc.") {
+            let first = tensor["data_offsets"][0].as_u64().unwrap() as usize;
+            graph[numbers + first] ^= 1;
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    project.write("g.npcov", graph);
+    succeed(&project, &format!("{COVER} --limit 10 --criteria snpc"));
+    let refused = project.run(&format!("{COVER} --limit 10 --criteria kmnc"));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+}

@@ -56,6 +56,12 @@ fn the_suite_looks_fine_is_not_and_is_filled() {
     let project = Project::new();
     succeed(&project, "demo --keep t");
     let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    // Its images are those of the other tests, their grey levels rounded to multiples of eight.
+    let rounded = |grey: f32| (((grey + 4.0) / 8.0).floor() * 8.0).min(248.0);
+    let images = project.rows("fashion-1000.npz", "x").into_iter();
+    let images = images.map(|image| image.into_iter().map(rounded).collect());
+    assert!(project.rows("t/test.npz", "x") == images.collect::<Vec<Vec<f32>>>());
+    assert!(project.rows("t/test.npz", "kind") == project.rows("fashion-1000.npz", "y"));
     // It looks fine: as many are right as earlier, and no group is thin.
     let report = json(&project, "report t/suite.npcov --against t/earlier.npcov");
     let earlier = json(&project, "report t/earlier.npcov");
@@ -110,17 +116,4 @@ fn files(project: &Project, folder: &str) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// Its images are those of the other tests, their grey levels rounded to multiples of eight.
-#[test]
-fn its_images_are_those_of_the_other_tests() {
-    let project = Project::new();
-    let test = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("demo/test.npz");
-    project.write("test.npz", std::fs::read(test).unwrap());
-    let rounded = |grey: f32| (((grey + 4.0) / 8.0).floor() * 8.0).min(248.0);
-    let images = project.rows("fashion-1000.npz", "x").into_iter();
-    let images = images.map(|image| image.into_iter().map(rounded).collect());
-    assert!(project.rows("test.npz", "x") == images.collect::<Vec<Vec<f32>>>());
-    assert!(project.rows("test.npz", "kind") == project.rows("fashion-1000.npz", "y"));
 }

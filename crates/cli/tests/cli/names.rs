@@ -133,6 +133,27 @@ fn npz_files_name_classes_and_samples() {
 }
 
 #[test]
+fn predictions_explanations_and_adversaries_are_named() {
+    let project = with_images();
+    let data = "lenet.onnx --data two --divide 255 --class-names classes.txt";
+    for (command, names) in [
+        (
+            "predict --limit 3",
+            ["bag/000.png", "bag/001.png", "bag/002.png"].as_slice(),
+        ),
+        ("explain --index 2 --no-heatmap", &["bag/002.png"]),
+        (
+            "attack --limit 2 --steps 1",
+            &["bag/000.png", "bag/001.png"],
+        ),
+    ] {
+        succeed(&project, &format!("{command} {data} -o out.npz"));
+        assert_eq!(project.texts("out.npz", "name"), names, "{command}");
+        assert_eq!(project.texts("out.npz", "class_names"), CLASSES);
+    }
+}
+
+#[test]
 fn samples_are_named_in_tables_and_files() {
     let project = with_images();
     succeed(

@@ -53,6 +53,7 @@ scripts!(
     lenet,
     mlp,
     mobilenet,
+    optional,
     resnet8,
     select,
     states,

@@ -31,17 +31,17 @@ const STORED: usize = 1 << 28;
 
 /// Which neurons take part.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(super) struct NeuronFilter {
     min_variance: f64,
     most: usize,
     per_class: bool,
 }
 
-impl Rule {
-    pub(super) fn read(options: &mut Options<'_>) -> Result<Rule, CriterionError> {
+impl NeuronFilter {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<NeuronFilter, CriterionError> {
         let wanted = "a number from 0";
         let positive = |x: f64| x >= 0.0 && x.is_finite();
-        Ok(Rule {
+        Ok(NeuronFilter {
             min_variance: options.number("min-variance", 1e-5, positive, wanted)?,
             most: options.whole("most", 1000, 1..=100_000)?,
             per_class: options.word("columns", &[("global", false), ("per-class", true)])?,
@@ -200,7 +200,7 @@ impl Gaussians {
     pub(super) fn fit(
         mut self,
         training: &dyn Training,
-        rule: &Rule,
+        filter: &NeuronFilter,
         scale: impl Fn(f64, f64) -> f64,
     ) -> Result<Gaussians, CriterionError> {
         let width = self.neurons.len();
@@ -213,7 +213,7 @@ impl Gaussians {
                 }
             }
         })?;
-        let columns = rule.columns(&moments);
+        let columns = filter.columns(&moments);
         if columns.iter().all(Vec::is_empty) {
             return Err(CriterionError::Fit {
                 criterion: "a Gaussian".to_owned(),
@@ -439,8 +439,8 @@ mod tests {
     use super::*;
     use crate::training::TrainingTable;
 
-    fn rule(per_class: bool, most: usize) -> Rule {
-        Rule {
+    fn filter(per_class: bool, most: usize) -> NeuronFilter {
+        NeuronFilter {
             min_variance: 1e-5,
             most,
             per_class,
@@ -464,9 +464,9 @@ mod tests {
         }
     }
 
-    fn columns(rule: Rule) -> Vec<Vec<u32>> {
+    fn columns(filter: NeuronFilter) -> Vec<Vec<u32>> {
         let fitted = Gaussians::new(0..3, 3, false)
-            .fit(&training(), &rule, |n, _| 1.0 / n)
+            .fit(&training(), &filter, |n, _| 1.0 / n)
             .unwrap();
         fitted.classes.into_iter().map(|c| c.columns).collect()
     }
@@ -474,17 +474,20 @@ mod tests {
     #[test]
     fn neurons_that_hardly_vary_are_left_out() {
         // The single input of class 2 leaves nothing out.
-        assert_eq!(columns(rule(false, 9)), [vec![1, 2], vec![1, 2], vec![]]);
-        assert_eq!(columns(rule(true, 9)), [vec![0, 1, 2], vec![1, 2], vec![]]);
-        assert_eq!(columns(rule(false, 1)), [vec![2], vec![2], vec![]]);
-        assert_eq!(columns(rule(true, 2)), [vec![1, 2], vec![1, 2], vec![]]);
+        assert_eq!(columns(filter(false, 9)), [vec![1, 2], vec![1, 2], vec![]]);
+        assert_eq!(
+            columns(filter(true, 9)),
+            [vec![0, 1, 2], vec![1, 2], vec![]]
+        );
+        assert_eq!(columns(filter(false, 1)), [vec![2], vec![2], vec![]]);
+        assert_eq!(columns(filter(true, 2)), [vec![1, 2], vec![1, 2], vec![]]);
     }
 
     #[test]
     fn stored_and_restored() {
         let empty = || Gaussians::new(0..3, 3, false);
         let fitted = empty()
-            .fit(&training(), &rule(true, 9), |n, _| 1.0 / n)
+            .fit(&training(), &filter(true, 9), |n, _| 1.0 / n)
             .unwrap();
         let fit = fitted.store();
         let restored = empty().restore(&fit, "mdsc").unwrap();

@@ -22,7 +22,7 @@ use crate::shape::NetworkShape;
 use crate::spec::Options;
 use crate::training::Training;
 
-use super::gaussian::{BLOCK, Gaussian, Gaussians, Rule};
+use super::gaussian::{BLOCK, Gaussian, Gaussians, NeuronFilter};
 use super::linear::Whitening;
 use super::{Adequacy, Inputs, Trace, product, sound};
 
@@ -31,7 +31,7 @@ const PANEL: usize = 32;
 
 /// The adequacy.
 pub(crate) struct Lsa {
-    rule: Rule,
+    filter: NeuronFilter,
     gaussians: Gaussians,
     /// For each training input, its squared white norm.
     norms: PerInput,
@@ -139,7 +139,7 @@ impl Adequacy for Lsa {
         trace: Trace,
     ) -> Result<(Lsa, f64), CriterionError> {
         let adequacy = Lsa {
-            rule: Rule::read(options)?,
+            filter: NeuronFilter::read(options)?,
             gaussians: Gaussians::new(trace.neurons, network.classes, false),
             norms: PerInput::in_memory(Vec::new()),
         };
@@ -147,7 +147,7 @@ impl Adequacy for Lsa {
     }
 
     fn fitted_options(&self) -> String {
-        self.rule.text()
+        self.filter.text()
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
@@ -155,7 +155,7 @@ impl Adequacy for Lsa {
             let factor = samples.powf(-1.0 / (width + 4.0));
             factor * factor / (samples - 1.0)
         };
-        let gaussians = self.gaussians.clone().fit(training, &self.rule, scott)?;
+        let gaussians = self.gaussians.clone().fit(training, &self.filter, scott)?;
         let norms = training.keep(training.inputs(), &mut |inputs, norms| {
             Ok(white_norms(&gaussians, training, inputs, norms)?)
         })?;

@@ -15,12 +15,12 @@ use crate::shape::NetworkShape;
 use crate::spec::Options;
 use crate::training::Training;
 
-use super::gaussian::{BLOCK, Gaussians, Rule};
+use super::gaussian::{BLOCK, Gaussians, NeuronFilter};
 use super::{Adequacy, Inputs, Trace, product, sound};
 
 /// The adequacy.
 pub(crate) struct Mdsa {
-    rule: Rule,
+    filter: NeuronFilter,
     single: bool,
     gaussians: Gaussians,
 }
@@ -37,7 +37,7 @@ impl Adequacy for Mdsa {
         let single = options.word("class", &[("predicted", false), ("none", true)])?;
         let upper = 5.0 * (trace.neurons.len().max(1) as f64).sqrt();
         let adequacy = Mdsa {
-            rule: Rule::read(options)?,
+            filter: NeuronFilter::read(options)?,
             single,
             gaussians: Gaussians::new(trace.neurons, network.classes, single),
         };
@@ -46,12 +46,12 @@ impl Adequacy for Mdsa {
 
     fn fitted_options(&self) -> String {
         let class = if self.single { "none" } else { "predicted" };
-        format!(":class={class}{}", self.rule.text())
+        format!(":class={class}{}", self.filter.text())
     }
 
     fn fit(&self, training: &dyn Training) -> Result<Fit, CriterionError> {
         let empty = self.gaussians.clone();
-        let fitted = empty.fit(training, &self.rule, |samples, _| 1.0 / samples)?;
+        let fitted = empty.fit(training, &self.filter, |samples, _| 1.0 / samples)?;
         Ok(fitted.store())
     }
 

@@ -49,6 +49,7 @@ use mdsa::Mdsa;
 const DEGREES: Meaning = Meaning {
     unit: Unit::Share,
     lower: "the suite's inputs differ from the training data in fewer degrees",
+    of_paths: false,
 };
 
 /// LSC.

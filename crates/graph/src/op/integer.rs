@@ -4,7 +4,9 @@
 //! these integers without their zero point, and a quantisation of the result. So its layers, weights
 //! and relevances are those of the network that was quantised, up to a scale.
 
-use super::quantize::{self, Layout, Parameters, dequantise, quantise, round_to, same_zero, steps};
+use super::quantize::{
+    self, Parameters, ScaleLayout, dequantise, quantise, round_to, same_zero, steps,
+};
 use super::{Binary, Gemm, Import, Op, Unary, import_of as plain_import_of};
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext, Steps};
@@ -54,7 +56,7 @@ fn number(
     axis: i64,
 ) -> Result<ValueId, OpError> {
     let x = node.input(i)?;
-    let layout = Layout::on_axis(b, x, axis);
+    let layout = ScaleLayout::on_axis(b, x, axis);
     dequantise(b, x, &Parameters::read(node, i + 1, i + 2)?, &layout)
 }
 
@@ -65,7 +67,7 @@ fn result(
     y: ValueId,
     i: usize,
 ) -> Result<Vec<ValueId>, OpError> {
-    let layout = Layout::on_axis(b, y, 1);
+    let layout = ScaleLayout::on_axis(b, y, 1);
     Ok(vec![quantise(
         b,
         y,
@@ -99,7 +101,7 @@ fn step(
     of: ValueId,
     axis: i64,
 ) -> Result<ValueId, OpError> {
-    let layout = Layout::on_axis(b, of, axis);
+    let layout = ScaleLayout::on_axis(b, of, axis);
     let [x, w] = scales;
     let x = layout.along(b, x, "scale")?;
     let w = layout.along(b, w, "scale")?;
@@ -120,7 +122,7 @@ fn requantised(
     let scale = b.reshape(parameters.scale, [])?;
     let factor = b.binary(Binary::Div, step, scale)?;
     let quotient = b.binary(Binary::Mul, sum, factor)?;
-    let layout = Layout::on_axis(b, sum, 1);
+    let layout = ScaleLayout::on_axis(b, sum, 1);
     Ok(vec![round_to(b, quotient, &parameters, &layout, 0)?])
 }
 
@@ -300,7 +302,7 @@ fn centred(
     {
         return steps(b, known);
     }
-    let layout = Layout::on_axis(b, x, axis);
+    let layout = ScaleLayout::on_axis(b, x, axis);
     let number = b.cast(x, DType::F32)?;
     match layout.zero_point(b, zero)? {
         Some(zero) => b.binary(Binary::Sub, number, zero),

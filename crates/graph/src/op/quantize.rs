@@ -77,7 +77,7 @@ pub(crate) fn import_number(
 /// `(x - zero_point) * scale`.
 fn import_dequantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
     let x = node.input(0)?;
-    let layout = Layout::read(node, b, x)?;
+    let layout = ScaleLayout::read(node, b, x)?;
     let parameters = Parameters::read(node, 1, 2)?;
     Ok(vec![dequantise(b, x, &parameters, &layout)?])
 }
@@ -87,7 +87,7 @@ pub(super) fn dequantise(
     b: &mut Builder<'_>,
     x: ValueId,
     parameters: &Parameters,
-    layout: &Layout,
+    layout: &ScaleLayout,
 ) -> Result<ValueId, OpError> {
     if b.dtype(x) != DType::I64 {
         let dtype = b.dtype(x);
@@ -126,7 +126,7 @@ fn import_quantize(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Va
     let given = node.attributes.int("output_dtype", 0)?;
     let given =
         i32::try_from(given).map_err(|_| OpError::invalid(format!("`output_dtype` is {given}")))?;
-    let layout = Layout::read(node, b, x)?;
+    let layout = ScaleLayout::read(node, b, x)?;
     let parameters = Parameters::read(node, 1, 2)?;
     Ok(vec![quantise(b, x, &parameters, &layout, given)?])
 }
@@ -139,7 +139,7 @@ pub(super) fn quantise(
     b: &mut Builder<'_>,
     x: ValueId,
     parameters: &Parameters,
-    layout: &Layout,
+    layout: &ScaleLayout,
     dtype: i32,
 ) -> Result<ValueId, OpError> {
     let scale = layout.along(b, parameters.scale, "scale")?;
@@ -159,7 +159,7 @@ pub(super) fn round_to(
     b: &mut Builder<'_>,
     quotient: ValueId,
     parameters: &Parameters,
-    layout: &Layout,
+    layout: &ScaleLayout,
     dtype: i32,
 ) -> Result<ValueId, OpError> {
     let (min, max) = limits(b, parameters.zero, dtype)?;
@@ -306,17 +306,17 @@ fn limits(b: &Builder<'_>, zero: Option<ValueId>, given: i32) -> Result<(f32, f3
 
 /// How scale and zero point lie along the value: one number, one per position of an axis, or one
 /// per block of positions.
-pub(super) struct Layout {
+pub(super) struct ScaleLayout {
     axis: i64,
     shape: Vec<usize>,
     /// Length of a block; 0 when there are none.
     block: usize,
 }
 
-impl Layout {
+impl ScaleLayout {
     /// One number, or one per position of an axis of `x`, where the operator says which.
     pub(super) fn on_axis(b: &Builder<'_>, x: ValueId, axis: i64) -> Self {
-        Layout {
+        ScaleLayout {
             axis,
             shape: b.shape(x),
             block: 0,
@@ -325,7 +325,7 @@ impl Layout {
 
     fn read(node: &NodeContext<'_>, b: &Builder<'_>, x: ValueId) -> Result<Self, OpError> {
         let block = node.attributes.int("block_size", 0)?;
-        Ok(Layout {
+        Ok(ScaleLayout {
             axis: node.attributes.int("axis", 1)?,
             shape: b.shape(x),
             block: usize::try_from(block)

@@ -1,9 +1,9 @@
 //! A class: its clusters and layers, what is covered of them, and how their paths differ.
 
-use npcov_report::number::{count, decimals};
+use npcov_report::number::{count, decimals, whole_percent};
 
 use super::classes::{mark, mark_class};
-use super::frame::{crumbs, filter, page_between, percent, table};
+use super::frame::{crumbs, filter, page_between, table};
 use super::sights::{Item, tiny};
 use super::{Page, Site, To, drawing, pointer};
 use crate::dossier::{ClassView, ClusterView};
@@ -178,7 +178,7 @@ fn heat(site: &Site<'_>, main: &mut Markup, class: &ClassView, suite: usize) {
                         .at(trained)
                         .text(count(view.training as usize));
                     let (value, _) = covered(view, suite);
-                    row.tag("td").class("n").text(percent(value));
+                    row.tag("td").class("n").text(whole_percent(value));
                     for (layer, &covered) in view.covered[suite].iter().enumerate().take(layers) {
                         cell(row, view, (suite, layer), covered);
                     }
@@ -229,7 +229,7 @@ fn cell(row: &mut Markup, view: &ClusterView, (suite, layer): (usize, usize), co
     tag.attr("style", format!("--part:{:.2}", value.clamp(0.0, 1.0)))
         .attr("title", format!("{covered} of {all} degrees of similarity"))
         .attr("data-ratio", format!("{own} {of}"))
-        .text(percent(value));
+        .text(whole_percent(value));
 }
 
 /// Pictures of typical members of a cluster.

@@ -2,11 +2,11 @@
 
 use npcov::coverage::ClusterCoverage;
 use npcov::paths::bits;
-use npcov_report::number::{count, decimals, four_digits, share};
+use npcov_report::number::{count, decimals, four_digits, share, whole_percent};
 
 use super::class::covered;
 use super::classes::mark;
-use super::frame::{crumbs, page_between, percent, table};
+use super::frame::{crumbs, page_between, table};
 use super::sights::{self, Item, Look, strip};
 use super::{Page, Site, To, drawing, pointer};
 use crate::dossier::{Anatomy, ClusterView, Similarities, Training};
@@ -206,7 +206,7 @@ fn in_suite(site: &Site<'_>, view: &ClusterView, suite: usize, panel: &mut Marku
         let (part, all) = covered(view, suite);
         let own: usize = view.covered[suite].iter().sum();
         fact("Covered", &|dd| {
-            dd.text(&percent(part));
+            dd.text(&whole_percent(part));
             let (own, all) = (count(own), count(all));
             match view.reached {
                 Some(_) => dd.text(&format!(

@@ -1,6 +1,6 @@
 //! Drawings: how coverage grows, how similarities are spread, which neurons clusters share.
 
-use npcov_report::number::count;
+use npcov_report::number::{count, whole_percent};
 
 use super::Site;
 use crate::dossier::{ClassView, Similarities};
@@ -45,8 +45,8 @@ pub(super) fn growth(markup: &mut Markup, growth: &[usize]) {
     points.extend(growth.iter().enumerate().map(point));
     let half = growth[(growth.len() - 1) / 2] as f64 / last as f64;
     let words = format!(
-        "the first half of the inputs covers {:.0}% of what all cover",
-        100.0 * half
+        "the first half of the inputs covers {} of what all cover",
+        whole_percent(half)
     );
     drawing(markup, "growth", (width, height), &words, |svg| {
         svg.tag("polyline")

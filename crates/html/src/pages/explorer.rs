@@ -1,6 +1,6 @@
 //! The decision graph: a map of all clusters, and the paths of two of them side by side.
 
-use npcov_report::number::{count, decimals, percent};
+use npcov_report::number::{count, decimals, percent, whole_percent};
 use serde::Serialize;
 
 use super::class::{covered, typical};
@@ -389,7 +389,7 @@ fn list(site: &Site<'_>, main: &mut Markup) {
                     }
                     row.tag("td")
                         .class("n")
-                        .text(frame::percent(best_covered(view)));
+                        .text(whole_percent(best_covered(view)));
                     let width = view.anatomy.as_ref().map_or(0.0, |anatomy| anatomy.width);
                     let at = pointer(&[&"clusters", &cluster, &"anatomy", &"width"]);
                     row.tag("td").class("n").at(at).text(percent(width));

@@ -1,5 +1,7 @@
 //! What all pages have: head, navigation, foot.
 
+use npcov_report::number::whole_percent;
+
 use super::{Page, Site, To, file, neurons};
 use crate::markup::Markup;
 
@@ -188,7 +190,7 @@ pub(super) fn meter(row: &mut Markup, part: f64, of: Option<[String; 2]>, thin: 
         .class(if thin { "n meter low" } else { "n meter" });
     tag.attr_if("data-ratio", of.map(|of| of.join(" ")))
         .holding(|cell| {
-            cell.tag("span").class("percent").text(percent(part));
+            cell.tag("span").class("percent").text(whole_percent(part));
             bar(cell, part);
         });
 }
@@ -203,14 +205,6 @@ pub(super) fn bar(markup: &mut Markup, part: f64) {
             .attr("style", filled)
             .text("");
     });
-}
-
-/// A share as a whole number of per cent; what is not nothing is not shown as nothing.
-pub(super) fn percent(part: f64) -> String {
-    match 100.0 * part {
-        x if x > 0.0 && x < 0.5 => "<1%".to_owned(),
-        x => format!("{x:.0}%"),
-    }
 }
 
 /// A field that filters the rows of the tables on the page; the script shows it.

@@ -2,7 +2,7 @@
 
 use npcov::coverage::{Check, Condition, Finding, SuiteReport};
 use npcov_report::criterion_label;
-use npcov_report::number::{count, percent, share};
+use npcov_report::number::{count, decimals, percent, share};
 
 use super::frame;
 use super::overview::capital;
@@ -262,7 +262,7 @@ pub(super) fn tiles(site: &Site<'_>, main: &mut Markup, suite: usize, found: &Su
                 w.text(", ");
                 w.tag("span")
                     .at(at("expected"))
-                    .text(format!("{:.0}", number.expected));
+                    .text(decimals(number.expected, 0));
                 w.text(" are usual");
             });
         }

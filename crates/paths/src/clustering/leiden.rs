@@ -296,11 +296,11 @@ fn divide(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Task;
+    use crate::random::DrawnFor;
     use proptest::prelude::*;
 
     fn generator(seed: u64) -> Generator {
-        Generator::new(seed, Task::Clusters, 2, 0)
+        Generator::new(seed, DrawnFor::Clusters, 2, 0)
     }
 
     fn network(nodes: usize, edges: &[(u32, u32, f64)]) -> Network {

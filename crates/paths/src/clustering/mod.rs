@@ -9,7 +9,7 @@ mod network;
 mod number;
 
 use crate::neighbours::{NearestRows, Neighbour, vote};
-use crate::random::{Generator, Task};
+use crate::random::{DrawnFor, Generator};
 use network::Network;
 pub use number::number_of_clusters;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl GraphClustering {
     /// The number of threads does not change the result.
     pub fn run(&self, rows: &[u8], width: usize, threads: usize) -> Vec<u32> {
         let count = rows.len() / width.max(1);
-        let mut random = Generator::new(self.seed, Task::Clusters, 1, 0);
+        let mut random = Generator::new(self.seed, DrawnFor::Clusters, 1, 0);
         let landmarks = random.sample(count, self.landmarks.max(1));
         let landmarks: Vec<u32> = landmarks.into_iter().map(|row| row as u32).collect();
         let bytes = gather(rows, width, &landmarks);
@@ -177,7 +177,7 @@ mod tests {
 
     /// Rows around random centres: row `i` around the one that `of` says.
     fn blobs(count: usize, spread: u64, of: impl Fn(usize) -> usize) -> Vec<u8> {
-        let mut random = Generator::new(1, Task::Experiments, 0, 0);
+        let mut random = Generator::new(1, DrawnFor::Experiments, 0, 0);
         let centres: Vec<[u8; WIDTH]> = (0..count.clamp(1, 8))
             .map(|_| std::array::from_fn(|_| 50 + random.below(150) as u8))
             .collect();
@@ -294,7 +294,7 @@ mod tests {
             // Of eleven seeds, as there: single runs differ by half a per cent.
             let mut found: Vec<f64> = (0..11)
                 .map(|seed| {
-                    let mut random = Generator::new(seed, Task::Clusters, 1, 0);
+                    let mut random = Generator::new(seed, DrawnFor::Clusters, 1, 0);
                     let found = leiden::communities(&network, resolution, &mut random);
                     leiden::quality(&network, resolution, &found) / (network.total / 2.0)
                 })

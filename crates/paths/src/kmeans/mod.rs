@@ -38,7 +38,7 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use crate::BitRows;
-use crate::random::{Generator, Task};
+use crate::random::{DrawnFor, Generator};
 pub(crate) use exact::compare_over_squares;
 use exact::compare_sums;
 use lloyd::Outcome;
@@ -83,7 +83,7 @@ impl Default for KMeans {
 /// Rows in clusters, none of which is empty. Clusters are in the order of their first rows, and
 /// equal rows are in one cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Clustering {
+pub struct KMeansClusters {
     /// The cluster of each row.
     pub labels: Vec<u32>,
     /// The number of rows of each cluster.
@@ -106,7 +106,7 @@ impl KMeans {
     /// if these are fewer; without rows there is none.
     ///
     /// Restarts are shared among `threads` threads. Their number does not change the result.
-    pub fn run(&self, rows: &BitRows, threads: usize) -> Clustering {
+    pub fn run(&self, rows: &BitRows, threads: usize) -> KMeansClusters {
         let Ok(clustering) = self.run_shards(rows, threads);
         clustering
     }
@@ -118,11 +118,11 @@ impl KMeans {
         &self,
         shards: &S,
         threads: usize,
-    ) -> Result<Clustering, S::Error> {
+    ) -> Result<KMeansClusters, S::Error> {
         let points = &Points::new(shards)?;
         let clusters = self.clusters.max(1).min(points.len());
         if clusters == 0 {
-            return Ok(Clustering::default());
+            return Ok(KMeansClusters::default());
         }
         // One cluster is the same whatever its seed.
         let restarts = if clusters == 1 {
@@ -154,7 +154,9 @@ impl KMeans {
             }
             Ok(best)
         })?;
-        Ok(best.map_or_else(Clustering::default, |run| run.clustering(&points.of_row)))
+        Ok(best.map_or_else(KMeansClusters::default, |run| {
+            run.clustering(&points.of_row)
+        }))
     }
 
     fn restart<S: RowShards>(
@@ -163,7 +165,7 @@ impl KMeans {
         clusters: usize,
         restart: usize,
     ) -> Result<Run, S::Error> {
-        let mut rng = Generator::new(self.seed, Task::Clusters, 0, restart as u64);
+        let mut rng = Generator::new(self.seed, DrawnFor::Clusters, 0, restart as u64);
         let labels = seeding::seed(points, clusters, &mut rng)?;
         let outcome = lloyd::iterate(points, clusters, labels, self.iterations.max(1))?;
         Ok(Run { restart, outcome })
@@ -191,7 +193,7 @@ impl Run {
         }
     }
 
-    fn clustering(self, of_row: &[u32]) -> Clustering {
+    fn clustering(self, of_row: &[u32]) -> KMeansClusters {
         let Outcome {
             labels,
             centres,
@@ -215,7 +217,7 @@ impl Run {
                 inertia += numerator as f64 / f64::from(size);
             }
         }
-        Clustering {
+        KMeansClusters {
             labels: of_row
                 .iter()
                 .map(|&point| order[labels[point as usize] as usize])
@@ -416,7 +418,7 @@ mod tests {
         for clusters in [0, 3] {
             assert_eq!(
                 kmeans(clusters).run(&BitRows::new(2), 1),
-                Clustering::default()
+                KMeansClusters::default()
             );
         }
     }

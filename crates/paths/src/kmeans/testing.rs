@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::convert::Infallible;
 
-use super::{Clustering, KMeans, RowShards};
+use super::{KMeans, KMeansClusters, RowShards};
 use crate::BitRows;
 use crate::bits::{get, set};
-use crate::random::{Generator, Task};
+use crate::random::{DrawnFor, Generator};
 
 pub(super) fn rows_of<'a>(width: usize, rows: impl IntoIterator<Item = &'a [u64]>) -> BitRows {
     let mut of = BitRows::new(width);
@@ -39,7 +39,7 @@ impl RowShards for InShards<'_> {
 
 /// Independent bits, each set with probability `density`.
 pub(super) fn random_rows(len: usize, columns: usize, density: f64, seed: u64) -> BitRows {
-    let mut rng = Generator::new(seed, Task::Experiments, 0, 0);
+    let mut rng = Generator::new(seed, DrawnFor::Experiments, 0, 0);
     let mut rows = BitRows::zeros(columns.div_ceil(64), len);
     for i in 0..len {
         for column in 0..columns {
@@ -137,16 +137,16 @@ fn distinct(rows: &BitRows) -> Vec<usize> {
 /// K-means by its definition, with distances and inertias as fractions. What the settings leave
 /// open is taken from [`super::seeding`]: draws are among the distinct rows, in the order of their
 /// first appearance.
-pub(super) fn naive(settings: &KMeans, rows: &BitRows) -> Clustering {
+pub(super) fn naive(settings: &KMeans, rows: &BitRows) -> KMeansClusters {
     let distinct = distinct(rows);
     let clusters = settings.clusters.min(distinct.len());
     if clusters == 0 {
-        return Clustering::default();
+        return KMeansClusters::default();
     }
     let restarts = if clusters == 1 { 1 } else { settings.restarts };
-    let mut best: Option<(Fraction, Clustering)> = None;
+    let mut best: Option<(Fraction, KMeansClusters)> = None;
     for restart in 0..restarts {
-        let mut rng = Generator::new(settings.seed, Task::Clusters, 0, restart as u64);
+        let mut rng = Generator::new(settings.seed, DrawnFor::Clusters, 0, restart as u64);
         let labels = naive_seeds(rows, &distinct, clusters, &mut rng);
         let (inertia, clustering) = naive_iterate(rows, clusters, labels, settings.iterations);
         if best
@@ -155,7 +155,7 @@ pub(super) fn naive(settings: &KMeans, rows: &BitRows) -> Clustering {
         {
             best = Some((
                 inertia,
-                Clustering {
+                KMeansClusters {
                     restart,
                     ..clustering
                 },
@@ -233,7 +233,7 @@ pub(super) fn naive_iterate(
     clusters: usize,
     mut labels: Vec<usize>,
     max_iterations: usize,
-) -> (Fraction, Clustering) {
+) -> (Fraction, KMeansClusters) {
     let means = |labels: &[usize]| -> Vec<Mean> {
         let mean = |j| Mean::of(rows, (0..rows.len()).filter(move |&i| labels[i] == j));
         (0..clusters).map(mean).collect()
@@ -291,7 +291,7 @@ pub(super) fn naive_iterate(
         let distances = members.map(|i| centres[j].distance(rows.row(i)));
         sum.plus(distances.fold(Fraction(0, 1), Fraction::plus))
     });
-    let clustering = Clustering {
+    let clustering = KMeansClusters {
         labels: labels
             .iter()
             .map(|label| order.iter().position(|other| other == label).unwrap() as u32)

@@ -27,12 +27,12 @@ pub(crate) enum Elementwise {
 
 /// A chain of element-wise operators that ends in one value.
 pub(crate) struct Chain {
-    sources: Vec<Source>,
+    operands: Vec<Operand>,
     steps: Vec<Step>,
 }
 
 /// Something that a chain reads.
-enum Source {
+enum Operand {
     /// A value: input number, and which element goes where.
     Packs(usize, Map),
     /// A constant.
@@ -54,8 +54,8 @@ enum Map {
 
 #[derive(Clone, Copy)]
 enum Argument {
-    /// A source.
-    Source(usize),
+    /// An operand.
+    Operand(usize),
     /// The result of a step.
     Step(usize),
 }
@@ -82,7 +82,7 @@ impl Chain {
     /// the values it reads.
     pub(crate) fn new(graph: &Graph, nodes: &[usize]) -> Result<(Chain, Vec<ValueId>), OpError> {
         let mut chain = Chain {
-            sources: Vec::new(),
+            operands: Vec::new(),
             steps: Vec::new(),
         };
         let mut reads = Vec::new();
@@ -94,18 +94,18 @@ impl Chain {
         };
         for &position in nodes {
             let node = &graph.nodes()[position];
-            let mut arguments = [Argument::Source(0); 3];
+            let mut arguments = [Argument::Operand(0); 3];
             for (argument, &id) in arguments.iter_mut().zip(&node.inputs) {
                 let found = known.iter().find(|(v, _)| *v == id).map(|(_, a)| *a);
                 *argument = match found {
                     Some(argument) => argument,
                     None => {
-                        let source = Argument::Source(chain.sources.len());
+                        let operand = Argument::Operand(chain.operands.len());
                         chain
-                            .sources
+                            .operands
                             .push(source_of(graph, id, output, &mut reads)?);
-                        known.push((id, source));
-                        source
+                        known.push((id, operand));
+                        operand
                     }
                 };
             }
@@ -147,7 +147,7 @@ fn source_of(
     id: ValueId,
     output: &[usize],
     reads: &mut Vec<ValueId>,
-) -> Result<Source, OpError> {
+) -> Result<Operand, OpError> {
     let shape = graph.shape(id);
     let map = if shape == output {
         Map::Same
@@ -159,10 +159,10 @@ fn source_of(
         Map::Table(broadcast_table(shape, output)?)
     };
     Ok(match graph.constant(id) {
-        Some(tensor) => Source::Numbers(tensor.to_f32(), map),
+        Some(tensor) => Operand::Numbers(tensor.to_f32(), map),
         None => {
             reads.push(id);
-            Source::Packs(reads.len() - 1, map)
+            Operand::Packs(reads.len() - 1, map)
         }
     })
 }
@@ -353,20 +353,20 @@ impl Chain {
         (start, count, len): (usize, usize, usize),
         buffer: &'a mut [Pack; BLOCK],
     ) -> &'a [Pack] {
-        let source = match argument {
+        let operand = match argument {
             Argument::Step(i) => return &before[i][..len],
-            Argument::Source(i) => &self.sources[i],
+            Argument::Operand(i) => &self.operands[i],
         };
-        if let Source::Packs(i, Map::Same) = source
+        if let Operand::Packs(i, Map::Same) = operand
             && let Some(packs) = T::packs(&inputs.get(*i)[start..start + count])
         {
             return packs;
         }
         let buffer = &mut buffer[..len];
         let elements = &mut T::of(buffer)[..count];
-        match source {
-            Source::Packs(i, map) => map.fill(start, inputs.get(*i), elements, |x| x),
-            Source::Numbers(x, map) => map.fill(start, x, elements, T::splat),
+        match operand {
+            Operand::Packs(i, map) => map.fill(start, inputs.get(*i), elements, |x| x),
+            Operand::Numbers(x, map) => map.fill(start, x, elements, T::splat),
         }
         buffer
     }

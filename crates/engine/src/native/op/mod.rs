@@ -204,7 +204,31 @@ fn is_max(op: &Op) -> bool {
         Op::Pool(pool) => pool.kind == PoolKind::Max,
         Op::Reduce(reduce) => reduce.kind == ReduceKind::Max,
         Op::Composite(op) => matches!(Known::find(op), Some(Known::MaxPlace(_))),
-        _ => false,
+        Op::Conv(_)
+        | Op::ConvTranspose(_)
+        | Op::Gemm(_)
+        | Op::MatMul
+        | Op::BatchNormalization(_)
+        | Op::InstanceNormalization(_)
+        | Op::LayerNormalization(_)
+        | Op::Lrn(_)
+        | Op::Unary(_)
+        | Op::Binary(_)
+        | Op::Where
+        | Op::Cast(_)
+        | Op::ArgMax(_)
+        | Op::Softmax(_)
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Concat(_)
+        | Op::Slice(_)
+        | Op::Pad(_)
+        | Op::Expand(_)
+        | Op::Tile(_)
+        | Op::Gather(_)
+        | Op::GatherElements(_)
+        | Op::Resize(_)
+        | Op::ScatterSum(_) => false,
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn prepare_batch(
             (scale as f32, (bias - mean * scale) as f32)
         })
         .collect();
-    Ok(NodeKernel::new(Batch { channels, lines }, [0]))
+    Ok(NodeKernel::new(BatchNorm { channels, lines }, [0]))
 }
 
 /// A tensor `[n, channels, ...]` seen as runs of elements of the same channel.
@@ -63,13 +63,13 @@ impl Channels {
 }
 
 /// Batch normalisation by constants, which is a straight line for each channel.
-struct Batch {
+struct BatchNorm {
     channels: Channels,
     /// Slope and intercept.
     lines: Vec<(f32, f32)>,
 }
 
-impl Kernel for Batch {
+impl Kernel for BatchNorm {
     fn alone(&self) -> Option<&dyn Alone> {
         Some(self)
     }
@@ -89,7 +89,7 @@ impl Kernel for Batch {
     }
 }
 
-impl Alone for Batch {
+impl Alone for BatchNorm {
     fn run(&self, inputs: &Inputs<'_, f32>, _: &mut [Pack], output: &mut [f32]) {
         vectorised(
             #[inline(always)]

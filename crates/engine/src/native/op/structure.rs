@@ -48,7 +48,7 @@ pub(super) fn trace(op: &Op, cx: &Context<'_>, rest: &[&Tensor]) -> Result<Vec<i
         .ok_or_else(|| OpError::invalid("an element comes from outside of the input"))?;
     match moved.data() {
         Data::I64(table) => Ok(table.clone()),
-        _ => Err(OpError::invalid("it changes the element type")),
+        Data::F32(_) | Data::Bool(_) => Err(OpError::invalid("it changes the element type")),
     }
 }
 
@@ -82,12 +82,12 @@ enum Moves {
 /// Neighbouring elements of the output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
-    source: Source,
+    origin: Origin,
     len: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Source {
+enum Origin {
     /// Neighbours in the input, from this one on.
     From(u32),
     /// This element of the input, again and again.
@@ -140,30 +140,30 @@ fn runs(table: &[u32]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for &at in table {
         if let Some(run) = runs.last_mut() {
-            let source = match run.source {
-                Source::Gap if at == GAP => Some(Source::Gap),
-                Source::From(first) if at == first + run.len => Some(run.source),
-                Source::From(first) | Source::Same(first)
-                    if at == first && (run.len == 1 || run.source == Source::Same(first)) =>
+            let origin = match run.origin {
+                Origin::Gap if at == GAP => Some(Origin::Gap),
+                Origin::From(first) if at == first + run.len => Some(run.origin),
+                Origin::From(first) | Origin::Same(first)
+                    if at == first && (run.len == 1 || run.origin == Origin::Same(first)) =>
                 {
-                    Some(Source::Same(first))
+                    Some(Origin::Same(first))
                 }
-                _ => None,
+                Origin::Gap | Origin::From(_) | Origin::Same(_) => None,
             };
-            if let Some(source) = source {
+            if let Some(origin) = origin {
                 *run = Run {
-                    source,
+                    origin,
                     len: run.len + 1,
                 };
                 continue;
             }
         }
-        let source = if at == GAP {
-            Source::Gap
+        let origin = if at == GAP {
+            Origin::Gap
         } else {
-            Source::From(at)
+            Origin::From(at)
         };
-        runs.push(Run { source, len: 1 });
+        runs.push(Run { origin, len: 1 });
     }
     runs
 }
@@ -218,10 +218,10 @@ impl Select {
                 let mut rest = output;
                 for run in runs {
                     let (y, behind) = rest.split_at_mut(run.len as usize);
-                    match run.source {
-                        Source::From(at) => y.copy_from_slice(&x[at as usize..][..y.len()]),
-                        Source::Same(at) => y.fill(x[at as usize]),
-                        Source::Gap => y.fill(fill),
+                    match run.origin {
+                        Origin::From(at) => y.copy_from_slice(&x[at as usize..][..y.len()]),
+                        Origin::Same(at) => y.fill(x[at as usize]),
+                        Origin::Gap => y.fill(fill),
                     }
                     rest = behind;
                 }
@@ -276,17 +276,17 @@ mod tests {
     use super::*;
     use crate::native::op::testing::{Input, check, number_of, positions, run_node};
 
-    /// Checks a node of one input against the source of each output coordinate.
+    /// Checks a node of one input against the origin of each output coordinate.
     fn check_moves(
         op: Op,
         input: &[usize],
         output: &[usize],
         fill: f64,
-        source: impl Fn(&[usize]) -> Option<Vec<usize>>,
+        origin: impl Fn(&[usize]) -> Option<Vec<usize>>,
     ) {
         check(op, &[Input::varying(input)], 0.0, |inputs| {
             let value =
-                |p: Vec<usize>| source(&p).map_or(fill, |q| inputs[0][number_of(input, &q)]);
+                |p: Vec<usize>| origin(&p).map_or(fill, |q| inputs[0][number_of(input, &q)]);
             positions(output).into_iter().map(value).collect()
         });
     }
@@ -405,15 +405,15 @@ mod tests {
 
     #[test]
     fn runs_cover_a_table() {
-        let run = |source, len| Run { source, len };
+        let run = |origin, len| Run { origin, len };
         assert_eq!(
             runs(&[GAP, GAP, 4, 5, 6, 6, 6, 2, 2, 2, 0, 1]),
             [
-                run(Source::Gap, 2),
-                run(Source::From(4), 3),
-                run(Source::Same(6), 2),
-                run(Source::Same(2), 3),
-                run(Source::From(0), 2),
+                run(Origin::Gap, 2),
+                run(Origin::From(4), 3),
+                run(Origin::Same(6), 2),
+                run(Origin::Same(2), 3),
+                run(Origin::From(0), 2),
             ]
         );
         assert_eq!(runs(&[]), []);

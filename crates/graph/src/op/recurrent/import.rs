@@ -42,7 +42,7 @@ fn import_rnn(node: &NodeContext<'_>, builder: &mut Builder<'_>) -> Outputs {
 
 /// Where the axes of a layer's inputs and outputs are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum AxisOrder {
     /// `[steps, n, ...]`, and directions before the batch.
     StepsFirst,
     /// `[n, steps, ...]`, and directions behind them.
@@ -52,8 +52,8 @@ enum Layout {
 fn import(node: &NodeContext<'_>, builder: &mut Builder<'_>, cell: Cell) -> Outputs {
     let attributes = &node.attributes;
     let layout = match attributes.int("layout", 0)? {
-        0 => Layout::StepsFirst,
-        1 => Layout::BatchFirst,
+        0 => AxisOrder::StepsFirst,
+        1 => AxisOrder::BatchFirst,
         other => return Err(OpError::invalid(format!("layout {other}"))),
     };
     let directions = match attributes.string("direction", "forward")?.as_str() {
@@ -77,7 +77,7 @@ fn import(node: &NodeContext<'_>, builder: &mut Builder<'_>, cell: Cell) -> Outp
     if builder.rank(x) != 3 {
         return Err(OpError::invalid("a sequence has three axes"));
     }
-    if layout == Layout::StepsFirst {
+    if layout == AxisOrder::StepsFirst {
         x = builder.push(Op::Transpose(vec![1, 0, 2]), &[x])?;
     }
     let [n, steps] = [builder.shape(x)[0], builder.shape(x)[1]];
@@ -142,7 +142,7 @@ fn import(node: &NodeContext<'_>, builder: &mut Builder<'_>, cell: Cell) -> Outp
 /// One direction of a layer.
 struct Layer<'a> {
     node: &'a NodeContext<'a>,
-    layout: Layout,
+    layout: AxisOrder,
     cell: Cell,
     hidden: usize,
     direction: usize,
@@ -193,8 +193,8 @@ impl Layer<'_> {
             return Ok(None);
         }
         let axis = match self.layout {
-            Layout::StepsFirst => 0,
-            Layout::BatchFirst => 1,
+            AxisOrder::StepsFirst => 0,
+            AxisOrder::BatchFirst => 1,
         };
         let mut parts = Vec::new();
         for input in given {
@@ -308,7 +308,7 @@ fn activations(
 /// zeros beyond the end of a sequence.
 fn sequence(
     builder: &mut Builder<'_>,
-    layout: Layout,
+    layout: AxisOrder,
     valid: Option<ValueId>,
     directions: &[(bool, Vec<ValueId>)],
 ) -> Result<ValueId, OpError> {
@@ -322,16 +322,16 @@ fn sequence(
             return Err(OpError::invalid("states have three axes"));
         };
         parts.push(match layout {
-            Layout::StepsFirst => {
+            AxisOrder::StepsFirst => {
                 let h = builder.push(Op::Transpose(vec![1, 0, 2]), &[h])?;
                 builder.reshape(h, [steps, 1, n, hidden])?
             }
-            Layout::BatchFirst => builder.reshape(h, [n, steps, 1, hidden])?,
+            AxisOrder::BatchFirst => builder.reshape(h, [n, steps, 1, hidden])?,
         });
     }
     let axis = match layout {
-        Layout::StepsFirst => 1,
-        Layout::BatchFirst => 2,
+        AxisOrder::StepsFirst => 1,
+        AxisOrder::BatchFirst => 2,
     };
     together(builder, axis, &parts)
 }
@@ -340,7 +340,7 @@ fn sequence(
 /// `[n, directions, hidden]`.
 fn last(
     builder: &mut Builder<'_>,
-    layout: Layout,
+    layout: AxisOrder,
     directions: &[(bool, Vec<ValueId>)],
     state: usize,
 ) -> Result<ValueId, OpError> {
@@ -351,13 +351,13 @@ fn last(
         let slice = Op::Slice(along(&shape, 1, step, 1));
         let part = builder.push(slice, &[states[state]])?;
         parts.push(match layout {
-            Layout::StepsFirst => builder.push(Op::Transpose(vec![1, 0, 2]), &[part])?,
-            Layout::BatchFirst => part,
+            AxisOrder::StepsFirst => builder.push(Op::Transpose(vec![1, 0, 2]), &[part])?,
+            AxisOrder::BatchFirst => part,
         });
     }
     let axis = match layout {
-        Layout::StepsFirst => 0,
-        Layout::BatchFirst => 1,
+        AxisOrder::StepsFirst => 0,
+        AxisOrder::BatchFirst => 1,
     };
     together(builder, axis, &parts)
 }

@@ -140,7 +140,12 @@ mod tests {
                 let plain = match linear {
                     Linear::Conv(conv) => Op::Conv(conv.clone()),
                     Linear::Gemm(gemm) => Op::Gemm(gemm.clone()),
-                    _ => Op::MatMul,
+                    Linear::ConvTranspose(_)
+                    | Linear::MatMul
+                    | Linear::MatMulLeft
+                    | Linear::Pool(_)
+                    | Linear::Reduce(_)
+                    | Linear::Resize(_) => Op::MatMul,
                 };
                 let y = graph.push("y", plain, &[input, w]).unwrap();
                 let r = graph.add_input("r", graph.value(y).ty.clone());

@@ -2,6 +2,8 @@
 
 mod attack;
 mod coverage;
+#[cfg(test)]
+mod documents;
 mod gaps;
 mod gate;
 mod lab;

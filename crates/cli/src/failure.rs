@@ -88,7 +88,8 @@ fn condition_hint(error: &ConditionError) -> Option<String> {
     else {
         return None;
     };
-    let instead = format!("hold the suite against all of them: `{criterion}=0.5*training`");
+    let instead =
+        format!("hold the suite against all of them: `--fail-under {criterion}=0.5*training`");
     Some(
         match (*training < *all_training, *inputs as u64 <= *all_training) {
             (true, true) => {

@@ -56,7 +56,7 @@ impl<'s> Similarities<'s> {
             .filter(|&(_, similarity)| similarity > 0)
             .collect();
         // Stable: of equal ones the first.
-        found.sort_by(|a, b| b.1.cmp(&a.1));
+        found.sort_by_key(|&(_, similarity)| std::cmp::Reverse(similarity));
         found.truncate(count);
         found.into_iter().map(|(row, _)| row).collect()
     }

@@ -7,7 +7,7 @@
 `scripts/train/merged.py` trains the networks (`models/parity-0.onnx`, `-1`, `-2` ...) and writes the data;
 `scripts/train/merge_outputs.py` makes `models/animals.onnx` of a network for CIFAR-10. For every model
 that is there a decision graph is built from all training images, with default settings, and both
-experiments are run with theirs. The tables are for `docs/results.md`. Below them stand the project's bars,
+experiments are run with theirs. The tables are for `docs/results/kinds.md`. Below them stand the project's bars,
 which were set after trials of the method on the same tasks, and whether they are met. What is in `--keep` is
 not computed again.
 """

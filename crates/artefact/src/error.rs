@@ -34,6 +34,16 @@ pub enum ArtefactError {
         /// What differs.
         differences: Vec<String>,
     },
+    /// A state was measured with another decision graph, of which nothing can be compared.
+    #[error("`{file}` is of another decision graph")]
+    AnotherGraph {
+        /// The file.
+        file: String,
+        /// The digest of its graph.
+        found: String,
+        /// The digest of the graph that is meant.
+        expected: String,
+    },
     /// Parts that should be joined are not all there, or not all of one piece.
     #[error("`{folder}` cannot be joined, {} of {all} parts are wrong:{}", .wrong.len(), listed(.wrong))]
     Parts {

@@ -281,6 +281,13 @@ impl CoverageState {
 
     /// Fails with what differs unless another record is of the same graph and the same choices.
     pub fn require(&self, other: &StateRecord, file: &Path) -> Result<(), ArtefactError> {
+        if other.graph != self.record.graph {
+            return Err(ArtefactError::AnotherGraph {
+                file: file.display().to_string(),
+                found: other.graph.clone(),
+                expected: self.record.graph.clone(),
+            });
+        }
         // Baselines and labels follow from the graph and the criteria, and nobody reads lists of
         // frequencies.
         let comparable = |record: &StateRecord| StateRecord {

@@ -33,10 +33,8 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     let inputs = samples::first(&model.open_data(&data)?, args.limit);
     let model = samples::resolve(model, inputs.clone(), printer)?;
     samples::say_preset(&options.method, model.network(), printer);
+    model.require_labels(inputs.clone())?;
     samples::warn(&model.warnings(inputs.clone())?, printer);
-    if let Some(warning) = model.label_warning(inputs.clone())? {
-        printer.warning(&warning);
-    }
     let calibration = args.calibration.as_ref().map(samples::open).transpose()?;
     let calibration = calibration.map(Inputs::new);
     if let Some(calibration) = &calibration {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use npcov::coverage::{Allowance, ConditionError, Floor, Gate};
+use npcov::coverage::{Allowance, ConditionError, Floor, Gate, Losses, ThinRule};
 use serde::Deserialize;
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, ThinParts};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -15,7 +15,7 @@ pub(crate) struct CheckTable {
     fail_under: Option<RuleList<Floor>>,
     fail_on_drop: Option<RuleList<Allowance>>,
     fail_on_loss: Option<Names>,
-    fail_on_thin: Option<bool>,
+    fail_on_thin: Option<Thin>,
     pub(crate) against: Option<PathBuf>,
 }
 
@@ -25,12 +25,13 @@ impl CheckTable {
     pub(crate) fn rules(&self, args: &CheckArgs, has_earlier: bool) -> Gate {
         let allowances = rules(&args.fail_on_drop, &self.fail_on_drop);
         let named = || self.fail_on_loss.as_ref().map(Names::list);
-        let usual = || (has_earlier && allowances.is_empty()).then(|| vec!["snpc".to_owned()]);
+        let named = args.fail_on_loss.clone().or_else(named).map(Losses::By);
+        let usual = || (has_earlier && allowances.is_empty()).then_some(Losses::Usual);
         Gate {
             floors: rules(&args.fail_under, &self.fail_under),
-            losses: args.fail_on_loss.clone().or_else(named).or_else(usual),
+            losses: named.or_else(usual),
             allowances,
-            thin_fails: args.fail_on_thin || self.fail_on_thin.unwrap_or(false),
+            thin_fails: args.fail_on_thin.map(ThinRule::from).or(self.thin_rule()),
         }
     }
 }
@@ -38,16 +39,34 @@ impl CheckTable {
 impl CheckTable {
     /// The rules of the file alone, as far as they can be applied.
     pub(crate) fn own_rules(&self, has_earlier: bool) -> Gate {
-        let losses = self.fail_on_loss.as_ref().map(Names::list);
+        let losses = (self.fail_on_loss.as_ref()).map(|names| Losses::By(names.list()));
         let allowances = rules(&None, &self.fail_on_drop);
-        let usual = || allowances.is_empty().then(|| vec!["snpc".to_owned()]);
+        let usual = || allowances.is_empty().then_some(Losses::Usual);
         Gate {
             floors: rules(&None, &self.fail_under),
             losses: losses.or_else(usual).filter(|_| has_earlier),
             allowances: if has_earlier { allowances } else { Vec::new() },
-            thin_fails: self.fail_on_thin.unwrap_or(false),
+            thin_fails: self.thin_rule(),
         }
     }
+
+    fn thin_rule(&self) -> Option<ThinRule> {
+        match self.fail_on_thin.as_ref()? {
+            Thin::Yes(yes) => yes.then_some(ThinRule::Classes),
+            Thin::Parts(parts) => Some((*parts).into()),
+        }
+    }
+}
+
+/// Whether classes, or clusters too, must have inputs: `true`, `"classes"` or `"clusters"`.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected `true`, `\"classes\"` or `\"clusters\"`"
+)]
+enum Thin {
+    Yes(bool),
+    Parts(ThinParts),
 }
 
 /// Names of criteria: `"snpc,anpc"`, or a list.

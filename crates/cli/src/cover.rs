@@ -41,6 +41,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
         let samples = graph.open_data(data)?;
         let range = args.range(samples.len());
         let inputs = Inputs::new(samples).rows(range);
+        graph.require_labels(inputs.clone())?;
         samples::warn(&graph.warnings(inputs.clone())?, printer);
         suites.push(Suite {
             name: name.unwrap_or_else(|| suite_name(data)),

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use npcov::coverage::{Check, GraphInspection, SuiteReport};
+use npcov::coverage::{Check, GraphInspection, Losses, SuiteReport};
 use npcov::criteria::Spec;
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::{DataError, Loader, Preprocessing};
@@ -176,7 +176,7 @@ fn check(suite: &Coverage, earlier: &Coverage) -> anyhow::Result<Check> {
 
 fn gate() -> Gate {
     Gate {
-        losses: Some(vec!["snpc".to_owned()]),
+        losses: Some(Losses::Usual),
         ..Gate::default()
     }
 }

@@ -88,7 +88,8 @@ fn condition_hint(error: &ConditionError) -> Option<String> {
     else {
         return None;
     };
-    let instead = format!("hold the suite against all of them: `{criterion}=0.5*training`");
+    let instead =
+        format!("hold the suite against all of them: `--fail-under {criterion}=0.5*training`");
     Some(
         match (*training < *all_training, *inputs as u64 <= *all_training) {
             (true, true) => {
@@ -164,6 +165,9 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
         Cause::Coverage(CoverageError::AnotherModel { .. }) => {
             "a retrained model has other neurons: build a graph for it with `npcov build`"
         }
+        Cause::Artefact(ArtefactError::AnotherGraph { .. }) => {
+            "a state belongs to the graph that it was measured with: `npcov cover` measures a suite with another"
+        }
         Cause::Artefact(ArtefactError::Parts { .. }) => {
             "run the `--shard` again that these belong to, or the command without `--join`, which computes what \
              is missing or damaged"
@@ -216,7 +220,8 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
              `--mean` and `--std`"
         }
         Cause::Run(RunError::Label { .. }) => {
-            "labels are class numbers from 0; name other arrays as `--data file.npz:SAMPLES,LABELS`"
+            "labels are class numbers from 0; name other arrays as `--data file.npz:SAMPLES,LABELS`, or leave labels \
+             out: `--data file.npz:SAMPLES`"
         }
         Cause::Run(RunError::Program(ProgramError::NoSuchLayer { .. })) => {
             "`--layers` takes indices (`0`, `-1`), names and patterns (`block2/*`)"

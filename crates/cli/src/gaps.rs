@@ -36,6 +36,9 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
     let graph = graph::open(&args.graph, &args.model, given, config)?
         .with_threads(config.threads(args.run.threads));
     outputs.spare_all(graph.model().network().files())?;
+    let measured_with =
+        (graph.learnt()).require_state(coverage.state(), &args.state.display().to_string());
+    measured_with.map_err(npcov::Error::from)?;
     let options = GapOptions {
         suites: args.suite.clone(),
         exemplars: args.exemplars,
@@ -60,6 +63,13 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
             }
         }
     };
+    let written = gaps.pool.as_ref().and_then(|pool| pool.file.as_ref());
+    if let (Some(output), None) = (&args.output, written) {
+        let output = output.display();
+        printer.note(&format!(
+            "`{output}` is not written: there is nothing to add"
+        ));
+    }
     if let Some(picture) = &args.picture {
         let pool = pool.map(|pool| graph.loader(pool.samples().clone()));
         draw(

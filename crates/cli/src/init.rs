@@ -622,7 +622,11 @@ fn check(file: &mut Settings) {
         "\"snpc\"",
         "what may not be lost since that state, by more than chance",
     );
-    file.example("fail-on-thin", "true", "every class must have inputs");
+    file.example(
+        "fail-on-thin",
+        "true",
+        "every class must have inputs; \"clusters\": every cluster too",
+    );
 }
 
 /// The text of the file. Keys that are not set begin with `#`, comments with `#` and a space.

@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::coverage::Coverage;
 use crate::error::CoverageError;
 use crate::graph::LearntGraph;
-use crate::missing::CountedBy;
+use crate::missing::{CountedBy, Judged};
+use crate::nearest::Similarities;
 use crate::report::{ClassCoverage, LabelledClass, SuiteReport};
 
 /// How gaps are looked for.
@@ -54,6 +55,9 @@ pub struct Gaps {
     pub inputs: usize,
     /// Its thin classes, by prediction and by label, then its thin clusters.
     pub gaps: Vec<Gap>,
+    /// How much of it could be judged: a suite that is too small has no gaps for that reason alone.
+    #[serde(default)]
+    pub judged: Judged,
     /// The names of the classes, where they have names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_names: Option<Vec<String>>,
@@ -101,6 +105,10 @@ pub struct Gap {
     pub exemplars: Vec<TypicalInput>,
     /// Inputs of the suite that belong to it, the most familiar ones first.
     pub present: Vec<PresentInput>,
+    /// Where few or none belong to a cluster, other inputs of its class, those whose paths are most similar to its
+    /// abstract path first; none where the suite was measured without SNPC.
+    #[serde(default)]
+    pub nearest: Vec<PresentInput>,
     /// Inputs of the pool to add, the nearest to the centre first; `None` without a pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<Vec<TypicalInput>>,
@@ -187,6 +195,8 @@ impl LearntGraph {
             true => Vec::new(),
             false => self.typical_labelled(&centres, options.exemplars)?,
         };
+        let criteria = whole.state().criteria()?;
+        let similarities = Similarities::of(&criteria, measured)?;
         for gap in &mut gaps {
             let clusters = clusters_of(gap);
             gap.exemplars = match gap.by {
@@ -194,11 +204,18 @@ impl LearntGraph {
                 CountedBy::Label => labelled.get(gap.class).cloned().unwrap_or_default(),
             };
             gap.present = present(measured, gap, options.exemplars);
+            let more = options.exemplars.saturating_sub(gap.present.len());
+            if let (Some(cluster), Some(similarities)) = (gap.cluster, &similarities) {
+                let place = (gap.class, cluster);
+                let rows = similarities.nearest(&measured.inputs, place, more);
+                gap.nearest = inputs_of(measured, rows);
+            }
         }
         Ok(Gaps {
             suites: names,
             inputs: suite.inputs,
             gaps,
+            judged: suite.judged(),
             class_names: self.class_names(),
             pool: None,
         })
@@ -210,14 +227,7 @@ impl LearntGraph {
         coverage: &Coverage,
         suites: &[String],
     ) -> Result<(Coverage, Vec<String>), CoverageError> {
-        let (state, id) = (coverage.state(), &self.file().record().id);
-        if state.record().graph != *id {
-            return Err(ArtefactError::Mismatch {
-                file: "the state".to_owned(),
-                differences: vec![format!("graph: {}, not {id}", state.record().graph)],
-            }
-            .into());
-        }
+        let state = coverage.state();
         let names: Vec<String> = match suites {
             [] => state
                 .suites()
@@ -226,6 +236,7 @@ impl LearntGraph {
                 .collect(),
             some => some.to_vec(),
         };
+        self.require_state(state, &names.join(" + "))?;
         let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok((coverage.united(&borrowed, &names.join(" + "))?, names))
     }
@@ -292,30 +303,40 @@ impl LearntGraph {
 
 /// The inputs of a suite that belong to a gap, the most familiar ones first.
 fn present(suite: &MeasuredSuite, gap: &Gap, count: usize) -> Vec<PresentInput> {
-    let places = suite.shards.iter().flat_map(|shard| {
-        (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input))
-    });
     let belongs = |input: &InputRecord| match (gap.cluster, gap.by) {
         (Some(cluster), _) => input.cluster as usize == cluster,
         (None, CountedBy::Prediction) => input.prediction as usize == gap.class,
         (None, CountedBy::Label) => usize::try_from(input.label) == Ok(gap.class),
     };
-    let inputs = suite.inputs.iter().zip(places).enumerate();
-    let mut found: Vec<PresentInput> = inputs
-        .filter(|(_, (record, _))| belongs(record))
-        .map(|(i, (record, (data, input)))| PresentInput {
-            data: data.to_owned(),
-            input,
-            sample: suite.names.get(i).filter(|name| !name.is_empty()).cloned(),
-            label: record.is_correct().map(|_| record.label),
-            unfamiliar: record.score(ScoreKind::Unfamiliar),
-        })
-        .collect();
+    let rows = (0..suite.inputs.len()).filter(|&row| belongs(&suite.inputs[row]));
+    let mut found = inputs_of(suite, rows);
     let far = |input: &PresentInput| input.unfamiliar.unwrap_or(f64::INFINITY);
     // Stable: of equal ones the first.
     found.sort_by(|a, b| far(a).total_cmp(&far(b)));
     found.truncate(count);
     found
+}
+
+/// Inputs of a suite, by row.
+fn inputs_of(suite: &MeasuredSuite, rows: impl IntoIterator<Item = usize>) -> Vec<PresentInput> {
+    let places: Vec<(&str, usize)> = (suite.shards.iter())
+        .flat_map(|shard| (shard.start..shard.end).map(move |input| (shard.sha256.as_str(), input)))
+        .collect();
+    let present = |row: usize| {
+        let (&(data, input), record) = (places.get(row)?, suite.inputs.get(row)?);
+        Some(PresentInput {
+            data: data.to_owned(),
+            input,
+            sample: suite
+                .names
+                .get(row)
+                .filter(|name| !name.is_empty())
+                .cloned(),
+            label: record.is_correct().map(|_| record.label),
+            unfamiliar: record.score(ScoreKind::Unfamiliar),
+        })
+    };
+    rows.into_iter().filter_map(present).collect()
 }
 
 /// A class of a suite.
@@ -497,6 +518,7 @@ impl Gap {
             missing,
             exemplars: Vec::new(),
             present: Vec::new(),
+            nearest: Vec::new(),
             add: None,
             wanted,
         }

@@ -5,20 +5,20 @@
 //! `0.01` is how much any share may drop, `snpc=0.01` how much one may.
 //!
 //! Numbers must be chosen, and two suites of the same data differ by chance. So the gate against an
-//! earlier state that needs no number asks whether something is *lost*: coverage, beside what random
-//! samples of training inputs of the same size cover by the same model, by more than chance and more
-//! than a little ([`Relative::is_lost`]); classes, by prediction and by label, and clusters that had
-//! enough inputs and have too few;
-//! or different inputs, which gave way to copies.
+//! earlier state that needs no number asks whether something is [lost](losses).
 
-use std::fmt;
-use std::str::FromStr;
+mod losses;
+mod rules;
 
 use npcov_criteria::Amount;
 use serde::{Deserialize, Serialize};
 
+pub use losses::Losses;
+pub use rules::{Allowance, Bound, ConditionError, Floor};
+
 use crate::difference::{Change, Counts, Difference, Relative, SuiteDifference};
-use crate::missing::{ClassName, Thin};
+use crate::headline::Baselines;
+use crate::missing::{ClassName, Judged, Thin};
 use crate::report::{ClassCoverage, Report, SuiteReport, Values};
 
 /// The name by which rules speak of the share of inputs that are classified as labelled.
@@ -39,184 +39,19 @@ pub struct Gate {
     /// How much less than earlier it may be. What is said of one criterion goes before what is said
     /// of all.
     pub allowances: Vec<Allowance>,
-    /// Whether suites may lose nothing that an earlier state has, by these criteria; `None` where an
-    /// earlier state does not matter.
-    pub losses: Option<Vec<String>>,
-    /// Whether classes may not have far fewer inputs than training would let expect. Clusters may: those
-    /// that had enough are a matter of losses.
-    pub thin_fails: bool,
+    /// What suites may not lose of what an earlier state has; `None` where that does not matter.
+    pub losses: Option<Losses>,
+    /// What may not have far fewer inputs than training would let expect.
+    pub thin_fails: Option<ThinRule>,
 }
 
-/// What a suite must reach: `snpc=0.05`, `snpc=5%`, `snpc=0.8*random`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Floor {
-    /// The criterion, or `accuracy`.
-    pub criterion: String,
-    /// At least this.
-    pub bound: Bound,
-}
-
-/// A number, or part of what other inputs reach.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bound {
-    /// A number.
-    Value(f64),
-    /// So many times what a random sample of as many training inputs covers.
-    Random(f64),
-    /// So many times what the training inputs cover.
-    Training(f64),
-}
-
-/// How much a criterion may drop: `0.01`, `snpc=0.01`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Allowance {
-    /// The criterion, or `accuracy`; `None` for all that are a share.
-    pub criterion: Option<String>,
-    /// At most by this.
-    pub most: f64,
-}
-
-/// Why a rule cannot be understood or applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConditionError {
-    /// It is not written as a rule about what a suite must reach.
-    #[error("`{0}` is no rule; write `snpc=0.05`, `snpc=5%` or `snpc=0.8*random`")]
-    Floor(String),
-    /// It is not written as a rule about drops.
-    #[error("`{0}` is no drop; write `0.01`, `1%` or `snpc=0.01`")]
-    Allowance(String),
-    /// The suites were not measured by the criterion.
-    #[error("`{criterion}` was not measured; there are {}", .has.join(", "))]
-    Unknown {
-        /// The criterion.
-        criterion: String,
-        /// Those that can be named.
-        has: Vec<String>,
-    },
-    /// The earlier state was measured by another list of criteria.
-    #[error("`{criterion}` cannot be compared: the earlier state was not measured by it in the same way; both have {}", .has.join(", "))]
-    NotCompared {
-        /// The criterion.
-        criterion: String,
-        /// Those that can be compared.
-        has: Vec<String>,
-    },
-    /// A share can be no more than 1.
-    #[error("`{criterion}` is a share and cannot reach {bound}: write 5 % as `0.05` or `5%`")]
-    Share {
-        /// The criterion.
-        criterion: String,
-        /// What it was to reach.
-        bound: String,
-    },
-    /// There is nothing that the criterion's value could be held against.
-    #[error("`{criterion}` has no yardstick; there are some for {}", .has.join(", "))]
-    NoBaseline {
-        /// The criterion.
-        criterion: String,
-        /// Those that have.
-        has: Vec<String>,
-    },
-    /// The suite is larger than any sample of the training inputs.
-    #[error(
-        "suite `{suite}` has {inputs} inputs, and no sample of the {training} training inputs that were measured for `{criterion}` is as large"
-    )]
-    NoSample {
-        /// The suite.
-        suite: String,
-        /// The criterion.
-        criterion: String,
-        /// Its number of inputs.
-        inputs: usize,
-        /// How many training inputs were measured.
-        training: u64,
-        /// How many training inputs there are.
-        all_training: u64,
-    },
-    /// What each input covers is not kept, so nobody can tell what is chance.
-    #[error("`{criterion}` does not keep what each input covers, so nobody can tell a loss from chance; there are {}", .has.join(", "))]
-    NoSpread {
-        /// The criterion.
-        criterion: String,
-        /// Those that do.
-        has: Vec<String>,
-    },
-    /// Without labels there is no accuracy.
-    #[error("suite `{0}` has no labels, and without them there is no accuracy")]
-    NoLabels(String),
-    /// There is no earlier state.
-    #[error("there is no earlier state that anything could have dropped from")]
-    NothingEarlier,
-}
-
-/// A number from 0 on: `0.05`, `5%`.
-fn amount(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let number: f64 = match text.strip_suffix('%') {
-        Some(percent) => percent.trim_end().parse::<f64>().ok()? / 100.0,
-        None => text.parse().ok()?,
-    };
-    (number.is_finite() && number >= 0.0).then_some(number)
-}
-
-/// A criterion and what is said of it. Options of criteria have an equals sign too.
-fn named(text: &str) -> Option<(String, &str)> {
-    let (name, rest) = text.rsplit_once('=')?;
-    let name = name.trim().to_ascii_lowercase();
-    (!name.is_empty()).then_some((name, rest))
-}
-
-impl FromStr for Bound {
-    type Err = ConditionError;
-
-    fn from_str(text: &str) -> Result<Bound, ConditionError> {
-        let wrong = || ConditionError::Floor(text.to_owned());
-        let (factor, base) = match text.rsplit_once('*') {
-            Some((factor, base)) => (amount(factor).ok_or_else(wrong)?, base.trim()),
-            None => (1.0, text.trim()),
-        };
-        match base {
-            "random" => Ok(Bound::Random(factor)),
-            "training" => Ok(Bound::Training(factor)),
-            _ => amount(text).map(Bound::Value).ok_or_else(wrong),
-        }
-    }
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Bound::Value(value) => write!(f, "{value}"),
-            Bound::Random(factor) => write!(f, "{factor}*random"),
-            Bound::Training(factor) => write!(f, "{factor}*training"),
-        }
-    }
-}
-
-impl FromStr for Floor {
-    type Err = ConditionError;
-
-    fn from_str(text: &str) -> Result<Floor, ConditionError> {
-        let wrong = || ConditionError::Floor(text.to_owned());
-        let (criterion, bound) = named(text).ok_or_else(wrong)?;
-        let bound = bound.parse().map_err(|_| wrong())?;
-        Ok(Floor { criterion, bound })
-    }
-}
-
-impl FromStr for Allowance {
-    type Err = ConditionError;
-
-    fn from_str(text: &str) -> Result<Allowance, ConditionError> {
-        let (criterion, most) = match named(text) {
-            Some((criterion, most)) => (Some(criterion), most),
-            None => (None, text),
-        };
-        let most = amount(most).ok_or_else(|| ConditionError::Allowance(text.to_owned()))?;
-        Ok(Allowance { criterion, most })
-    }
+/// What may not have far fewer inputs than training would let expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinRule {
+    /// Classes.
+    Classes,
+    /// Classes, and clusters of them.
+    Clusters,
 }
 
 /// Whether suites fulfil rules.
@@ -246,6 +81,29 @@ pub struct Finding {
     pub thin: Vec<Thin>,
 }
 
+/// What a yardstick was computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct YardstickSource {
+    /// Training inputs that were measured.
+    pub inputs: u64,
+    /// Training inputs there are.
+    pub all_inputs: u64,
+}
+
+impl YardstickSource {
+    fn of(baselines: &Baselines) -> YardstickSource {
+        YardstickSource {
+            inputs: baselines.inputs,
+            all_inputs: baselines.all_inputs,
+        }
+    }
+
+    /// Whether a sample of the training inputs was measured, not all of them.
+    pub fn is_sample(&self) -> bool {
+        self.inputs < self.all_inputs
+    }
+}
+
 /// A rule, and what it looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
@@ -262,6 +120,9 @@ pub enum Condition {
         required: f64,
         /// Where that comes from.
         bound: Bound,
+        /// What its yardstick was computed from; `None` for a plain number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        yardstick: Option<YardstickSource>,
     },
     /// How much less it may be than earlier.
     FailOnDrop {
@@ -288,6 +149,11 @@ pub enum Condition {
         /// Inputs that would be enough to judge all of them.
         enough: u64,
     },
+    /// Clusters must have inputs.
+    FailOnThinClusters {
+        /// How many could be judged.
+        judged: Judged,
+    },
     /// As much as earlier must be covered, beside what random training inputs cover.
     FailOnLoss {
         /// The criterion.
@@ -299,9 +165,26 @@ pub enum Condition {
         lowest: f64,
         /// How many inputs the suite had.
         old_inputs: usize,
+        /// What the yardstick was computed from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        yardstick: Option<YardstickSource>,
+    },
+    /// Whether as much as earlier is covered cannot be told: no random sample is as large as the suite is,
+    /// or was.
+    LossNotJudged {
+        /// The criterion.
+        criterion: String,
+        /// Inputs of the suite that is too large.
+        too_many: usize,
+        /// The training inputs that samples are drawn from.
+        yardstick: YardstickSource,
     },
     /// Classes and clusters that had enough inputs must have enough.
-    NewlyThin,
+    NewlyThin {
+        /// How many could be judged.
+        #[serde(default)]
+        judged: Judged,
+    },
     /// Inputs must be as different as they were.
     MoreCopies {
         /// Inputs that are copies of others, then and now.
@@ -316,7 +199,7 @@ pub enum Condition {
 impl Gate {
     /// Whether there is nothing to fulfil.
     pub fn is_empty(&self) -> bool {
-        let quiet = self.losses.is_none() && !self.thin_fails;
+        let quiet = self.losses.is_none() && self.thin_fails.is_none();
         self.floors.is_empty() && self.allowances.is_empty() && quiet
     }
 
@@ -341,13 +224,17 @@ impl Gate {
                 if let Some(changes) = difference.suite(&suite.name) {
                     let rules = self.drops(report, suite, changes)?;
                     findings.extend(rules.into_iter().map(|rule| finding(suite, rule)));
-                    if let Some(criteria) = &self.losses {
-                        findings.extend(losses(criteria, suite, changes)?);
+                    if let Some(losses) = &self.losses {
+                        findings.extend(losses.look(suite, changes)?);
                     }
                 }
             }
-            if self.thin_fails {
+            if self.thin_fails.is_some() {
                 findings.push(finding(suite, fail_on_thin(suite)));
+            }
+            if self.thin_fails == Some(ThinRule::Clusters) {
+                let judged = suite.judged();
+                findings.push(finding(suite, Condition::FailOnThinClusters { judged }));
             }
         }
         let missing = difference.filter(|_| self.looks_back());
@@ -449,7 +336,7 @@ impl Floor {
             Bound::Training(factor) => factor * baselines()?.training,
             Bound::Random(factor) => {
                 let random = baselines()?.random;
-                factor * random.ok_or_else(|| no_sample(name, suite))?
+                factor * random.ok_or_else(|| no_sample(name, suite, suite.inputs))?
             }
         };
         Ok(Condition::FailUnder {
@@ -458,14 +345,20 @@ impl Floor {
             value,
             required,
             bound: self.bound,
+            yardstick: match self.bound {
+                Bound::Value(_) => None,
+                _ => suite.baselines.get(name).as_ref().map(YardstickSource::of),
+            },
         })
     }
 }
 
 fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
     let mut thin = suite.thin();
-    if matches!(rule, Condition::FailOnThin { .. }) {
-        thin.retain(|thin| thin.cluster.is_none());
+    match rule {
+        Condition::FailOnThin { .. } => thin.retain(|thin| thin.cluster.is_none()),
+        Condition::FailOnThinClusters { .. } => thin.retain(|thin| thin.cluster.is_some()),
+        _ => {}
     }
     let passed = match &rule {
         Condition::FailUnder {
@@ -474,7 +367,8 @@ fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
         Condition::FailOnDrop {
             change, allowed, ..
         } => -change.change <= *allowed + ROUNDING,
-        Condition::FailOnThin { .. } => thin.is_empty(),
+        Condition::FailOnThin { .. } | Condition::FailOnThinClusters { .. } => thin.is_empty(),
+        Condition::LossNotJudged { .. } => true,
         Condition::FailOnLoss { relative, .. } => !relative.is_lost(),
         Condition::MoreCopies { copies, old_inputs } => {
             let share = |copies: usize, inputs: usize| copies as f64 / inputs.max(1) as f64;
@@ -484,7 +378,7 @@ fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
             );
             new - old <= MORE_COPIES + ROUNDING
         }
-        Condition::NewlyThin | Condition::MissingSuite => false,
+        Condition::NewlyThin { .. } | Condition::MissingSuite => false,
     };
     Finding {
         suite: suite.name.clone(),
@@ -495,68 +389,13 @@ fn finding(suite: &SuiteReport, rule: Condition) -> Finding {
     }
 }
 
-/// What a suite has lost, or not: coverage by each of the criteria, classes and clusters, different
-/// inputs.
-fn losses(
-    criteria: &[String],
-    suite: &SuiteReport,
-    changes: &SuiteDifference,
-) -> Result<Vec<Finding>, ConditionError> {
-    let old_inputs = changes.inputs.old;
-    let mut findings = Vec::new();
-    for name in criteria {
-        let Some(relative) = changes.relative.get(name) else {
-            return Err(why_not_compared(name, suite, changes));
-        };
-        let rule = Condition::FailOnLoss {
-            criterion: name.clone(),
-            relative,
-            lowest: relative.lowest(),
-            old_inputs,
-        };
-        findings.push(finding(suite, rule));
-    }
-    findings.push(Finding {
-        suite: suite.name.clone(),
-        inputs: suite.inputs,
-        passed: changes.thinned.is_empty(),
-        rule: Condition::NewlyThin,
-        thin: changes.thinned.clone(),
-    });
-    if let Some(copies) = changes.copies {
-        findings.push(finding(suite, Condition::MoreCopies { copies, old_inputs }));
-    }
-    Ok(findings)
-}
-
-/// Why what a suite covers cannot be held against what random samples cover, then and now.
-fn why_not_compared(name: &str, suite: &SuiteReport, changes: &SuiteDifference) -> ConditionError {
-    if suite.criteria.get(name).is_none() {
-        return unknown(name, suite);
-    }
-    match suite.baselines.get(name) {
-        None => ConditionError::NoBaseline {
-            criterion: name.to_owned(),
-            has: names(&suite.baselines),
-        },
-        Some(baselines) if baselines.of_random.is_none() => no_sample(name, suite),
-        Some(baselines) if baselines.spread.is_none() => ConditionError::NoSpread {
-            criterion: name.to_owned(),
-            has: names(&changes.relative),
-        },
-        Some(_) => ConditionError::NotCompared {
-            criterion: name.to_owned(),
-            has: names(&changes.relative),
-        },
-    }
-}
-
-fn no_sample(name: &str, suite: &SuiteReport) -> ConditionError {
+/// No sample is as large as the suite, which has or had so many inputs.
+fn no_sample(name: &str, suite: &SuiteReport, inputs: usize) -> ConditionError {
     let baselines = suite.baselines.get(name);
     ConditionError::NoSample {
         suite: suite.name.clone(),
         criterion: name.to_owned(),
-        inputs: suite.inputs,
+        inputs,
         training: baselines.map_or(0, |baselines| baselines.inputs),
         all_training: baselines.map_or(0, |baselines| baselines.all_inputs),
     }
@@ -595,7 +434,7 @@ mod tests {
     use super::*;
     use crate::headline::Baselines;
     use crate::missing::CountedBy;
-    use proptest::prelude::*;
+    use crate::report::ClusterCoverage;
 
     fn values<T: Copy>(list: &[(&str, T)]) -> Values<T> {
         let entry = |&(name, value): &(&str, T)| (name.to_owned(), value);
@@ -706,7 +545,9 @@ mod tests {
 
     fn nothing_lost(criteria: &[&str]) -> Gate {
         Gate {
-            losses: Some(criteria.iter().map(|&name| name.to_owned()).collect()),
+            losses: Some(Losses::By(
+                criteria.iter().map(|&name| name.to_owned()).collect(),
+            )),
             ..Gate::default()
         }
     }
@@ -730,74 +571,6 @@ mod tests {
         let passed: Vec<bool> = check.findings.iter().map(|f| f.passed).collect();
         assert_eq!(check.passed, passed.iter().all(|&passed| passed));
         passed
-    }
-
-    #[test]
-    fn rules_are_written_in_several_ways() {
-        for (text, criterion, bound) in [
-            ("snpc=0.05", "snpc", Bound::Value(0.05)),
-            ("SNPC = 5 %", "snpc", Bound::Value(0.05)),
-            ("tknp=50", "tknp", Bound::Value(50.0)),
-            ("snpc=0.8*random", "snpc", Bound::Random(0.8)),
-            ("snpc=80% * training", "snpc", Bound::Training(0.8)),
-            ("nc@0.5=random", "nc@0.5", Bound::Random(1.0)),
-            (
-                "kmnc:sections=10=0.4",
-                "kmnc:sections=10",
-                Bound::Value(0.4),
-            ),
-        ] {
-            let criterion = criterion.to_owned();
-            assert_eq!(text.parse(), Ok(Floor { criterion, bound }), "{text}");
-        }
-        for wrong in [
-            "",
-            "snpc",
-            "0.05",
-            "snpc=",
-            "=0.05",
-            "snpc=x",
-            "snpc=-1",
-            "snpc=nan",
-            "snpc=inf",
-            "snpc=0.8*",
-            "snpc=*random",
-            "snpc=0.8*rnd",
-            "snpc=random*0.8",
-            "snpc=%",
-        ] {
-            assert!(wrong.parse::<Floor>().is_err(), "{wrong}");
-        }
-        for (text, criterion, most) in [
-            ("0.01", None, 0.01),
-            ("1%", None, 0.01),
-            ("snpc=0", Some("snpc"), 0.0),
-        ] {
-            let criterion = criterion.map(str::to_owned);
-            assert_eq!(text.parse(), Ok(Allowance { criterion, most }), "{text}");
-        }
-        for wrong in ["", "snpc", "snpc=", "=1", "-0.01", "0.5*random"] {
-            assert!(wrong.parse::<Allowance>().is_err(), "{wrong}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn bounds_are_read_as_they_are_written(number in 0.0..1e6_f64, kind in 0..3) {
-            let bound = [Bound::Value, Bound::Random, Bound::Training][kind as usize](number);
-            prop_assert_eq!(bound.to_string().parse(), Ok(bound));
-        }
-
-        #[test]
-        fn any_text_is_a_rule_or_an_error(text in "[a-z@:=*%0-9., -]{0,12}") {
-            if let Ok(floor) = text.parse::<Floor>() {
-                let again = format!("{}={}", floor.criterion, floor.bound);
-                prop_assert_eq!(again.parse(), Ok(floor));
-            }
-            if let Ok(allowance) = text.parse::<Allowance>() {
-                prop_assert!(allowance.most.is_finite() && allowance.most >= 0.0);
-            }
-        }
     }
 
     #[test]
@@ -846,7 +619,7 @@ mod tests {
     #[test]
     fn classes_that_can_be_judged_must_have_inputs() {
         let rules = Gate {
-            thin_fails: true,
+            thin_fails: Some(ThinRule::Classes),
             ..Gate::default()
         };
         let check = rules.check(&example(), None).unwrap();
@@ -899,6 +672,95 @@ mod tests {
         assert_eq!(failed(&copied), [false, false, true]);
         // Where nobody can tell, nothing is said.
         assert_eq!(failed(&check(&|suite| suite.copies = None)), [false, false]);
+        // What became thin is named once.
+        let both = check(&|suite| {
+            suite.relative.0[0].1.change = Change::between(1.0, 0.8);
+            suite.thinned.push(dress(Some(4)));
+        });
+        assert_eq!(failed(&both), [true, true, false]);
+        assert_eq!(both.findings[0].thin, []);
+        assert_eq!(both.findings[1].thin, [dress(Some(4))]);
+    }
+
+    #[test]
+    fn a_suite_that_no_sample_is_as_large_as_is_judged_by_the_rest() {
+        let usual = Gate {
+            losses: Some(Losses::Usual),
+            ..Gate::default()
+        };
+        assert_eq!(passed(&usual), [true, true, true]);
+        let mut larger = example();
+        larger.suites[0].inputs = 70;
+        larger.suites[0].baselines.0[0].1.random = None;
+        larger.suites[0].baselines.0[0].1.of_random = None;
+        let mut lost = difference();
+        lost.suites[0].relative = Values::default();
+        lost.suites[0].thinned.push(dress(Some(4)));
+        lost.suites[0].copies = Some(Counts { old: 0, new: 60 });
+        let check = usual.check(&larger, Some(&lost)).unwrap();
+        let verdicts: Vec<bool> = check.findings.iter().map(|f| f.passed).collect();
+        assert_eq!(verdicts, [true, false, false]);
+        let not_judged = |too_many: usize| Condition::LossNotJudged {
+            criterion: "snpc".to_owned(),
+            too_many,
+            yardstick: YardstickSource {
+                inputs: 50,
+                all_inputs: 50,
+            },
+        };
+        assert_eq!(check.findings[0].rule, not_judged(70));
+        assert_eq!(check.findings[1].thin, [dress(Some(4))]);
+        // It was the earlier suite that is too large.
+        lost.suites[0].inputs.old = 99;
+        let check = usual.check(&example(), Some(&lost)).unwrap();
+        assert_eq!(check.findings[0].rule, not_judged(99));
+        // Who names the criterion must be able to rely on it.
+        let named = nothing_lost(&["snpc"]).check(&larger, Some(&lost));
+        assert!(matches!(
+            named,
+            Err(ConditionError::NoSample { inputs: 70, .. })
+        ));
+    }
+
+    #[test]
+    fn clusters_may_be_asked_for() {
+        let cluster = |cluster: usize, thin: bool| ClusterCoverage {
+            cluster,
+            class: 0,
+            inputs: 5,
+            expected: 5.0,
+            p: 0.001,
+            thin,
+            enough: Some(if cluster == 2 { 30 } else { 9 }),
+            criteria: Values::default(),
+        };
+        let mut report = example();
+        report.suites[0].classes.truncate(1);
+        report.suites[0].clusters = vec![cluster(0, false), cluster(1, true), cluster(2, false)];
+        let rules = |parts| Gate {
+            thin_fails: Some(parts),
+            ..Gate::default()
+        };
+        assert!(
+            rules(ThinRule::Classes)
+                .check(&report, None)
+                .unwrap()
+                .passed
+        );
+        let check = rules(ThinRule::Clusters).check(&report, None).unwrap();
+        let [classes, clusters] = &check.findings[..] else {
+            panic!("{check:?}");
+        };
+        assert!(classes.passed && !clusters.passed);
+        assert_eq!(
+            clusters.thin.iter().map(|t| t.cluster).collect::<Vec<_>>(),
+            [Some(1)]
+        );
+        let Condition::FailOnThinClusters { judged } = clusters.rule else {
+            panic!("{clusters:?}");
+        };
+        assert_eq!((judged.clusters, judged.clusters_not_judged), (2, 1));
+        assert_eq!(judged.enough_of_class, Some(30));
     }
 
     #[test]

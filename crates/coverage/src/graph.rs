@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use npcov_artefact::{ArtefactError, ExtractionRecord, GraphFile, differences};
+use npcov_artefact::{ArtefactError, CoverageState, ExtractionRecord, GraphFile, differences};
 use npcov_data::{Digest, Loader, Preprocessing, Samples};
 use npcov_engine::Engine;
 use npcov_engine::native::Kernels;
@@ -173,6 +173,19 @@ impl LearntGraph {
             false => Err(CoverageError::Artefact(ArtefactError::Mismatch {
                 file: self.file.name().to_owned(),
                 differences: found.iter().map(|d| format!("preprocessing.{d}")).collect(),
+            })),
+        }
+    }
+
+    /// Fails unless a state, which has this name, was measured with the graph.
+    pub fn require_state(&self, state: &CoverageState, name: &str) -> Result<(), CoverageError> {
+        let (found, expected) = (&state.record().graph, &self.file.record().id);
+        match found == expected {
+            true => Ok(()),
+            false => Err(CoverageError::Artefact(ArtefactError::AnotherGraph {
+                file: name.to_owned(),
+                found: found.clone(),
+                expected: expected.clone(),
             })),
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use npcov_artefact::{AnpcRecord, ArtefactError, ClassRecord, ExtractionRecord, GraphFile};
 
-use crate::doubts::all_in_one_class;
+use crate::doubts::{self, all_in_one_class};
 
 /// The clusters of every class, and their abstract paths.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,10 +145,15 @@ impl GraphInspection {
 /// What limits what coverage can say.
 fn warnings(file: &GraphFile) -> Vec<String> {
     let graph = file.graph();
+    let records = &file.record().classes;
+    let called = |class: usize| {
+        let name = records.get(class).and_then(|class| class.name.as_deref());
+        doubts::called(class, name)
+    };
     let mut warnings = Vec::new();
     let classes = graph.classes().iter().enumerate();
     let absent = classes.clone().filter(|(_, node)| node.clusters.is_empty());
-    let absent: Vec<usize> = absent.map(|(class, _)| class).collect();
+    let absent: Vec<String> = absent.map(|(class, _)| called(class)).collect();
     if !absent.is_empty() {
         warnings.push(never_predicted(&absent));
     }
@@ -156,8 +161,9 @@ fn warnings(file: &GraphFile) -> Vec<String> {
         let (found, planned) = (node.clusters.len(), node.planned);
         if (1..planned).contains(&found) {
             warnings.push(format!(
-                "class {class} has {found} different paths for {planned} clusters: the missing ones \
-                 count as uncovered"
+                "class {} has {found} different paths for {planned} clusters: the missing ones \
+                 count as uncovered",
+                called(class)
             ));
         }
     }
@@ -181,6 +187,7 @@ fn warnings(file: &GraphFile) -> Vec<String> {
     warnings.extend(all_in_one_class(
         "training inputs",
         predictions.map(|class| (class, None)),
+        called,
     ));
     warnings
 }
@@ -188,9 +195,8 @@ fn warnings(file: &GraphFile) -> Vec<String> {
 /// Classes that are listed.
 const LISTED: usize = 10;
 
-fn never_predicted(classes: &[usize]) -> String {
-    let listed: Vec<String> = classes.iter().take(LISTED).map(usize::to_string).collect();
-    let listed = listed.join(", ");
+fn never_predicted(classes: &[String]) -> String {
+    let listed = classes[..classes.len().min(LISTED)].join(", ");
     match classes.len() {
         1 => format!("class {listed} has no training input: nothing of it can be covered"),
         count if count > LISTED => format!(

@@ -50,6 +50,7 @@ mod graph_inspection;
 mod headline;
 mod measurement;
 mod missing;
+mod nearest;
 mod parts;
 mod placement;
 mod report;
@@ -67,12 +68,15 @@ pub use difference::{
 };
 pub use error::CoverageError;
 pub use gaps::{ClusterWanted, Gap, GapOptions, GapPool, Gaps, PresentInput, TypicalInput};
-pub use gate::{Allowance, Bound, Check, Condition, ConditionError, Finding, Floor, Gate};
+pub use gate::{
+    Allowance, Bound, Check, Condition, ConditionError, Finding, Floor, Gate, Losses, ThinRule,
+    YardstickSource,
+};
 pub use graph::LearntGraph;
 pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, GraphInspection};
 pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
-pub use missing::{ClassName, CountedBy, Thin};
+pub use missing::{ClassName, CountedBy, Judged, Thin};
 pub use parts::{BuiltPart, MissingParts, build_part, join_parts, missing_parts};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{

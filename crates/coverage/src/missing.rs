@@ -44,6 +44,24 @@ pub struct Thin {
     pub earlier: Option<usize>,
 }
 
+/// How much of a suite could be judged: something is thin by more than chance, so a small suite says little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Classes of which the suite would show that they are missing.
+    pub classes: usize,
+    /// Classes for which it is too small.
+    pub classes_not_judged: usize,
+    /// Inputs that would be enough to judge all of them; `None` where all are judged.
+    pub enough: Option<u64>,
+    /// Clusters of which the suite would show that they are missing. Those of classes without inputs are not
+    /// counted.
+    pub clusters: usize,
+    /// Clusters for which it is too small.
+    pub clusters_not_judged: usize,
+    /// Inputs of a class that would be enough to judge all clusters of it; `None` where all are judged.
+    pub enough_of_class: Option<u64>,
+}
+
 impl ClassCoverage {
     /// What it is called.
     pub fn class_name(&self) -> ClassName {
@@ -111,6 +129,23 @@ impl SuiteReport {
             .iter()
             .filter(|cluster| cluster.enough.is_some() && inputs(cluster.class) > 0);
         expected.partition(|cluster| cluster.enough <= Some(inputs(cluster.class) as u64))
+    }
+
+    /// How many classes and clusters could be judged.
+    pub fn judged(&self) -> Judged {
+        let (classes, other_classes) = self.judged_classes();
+        let (clusters, other_clusters) = self.judged_clusters();
+        Judged {
+            classes: classes.len(),
+            classes_not_judged: other_classes.len(),
+            enough: other_classes.iter().filter_map(|class| class.enough).max(),
+            clusters: clusters.len(),
+            clusters_not_judged: other_clusters.len(),
+            enough_of_class: other_clusters
+                .iter()
+                .filter_map(|cluster| cluster.enough)
+                .max(),
+        }
     }
 
     /// What has too few inputs, and had enough in an earlier suite.

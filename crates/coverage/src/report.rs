@@ -261,7 +261,10 @@ impl Coverage {
         let mut warnings = Vec::new();
         let mut suites = Vec::new();
         for suite in self.state().suites() {
-            warnings.extend(doubts::of_inputs(&suite.name, &suite.inputs));
+            let names = &self.state().record().class_names;
+            let called =
+                |class: usize| doubts::called(class, names.get(class).and_then(Option::as_deref));
+            warnings.extend(doubts::of_inputs(&suite.name, &suite.inputs, called));
             suites.push(self.suite_report(&criteria, suite, &mut warnings)?);
         }
         let together = match self.state().suites().len() {

@@ -48,7 +48,7 @@ pub enum CriterionError {
         reason: String,
     },
     /// It cannot be fitted to the training data, or not to this network.
-    #[error("`{criterion}` cannot be fitted: {reason}")]
+    #[error("cannot be fitted: {reason}")]
     Fit {
         /// The criterion.
         criterion: String,

@@ -115,6 +115,7 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
             label: Some(0),
             unfamiliar: Some(0.5),
         }],
+        nearest: Vec::new(),
         add: None,
         wanted: Vec::new(),
     };
@@ -127,6 +128,7 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
             .filter(|cluster| cluster.thin)
             .map(gap)
             .collect(),
+        judged: suite.judged(),
         class_names: None,
         pool: None,
     }

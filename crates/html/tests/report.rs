@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use npcov::coverage::PerClass;
+use npcov::coverage::{Losses, PerClass};
 use npcov::criteria::Spec;
 use npcov::data::{Preprocessing, open};
 use npcov::paths::{Clustering, Clusters};
@@ -62,7 +62,7 @@ impl Images {
     fn dossier(&self) -> Dossier {
         let data = open(fixture("fashion-1000.npz")).unwrap();
         let gate = Gate {
-            losses: Some(vec!["snpc".to_owned()]),
+            losses: Some(Losses::Usual),
             ..Gate::default()
         };
         let material = Material {

@@ -35,14 +35,12 @@ impl Model {
         Ok(warnings)
     }
 
-    /// Labels that are no classes, where nothing but the count of right predictions depends on them.
-    pub fn label_warning<'a>(
-        &self,
-        inputs: impl Into<Inputs<'a>>,
-    ) -> Result<Option<String>, Error> {
+    /// Fails where a label is none of the model's classes: what is counted by labels would be wrong.
+    pub fn require_labels<'a>(&self, inputs: impl Into<Inputs<'a>>) -> Result<(), Error> {
         let inputs = inputs.into();
         let loader = self.loader(inputs.samples().clone())?;
-        Ok(self.strange_label(&inputs, &loader))
+        npcov_run::labels(self.network().signature(), &loader, inputs.range())?;
+        Ok(())
     }
 
     fn strange_label(&self, inputs: &Inputs<'_>, loader: &Loader<'_>) -> Option<String> {
@@ -82,6 +80,14 @@ impl Model {
 }
 
 impl DecisionGraph {
+    /// Fails where a label is none of the model's classes: what is counted by labels would be wrong.
+    pub fn require_labels<'a>(&self, inputs: impl Into<Inputs<'a>>) -> Result<(), Error> {
+        let inputs = inputs.into();
+        let loader = self.loader(inputs.samples().clone())?;
+        npcov_run::labels(self.model().network().signature(), &loader, inputs.range())?;
+        Ok(())
+    }
+
     /// What is probably not meant about inputs, though they can be used: they are held against the
     /// training data.
     pub fn warnings<'a>(&self, inputs: impl Into<Inputs<'a>>) -> Result<Vec<String>, Error> {

@@ -75,5 +75,6 @@ fn random_samples_reach_what_random_samples_reach() {
     let baselines = report.suites[0].baselines.get("snpc").unwrap();
     assert!((baselines.of_training - 1.0).abs() < 1e-12, "{baselines:?}");
     assert!((baselines.of_random.unwrap() - 1.0).abs() < 1e-9);
+    assert_eq!(report.suites[0].thin(), []);
     assert_eq!(report.suites[0].copies, Some(0));
 }

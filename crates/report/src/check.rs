@@ -3,11 +3,13 @@
 //! A line is read by whoever broke the build, so it says what was measured, what was asked for, and
 //! what that means, without the names of definitions alone.
 
-use npcov::coverage::{Bound, Change, Check, ClassName, Condition, Finding, Thin};
+use npcov::coverage::{
+    Bound, Change, Check, ClassName, Condition, Finding, Judged, Thin, YardstickSource,
+};
 
 use crate::coverage::label;
 use crate::number::{apart, count, share};
-use crate::thin::{class, lines};
+use crate::thin::{NOTHING_JUDGED, class, lines, not_judged, what_was_judged};
 use crate::visible::on_one_line;
 
 /// Classes or gaps that are named.
@@ -23,14 +25,30 @@ pub fn check(check: &Check) -> String {
     for line in passed(check, changed) {
         text += &format!("ok: {line}\n");
     }
+    for finding in check.findings.iter().filter(|finding| is_note(finding)) {
+        text += &format!("not judged: {}\n", line(finding, changed));
+    }
     text
+}
+
+/// Whether a finding is no verdict.
+fn is_note(finding: &Finding) -> bool {
+    match &finding.rule {
+        Condition::LossNotJudged { .. } => true,
+        Condition::FailOnThin { judged, .. } => finding.passed && judged.is_empty(),
+        Condition::NewlyThin { judged } | Condition::FailOnThinClusters { judged } => {
+            finding.passed && what_was_judged(judged).is_none()
+        }
+        _ => false,
+    }
 }
 
 /// What holds. Criteria that did not drop are many, and one line for each suite.
 fn passed(check: &Check, changed: bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut told: Vec<(&str, f64, bool)> = Vec::new();
-    for finding in check.findings.iter().filter(|finding| finding.passed) {
+    let holds = |finding: &&Finding| finding.passed && !is_note(finding);
+    for finding in check.findings.iter().filter(holds) {
         let Condition::FailOnDrop { allowed, share, .. } = finding.rule else {
             lines.push(line(finding, changed));
             continue;
@@ -72,10 +90,11 @@ pub fn line(finding: &Finding, model_changed: bool) -> String {
             value,
             required,
             bound,
+            yardstick,
         } => {
             let (value, required) = apart(*value, *required, *share);
             let name = label(criterion);
-            let source = source(*bound, finding.inputs);
+            let source = source(*bound, finding.inputs, yardstick.as_ref());
             match finding.passed {
                 true => format!("suite `{suite}`: {name} is {value}, at least {required}{source}"),
                 false => format!(
@@ -133,14 +152,16 @@ pub fn line(finding: &Finding, model_changed: bool) -> String {
             relative,
             lowest,
             old_inputs,
+            yardstick,
         } => {
             let Change { old, new, .. } = relative.change;
             let reached = format!(
-                "suite `{suite}`: by {} it reaches {} of what {} random training inputs reach, \
+                "suite `{suite}`: by {} it reaches {} of what {} random training inputs reach{}, \
                  earlier {} of what {} reach{}",
                 label(criterion),
                 share(new),
                 count(finding.inputs),
+                drawn_from(yardstick.as_ref()),
                 share(old),
                 count(*old_inputs),
                 mark(model_changed)
@@ -155,12 +176,52 @@ pub fn line(finding: &Finding, model_changed: bool) -> String {
                 ),
             }
         }
-        Condition::NewlyThin if finding.passed => {
-            format!("suite `{suite}`: no class or cluster lost its inputs")
+        Condition::LossNotJudged {
+            criterion,
+            too_many,
+            yardstick,
+        } => {
+            let has = match *too_many == finding.inputs {
+                true => "it has",
+                false => "earlier it had",
+            };
+            let more = match yardstick.is_sample() && *too_many as u64 <= yardstick.all_inputs {
+                true => format!("; `build --yardstick-inputs {too_many}` measures more"),
+                false => String::new(),
+            };
+            format!(
+                "suite `{suite}`: whether it covers less by {}: {has} {} inputs, and no random sample of {} \
+                 training inputs is as large{more}",
+                label(criterion),
+                count(*too_many),
+                from(yardstick)
+            )
         }
-        Condition::NewlyThin => format!(
+        Condition::NewlyThin { judged } | Condition::FailOnThinClusters { judged }
+            if finding.passed =>
+        {
+            let mut parts = Vec::new();
+            match (&finding.rule, what_was_judged(judged)) {
+                (_, None) => parts.push(NOTHING_JUDGED.to_owned()),
+                (Condition::NewlyThin { .. }, Some(things)) => {
+                    parts.push(format!("none of {things} lost its inputs"));
+                }
+                (_, Some(_)) => parts.push(format!(
+                    "all {} that could be judged have enough inputs",
+                    counted_clusters(judged)
+                )),
+            }
+            parts.extend(not_judged(judged));
+            format!("suite `{suite}`: {}", parts.join("; "))
+        }
+        Condition::NewlyThin { .. } => format!(
             "suite `{suite}`: {}: how the model decides there is no longer tried out",
             gaps(&finding.thin)
+        ),
+        Condition::FailOnThinClusters { judged } => format!(
+            "suite `{suite}`: {}: how the model decides there is hardly tried out; {} judged",
+            gaps(&finding.thin),
+            counted_clusters(judged)
         ),
         Condition::MoreCopies { copies, old_inputs } => {
             let part = |copies: usize, all: usize| format!("{} of {}", count(copies), count(all));
@@ -190,8 +251,33 @@ fn mark(model_changed: bool) -> &'static str {
     }
 }
 
+/// `38 clusters`.
+fn counted_clusters(judged: &Judged) -> String {
+    match judged.clusters {
+        1 => "1 cluster".to_owned(),
+        many => format!("{} clusters", count(many)),
+    }
+}
+
+/// Which training inputs a yardstick was computed from: `all 3,000`, `a sample of 50`.
+fn from(yardstick: &YardstickSource) -> String {
+    let inputs = count(yardstick.inputs as usize);
+    match yardstick.is_sample() {
+        true => format!("a sample of {inputs}"),
+        false => format!("all {inputs}"),
+    }
+}
+
+/// That random inputs are drawn from a sample; nothing where they are drawn from all.
+fn drawn_from(yardstick: Option<&YardstickSource>) -> String {
+    let sample = yardstick.filter(|yardstick| yardstick.is_sample());
+    sample.map_or(String::new(), |sample| {
+        format!(" (drawn from {})", from(sample))
+    })
+}
+
 /// Where a bound comes from that is no plain number.
-fn source(bound: Bound, inputs: usize) -> String {
+fn source(bound: Bound, inputs: usize, yardstick: Option<&YardstickSource>) -> String {
     let part = |factor: f64| match factor {
         1.0 => String::new(),
         factor => format!("{factor} of "),
@@ -199,10 +285,14 @@ fn source(bound: Bound, inputs: usize) -> String {
     match bound {
         Bound::Value(_) => String::new(),
         Bound::Random(factor) => format!(
-            " ({}what {inputs} random training inputs cover)",
-            part(factor)
+            " ({}what {inputs} random training inputs cover{})",
+            part(factor),
+            drawn_from(yardstick)
         ),
-        Bound::Training(factor) => format!(" ({}what the training inputs cover)", part(factor)),
+        Bound::Training(factor) => {
+            let training = yardstick.map_or("the".to_owned(), from);
+            format!(" ({}what {training} training inputs cover)", part(factor))
+        }
     }
 }
 
@@ -311,6 +401,20 @@ mod tests {
         }
     }
 
+    /// Of nine classes and 38 clusters, so many clusters judged.
+    fn newly_thin(clusters: usize) -> Condition {
+        Condition::NewlyThin {
+            judged: Judged {
+                classes: clusters,
+                classes_not_judged: 9 - clusters,
+                enough: (clusters < 9).then_some(1200),
+                clusters,
+                clusters_not_judged: 9 - clusters,
+                enough_of_class: (clusters < 9).then_some(57),
+            },
+        }
+    }
+
     fn number(class: usize) -> ClassName {
         ClassName { class, name: None }
     }
@@ -326,6 +430,7 @@ mod tests {
                 value,
                 required,
                 bound,
+                yardstick: None,
             },
             thin: match passed {
                 true => Vec::new(),
@@ -423,6 +528,7 @@ mod tests {
                         },
                         lowest: 0.375,
                         old_inputs: 10,
+                        yardstick: None,
                     },
                     ..under(0.0, 0.0, Bound::Value(0.0), false)
                 },
@@ -488,6 +594,7 @@ mod tests {
             },
             lowest: 0.92,
             old_inputs: 1000,
+            yardstick: None,
         };
         assert_eq!(
             line(&finding(loss(0.71), false, Vec::new()), true),
@@ -506,7 +613,7 @@ mod tests {
             ..thin(example::dress(), 1)
         };
         assert_eq!(
-            line(&finding(Condition::NewlyThin, false, vec![cluster]), false),
+            line(&finding(newly_thin(9), false, vec![cluster]), false),
             "suite `test`: cluster 12 of class 1 (<dress>): 1 input where 7.6 are expected and \
              1,500 were: how the model decides there is no longer tried out"
         );
@@ -518,6 +625,71 @@ mod tests {
             line(&finding(copies, false, Vec::new()), false),
             "suite `test`: 1,000 of 2,000 inputs are copies of others, 0 of 2,000 were: copies try \
              out nothing that the originals do not"
+        );
+    }
+
+    #[test]
+    fn what_a_yardstick_was_computed_from_is_said() {
+        let mut finding = under(0.06, 0.05, Bound::Training(0.1), true);
+        let Condition::FailUnder { yardstick, .. } = &mut finding.rule else {
+            panic!("{finding:?}");
+        };
+        let sample = YardstickSource {
+            inputs: 50,
+            all_inputs: 3000,
+        };
+        *yardstick = Some(sample);
+        assert_eq!(
+            line(&finding, false),
+            "suite `test`: SNPC is 6.00%, at least 5.00% (0.1 of what a sample of 50 training inputs cover)"
+        );
+        let all = YardstickSource {
+            inputs: 3000,
+            ..sample
+        };
+        assert_eq!(
+            source(Bound::Training(1.0), 60, Some(&all)),
+            " (what all 3,000 training inputs cover)"
+        );
+        assert_eq!(
+            source(Bound::Random(0.5), 60, Some(&sample)),
+            " (0.5 of what 60 random training inputs cover (drawn from a sample of 50))"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_no_verdict() {
+        let finding = |rule: Condition| Finding {
+            suite: "test".to_owned(),
+            inputs: 5000,
+            passed: true,
+            rule,
+            thin: Vec::new(),
+        };
+        let not_judged = Condition::LossNotJudged {
+            criterion: "snpc".to_owned(),
+            too_many: 5000,
+            yardstick: YardstickSource {
+                inputs: 3000,
+                all_inputs: 3000,
+            },
+        };
+        let result = Check {
+            passed: true,
+            model_changed: None,
+            findings: vec![
+                finding(not_judged),
+                finding(newly_thin(9)),
+                finding(newly_thin(0)),
+            ],
+        };
+        assert_eq!(
+            check(&result),
+            "ok: suite `test`: none of 9 classes and 9 clusters lost its inputs\n\
+             not judged: suite `test`: whether it covers less by SNPC: it has 5,000 inputs, and no random \
+             sample of all 3,000 training inputs is as large\n\
+             not judged: suite `test`: nothing could be judged; too small to judge 9 of 9 classes; 1,200 \
+             inputs would do; too small to judge 9 of 9 clusters; 57 inputs of each class would do\n"
         );
     }
 

@@ -48,25 +48,37 @@ pub fn coverage(report: &Report, all: bool) -> String {
     text
 }
 
-/// For each suite what it reaches of what a random sample reaches, by the first criterion that tells.
+/// For each suite what it reaches of what a random sample reaches, by the first criterion that tells. A suite
+/// that no sample is as large as is held against all training inputs that were measured.
 pub fn headlines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for suite in &report.suites {
-        let told = main_criteria(report).into_iter().find_map(|name| {
-            let baselines = suite.baselines.get(name)?;
-            Some((baselines.of_random?, baselines))
-        });
-        let Some((of_random, baselines)) = told else {
-            continue;
+        let known = || {
+            let names = main_criteria(report).into_iter();
+            names.filter_map(|name| suite.baselines.get(name))
         };
-        let spread = |spread: f64| format!(" (± {})", share(spread));
-        lines.push(format!(
-            "{} reaches {}{} of what {} random training inputs reach",
-            on_one_line(&suite.name),
-            share(of_random),
-            baselines.spread.map_or(String::new(), spread),
-            count(suite.inputs),
-        ));
+        let of_random = known().find_map(|b| Some((b.of_random?, b.spread)));
+        let name = on_one_line(&suite.name);
+        if let Some((of_random, deviation)) = of_random {
+            let spread = |spread: f64| format!(" (± {})", share(spread));
+            lines.push(format!(
+                "{name} reaches {}{} of what {} random training inputs reach",
+                share(of_random),
+                deviation.map_or(String::new(), spread),
+                count(suite.inputs),
+            ));
+        } else if let Some(baselines) = known().next() {
+            let reach = if baselines.is_sample() {
+                "reaches"
+            } else {
+                "reach"
+            };
+            lines.push(format!(
+                "{name} reaches {} of what {} training inputs {reach}",
+                share(baselines.of_training),
+                source(&baselines),
+            ));
+        }
     }
     lines
 }
@@ -323,6 +335,7 @@ mod tests {
         let text = coverage(&example::two_suites(), false);
         let expected = "\
 unit|test reaches 83.3% (± 5.0%) of what 10 random training inputs reach
+field reaches 25.0% of what a sample of 50 training inputs reaches
 
 coverage
   suite      inputs  accuracy  criterion  of random  of training   value

@@ -3,10 +3,11 @@
 use npcov::coverage::{CountedBy, Gap, Gaps, PresentInput, TypicalInput};
 use npcov::data::{Element, Loader};
 
-use crate::image_grid::ImageGrid;
+use crate::image_grid::{ImageGrid, ImageGroup};
 use crate::number::{count, decimals};
 use crate::picture::PictureError;
 use crate::table::{Align, Table};
+use crate::thin::{NOTHING_JUDGED, not_judged, what_was_judged};
 
 /// Inputs of a pool that are named in a line; the file and JSON have all.
 const SHOWN: usize = 10;
@@ -14,21 +15,40 @@ const SHOWN: usize = 10;
 /// Characters in a line of inputs.
 const LINE: usize = 64;
 
+/// What inputs of a gap are.
+const TYPICAL: &str = "typical in training";
+const PRESENT: &str = "in the suite";
+const NEAREST: &str = "nearest in the suite";
+const TO_ADD: &str = "in the pool, to add";
+
 /// What a suite is missing, for people to read.
 pub fn gaps(found: &Gaps) -> String {
     let suite = found.suites.join(" + ");
     let inputs = counted(found.inputs, "input");
-    if found.gaps.is_empty() {
-        return format!(
-            "{suite}: {inputs}, no gaps\n  \
-             Of no class and no cluster are there far fewer than training would let expect.\n"
-        );
+    let (gaps, judged) = (found.gaps.len(), what_was_judged(&found.judged));
+    let verdict = match (gaps, &judged) {
+        (0, None) => NOTHING_JUDGED.to_owned(),
+        (0, Some(_)) => "no gaps".to_owned(),
+        (gaps, _) => counted(gaps, "gap"),
+    };
+    let mut text = format!("{suite}: {inputs}, {verdict}\n");
+    if let (0, Some(judged)) = (gaps, judged) {
+        text +=
+            &format!("  In none of {judged} are there far fewer than training would let expect.\n");
     }
-    let mut text = format!("{suite}: {inputs}, {}\n", counted(found.gaps.len(), "gap"));
     for gap in &found.gaps {
         text += &format!("\n{}\n{}", title(gap), details(gap, found));
     }
-    if let Some(pool) = &found.pool {
+    let not_judged = not_judged(&found.judged);
+    if gaps > 0 && !not_judged.is_empty() {
+        text.push('\n');
+    }
+    for line in not_judged {
+        text += &format!("  {line}\n");
+    }
+    if let Some(pool) = found.pool.as_ref().filter(|pool| pool.taken == 0) {
+        text += &format!("\nnothing of {} to add\n", pool.data);
+    } else if let Some(pool) = &found.pool {
         let taken = format!("{} of {}", count(pool.taken), counted(pool.inputs, "input"));
         text += &match &pool.file {
             Some(file) => format!("\n{taken} of {} written to {file}\n", pool.data),
@@ -96,15 +116,14 @@ fn details(gap: &Gap, found: &Gaps) -> String {
     };
     let nothing = "nothing of it";
     lines(
-        "typical in training",
+        TYPICAL,
         gap.exemplars.iter().map(typical).collect(),
         nothing,
     );
-    lines(
-        "in the suite",
-        gap.present.iter().map(present).collect(),
-        nothing,
-    );
+    lines(PRESENT, gap.present.iter().map(present).collect(), nothing);
+    if !gap.nearest.is_empty() {
+        lines(NEAREST, gap.nearest.iter().map(present).collect(), nothing);
+    }
     if let Some(add) = &gap.add {
         let mut inputs: Vec<String> = add.iter().take(SHOWN).map(typical).collect();
         if let more @ 1.. = add.len().saturating_sub(SHOWN) {
@@ -115,7 +134,7 @@ fn details(gap: &Gap, found: &Gaps) -> String {
             true => "nothing: the pool has no labels",
             false => nothing,
         };
-        lines("in the pool, to add", inputs, nothing);
+        lines(TO_ADD, inputs, nothing);
         if add.len() < gap.missing && !add.is_empty() {
             let lacking = count(gap.missing - add.len());
             lines("", vec![format!("{lacking} are still missing")], nothing);
@@ -150,8 +169,8 @@ pub struct GapImages<'a> {
     pub pool: Option<&'a Loader<'a>>,
 }
 
-/// Gaps as a picture: for each a row of typical training inputs, one of inputs of the suite and one of inputs
-/// of the pool. Rows of which there is nothing to show are left out. `None` where inputs are no images, or
+/// Gaps as a picture: for each a row of typical training inputs, rows of inputs of the suite, of it and nearest to it,
+/// and one of inputs of the pool, below what they are. Rows of which there is nothing to show are left out. `None` where inputs are no images, or
 /// there is nothing to show.
 pub fn gap_sheet(found: &Gaps, images: &GapImages<'_>) -> Result<Option<ImageGrid>, PictureError> {
     let loaders = [images.training, images.pool];
@@ -181,28 +200,37 @@ pub fn gap_sheet(found: &Gaps, images: &GapImages<'_>) -> Result<Option<ImageGri
     };
     let mut groups = Vec::new();
     for gap in &found.gaps {
-        let mut present = Vec::new();
-        for input in gap.present.iter().take(SHOWN) {
-            let data = images
-                .suites
-                .iter()
-                .find(|(digest, _)| *digest == input.data);
-            present.extend(read(data.map(|(_, data)| *data), &[input.input])?);
-        }
-        let group = vec![
-            read(images.training, &rows(&gap.exemplars))?,
-            present,
-            read(images.pool, &rows(gap.add.as_deref().unwrap_or_default()))?,
+        let of_suite = |inputs: &[PresentInput]| {
+            let mut row = Vec::new();
+            for input in inputs.iter().take(SHOWN) {
+                let mut suites = images.suites.iter();
+                let data = suites.find(|(digest, _)| *digest == input.data);
+                row.extend(read(data.map(|(_, data)| *data), &[input.input])?);
+            }
+            Ok::<_, PictureError>(row)
+        };
+        let add = rows(gap.add.as_deref().unwrap_or_default());
+        let all = [
+            (TYPICAL, read(images.training, &rows(&gap.exemplars))?),
+            (PRESENT, of_suite(&gap.present)?),
+            (NEAREST, of_suite(&gap.nearest)?),
+            (TO_ADD, read(images.pool, &add)?),
         ];
-        groups.push(group.into_iter().filter(|row| !row.is_empty()).collect());
+        let shown = all.into_iter().filter(|(_, row)| !row.is_empty());
+        groups.push(ImageGroup {
+            title: title(gap),
+            rows: shown
+                .map(|(caption, row)| (caption.to_owned(), row))
+                .collect(),
+        });
     }
-    groups.retain(|group: &Vec<Vec<Vec<f32>>>| !group.is_empty());
+    groups.retain(|group: &ImageGroup| !group.rows.is_empty());
     Ok(ImageGrid::new(shape, &groups, element == Element::U8))
 }
 
 #[cfg(test)]
 mod tests {
-    use npcov::coverage::GapPool;
+    use npcov::coverage::{GapPool, Judged};
 
     use super::*;
 
@@ -222,6 +250,11 @@ mod tests {
             inputs: 1820,
             class_names: Some(vec!["bag".to_owned(), "shoe".to_owned()]),
             pool: None,
+            judged: Judged {
+                classes: 2,
+                clusters: 6,
+                ..Judged::default()
+            },
             gaps: vec![Gap {
                 class: 1,
                 name: Some("shoe".to_owned()),
@@ -233,6 +266,7 @@ mod tests {
                 missing: 180,
                 exemplars: vec![typical(7, Some("shoe/7.png"), 1), typical(9, None, 0)],
                 present: Vec::new(),
+                nearest: Vec::new(),
                 add: None,
                 wanted: Vec::new(),
             }],
@@ -277,8 +311,49 @@ mod tests {
         );
         let none = "in the pool, to add  nothing: the pool has no labels\n";
         assert!(text.contains(none), "{text}");
+        found.pool = None;
+        found.gaps[0].nearest = vec![PresentInput {
+            data: String::new(),
+            input: 3,
+            sample: Some("shoe/3.png".to_owned()),
+            label: None,
+            unfamiliar: None,
+        }];
+        let nearest = "  in the suite          nothing of it\n  nearest in the suite  shoe/3.png\n";
+        assert!(gaps(&found).contains(nearest), "{}", gaps(&found));
         found.gaps.clear();
-        assert!(gaps(&found).starts_with("unit + field: 1,820 inputs, no gaps\n"));
+        assert_eq!(
+            gaps(&found),
+            "unit + field: 1,820 inputs, no gaps\n  \
+             In none of 2 classes and 6 clusters are there far fewer than training would let expect.\n"
+        );
+    }
+
+    #[test]
+    fn a_suite_that_is_too_small_is_not_called_complete() {
+        let mut found = example();
+        found.gaps.clear();
+        found.judged = Judged {
+            classes_not_judged: 2,
+            enough: Some(20),
+            clusters_not_judged: 6,
+            enough_of_class: Some(57),
+            ..Judged::default()
+        };
+        assert_eq!(
+            gaps(&found),
+            "unit + field: 1,820 inputs, nothing could be judged\n  \
+             too small to judge 2 of 2 classes; 20 inputs would do\n  \
+             too small to judge 6 of 6 clusters; 57 inputs of each class would do\n"
+        );
+        found.pool = Some(GapPool {
+            data: "pool.npz".to_owned(),
+            inputs: 8000,
+            labelled: false,
+            taken: 0,
+            file: None,
+        });
+        assert!(gaps(&found).ends_with("\nnothing of pool.npz to add\n"));
     }
 
     #[test]

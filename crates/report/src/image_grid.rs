@@ -4,16 +4,30 @@ use std::path::Path;
 
 use npcov::data::{ImageShape, write_whole};
 
+use crate::lettering;
 use crate::picture::{self, PictureError};
 
 /// Small images are enlarged to about this height.
 const HEIGHT: usize = 56;
 /// Pixels between images, and around them.
 const GAP: usize = 4;
+/// Pixels from a line of words to what is below it.
+const LINE: usize = lettering::HEIGHT + GAP;
 /// Pixels between groups of rows.
 const GROUP_GAP: usize = 16;
 /// What shows there.
 const BACKGROUND: [u8; 3] = [208; 3];
+/// The colour of words.
+const INK: [u8; 3] = [32; 3];
+
+/// Rows of images that belong together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ImageGroup {
+    /// What stands above them; may be empty.
+    pub(crate) title: String,
+    /// Each row with what stands above it, which may be empty.
+    pub(crate) rows: Vec<(String, Vec<Vec<f32>>)>,
+}
 
 /// A picture with rows of images, in groups that stand apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +38,12 @@ pub struct ImageGrid {
 }
 
 impl ImageGrid {
-    /// Draws groups of rows of images, each image as the numbers of its pixels. `None` for shapes
+    /// Draws groups of rows of images, each image as the numbers of its pixels, below what they are. `None` for shapes
     /// that cannot be shown, images of another size, and pictures that would be larger than any
     /// screen by far.
     ///
     /// Numbers that are `bytes` are brightness as they are; see [`Heatmap`](crate::Heatmap).
-    pub fn new(shape: ImageShape, groups: &[Vec<Vec<Vec<f32>>>], bytes: bool) -> Option<ImageGrid> {
+    pub(crate) fn new(shape: ImageShape, groups: &[ImageGroup], bytes: bool) -> Option<ImageGrid> {
         if !matches!(shape.channels, 1 | 3) || shape.height == 0 || shape.width == 0 {
             return None;
         }
@@ -37,17 +51,26 @@ impl ImageGrid {
             .height
             .checked_mul(shape.width)?
             .checked_mul(shape.channels)?;
-        let images = groups.iter().flatten().flatten();
+        let rows = || groups.iter().flat_map(|group| &group.rows);
+        let images = rows().flat_map(|(_, images)| images);
         if images.into_iter().any(|image| image.len() != numbers) {
             return None;
         }
         let scale = (HEIGHT / shape.height).max(1);
         let (wide, high) = (shape.width * scale + GAP, shape.height * scale + GAP);
-        let columns = groups.iter().flatten().map(Vec::len).max()?;
-        let rows: usize = groups.iter().map(Vec::len).sum();
+        let columns = rows().map(|(_, images)| images.len()).max()?;
+        let captions = || {
+            let titles = groups.iter().map(|group| &group.title);
+            let captions = titles.chain(rows().map(|(caption, _)| caption));
+            captions.filter(|caption| !caption.is_empty())
+        };
         let gaps = groups.len().saturating_sub(1) * GROUP_GAP;
-        let width = columns.checked_mul(wide)?.checked_add(GAP)?;
-        let height = rows.checked_mul(high)?.checked_add(GAP + gaps)?;
+        let widest = captions().map(|caption| lettering::width(caption)).max();
+        let width = columns.checked_mul(wide)?.max(widest.unwrap_or(0));
+        let width = width.checked_add(GAP)?;
+        let words = captions().count().checked_mul(LINE)?;
+        let height = rows().count().checked_mul(high)?;
+        let height = height.checked_add(words)?.checked_add(GAP + gaps)?;
         width.checked_mul(height).filter(|&area| area <= 1 << 26)?;
         let mut grid = ImageGrid {
             width,
@@ -56,7 +79,9 @@ impl ImageGrid {
         };
         let mut top = GAP;
         for group in groups {
-            for row in group {
+            top = grid.write_words(&group.title, top);
+            for (caption, row) in &group.rows {
+                top = grid.write_words(caption, top);
                 for (column, image) in row.iter().enumerate() {
                     let colours = picture::image_colours(shape, image, bytes);
                     grid.draw(&colours, shape, scale, (GAP + column * wide, top));
@@ -66,6 +91,15 @@ impl ImageGrid {
             top += GROUP_GAP;
         }
         Some(grid)
+    }
+
+    /// Writes a line of words, if there are any; returns where what is below it begins.
+    fn write_words(&mut self, words: &str, top: usize) -> usize {
+        for (x, y) in lettering::ink(words) {
+            let place = ((top + y) * self.width + GAP + x) * 3;
+            self.pixels[place..place + 3].copy_from_slice(&INK);
+        }
+        if words.is_empty() { top } else { top + LINE }
     }
 
     fn draw(
@@ -106,12 +140,20 @@ mod tests {
         channels_last: false,
     };
 
+    fn group(rows: Vec<Vec<Vec<f32>>>) -> ImageGroup {
+        let rows = rows.into_iter().map(|row| (String::new(), row));
+        ImageGroup {
+            title: String::new(),
+            rows: rows.collect(),
+        }
+    }
+
     #[test]
     fn images_stand_where_they_belong() {
         let image = |x: f32| vec![x; 112];
         let groups = [
-            vec![vec![image(0.0), image(1.0)]],
-            vec![vec![image(1.0)], vec![image(0.0)]],
+            group(vec![vec![image(0.0), image(1.0)]]),
+            group(vec![vec![image(1.0)], vec![image(0.0)]]),
         ];
         let grid = ImageGrid::new(SHAPE, &groups, false).unwrap();
         assert_eq!((grid.width, grid.height), (16, 3 * 60 + 4 + 16));
@@ -124,9 +166,23 @@ mod tests {
     }
 
     #[test]
+    fn words_stand_above_what_they_are_about() {
+        let mut group = group(vec![vec![vec![1.0; 112]], vec![vec![0.0; 112]]]);
+        group.title = "I".to_owned();
+        group.rows[1].0 = "IIIII".to_owned();
+        let grid = ImageGrid::new(SHAPE, &[group], false).unwrap();
+        // Two images below each other, two lines of words; the longer one is wider than the images.
+        assert_eq!((grid.width, grid.height), (5 * 12 + 4, 2 * 60 + 2 * 18 + 4));
+        let pixel = |x: usize, y: usize| grid.pixels[(y * 64 + x) * 3];
+        assert_eq!([pixel(8, 4), pixel(4, 4), pixel(8, 6)], [32, 208, 32]);
+        assert_eq!([pixel(4, 22), pixel(4, 77), pixel(8, 82)], [255, 255, 32]);
+        assert_eq!(pixel(4, 100), 0);
+    }
+
+    #[test]
     fn what_cannot_be_shown_is_not() {
         let image = vec![0.0; 112];
-        let groups = [vec![vec![image]]];
+        let groups = [group(vec![vec![image]])];
         let two = ImageShape {
             channels: 2,
             ..SHAPE

@@ -99,7 +99,9 @@ impl<'a> Case<'a> {
                 Condition::FailOnDrop { .. } => "fail-on-drop",
                 Condition::FailOnThin { .. } => "fail-on-thin",
                 Condition::FailOnLoss { .. } => "fail-on-loss",
-                Condition::NewlyThin => "newly-thin",
+                Condition::FailOnThinClusters { .. } => "fail-on-thin-clusters",
+                Condition::LossNotJudged { .. } => "loss-not-judged",
+                Condition::NewlyThin { .. } => "newly-thin",
                 Condition::MoreCopies { .. } => "more-copies",
                 Condition::MissingSuite => "missing-suite",
             };
@@ -119,7 +121,8 @@ fn cases<'a>(
         let named = |finding: &&Finding| match &finding.rule {
             Condition::FailUnder { criterion, .. }
             | Condition::FailOnDrop { criterion, .. }
-            | Condition::FailOnLoss { criterion, .. } => {
+            | Condition::FailOnLoss { criterion, .. }
+            | Condition::LossNotJudged { criterion, .. } => {
                 finding.suite == suite.name && criterion == name
             }
             _ => false,
@@ -167,7 +170,12 @@ fn cases<'a>(
 }
 
 fn is_about_classes(rule: &Condition) -> bool {
-    matches!(rule, Condition::FailOnThin { .. } | Condition::NewlyThin)
+    matches!(
+        rule,
+        Condition::FailOnThin { .. }
+            | Condition::FailOnThinClusters { .. }
+            | Condition::NewlyThin { .. }
+    )
 }
 
 fn is_about_copies(rule: &Condition) -> bool {
@@ -196,7 +204,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::example;
-    use npcov::coverage::{Bound, CountedBy, Thin};
+    use npcov::coverage::{Bound, CountedBy, Judged, Thin};
 
     #[test]
     fn the_pages_are_a_property() {
@@ -252,13 +260,17 @@ mod tests {
             value: 0.5,
             required: 0.6,
             bound: Bound::Value(0.6),
+            yardstick: None,
+        };
+        let newly_thin = Condition::NewlyThin {
+            judged: Judged::default(),
         };
         let check = Check {
             passed: false,
             model_changed: None,
             findings: vec![
                 finding("unit|test", under),
-                finding("unit|test", Condition::NewlyThin),
+                finding("unit|test", newly_thin),
                 finding("gone", Condition::MissingSuite),
             ],
         };

@@ -42,6 +42,7 @@ mod inspection;
 mod json;
 mod junit;
 mod lab;
+mod lettering;
 mod markdown;
 mod mutation;
 pub mod number;

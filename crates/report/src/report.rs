@@ -143,33 +143,37 @@ pub(crate) fn most(suite: &SuiteReport) -> Option<String> {
     let first = suite.most.first()?;
     // Positions alone are clear as long as there is one dataset.
     let several = suite.most.iter().any(|input| input.data != first.data);
-    let mut table = Table::new([
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-    ]);
-    table.row([
-        "input",
-        "alone",
-        "prediction",
-        "label",
-        if several { "data" } else { "" },
-    ]);
+    let named = suite.most.iter().any(|input| input.sample.is_some());
+    let class_name = |class: usize| suite.classes.get(class)?.name.as_deref();
+    let called = |class: i64| match usize::try_from(class).ok().and_then(class_name) {
+        Some(name) => format!("{class} {name}"),
+        None => class.to_string(),
+    };
+    // Names begin where the one above begins, numbers end where it ends.
+    let of_class = match suite.classes.iter().any(|class| class.name.is_some()) {
+        true => Align::Left,
+        false => Align::Right,
+    };
+    let mut align = vec![Align::Right];
+    align.extend(named.then_some(Align::Left));
+    align.extend([Align::Right, of_class, of_class, Align::Left]);
+    let mut table = Table::new(align);
+    let mut heads = vec!["input"];
+    heads.extend(named.then_some("sample"));
+    heads.extend(["alone", "prediction", "label"]);
+    heads.extend(several.then_some("data"));
+    table.row(heads);
     for input in &suite.most {
-        let data = input.data.get(..12).unwrap_or(&input.data);
-        table.row([
-            input.input.to_string(),
+        let mut cells = vec![input.input.to_string()];
+        cells.extend(named.then(|| input.sample.clone().unwrap_or_default()));
+        cells.extend([
             count(input.alone),
-            input.prediction.to_string(),
-            input.label.map_or(String::new(), |label| label.to_string()),
-            if several {
-                data.to_owned()
-            } else {
-                String::new()
-            },
+            called(input.prediction as i64),
+            input.label.map_or(String::new(), called),
         ]);
+        let data = input.data.get(..12).unwrap_or(&input.data);
+        cells.extend(several.then(|| data.to_owned()));
+        table.row(cells);
     }
     Some(table.lines() + "alone: buckets of SNPC that no other input of the suite covers\n")
 }

@@ -58,21 +58,30 @@ pub fn minimization(minimization: &Minimization) -> String {
     );
     table.row(["kept", &words]);
     table.row(["written to", &minimization.file]);
-    let mut criteria = Table::new([Align::Left, Align::Right, Align::Right, Align::Right]);
     let is_given = minimization.criteria.iter().any(|c| c.given.is_some());
-    let what = if is_given { "added" } else { "covered" };
-    criteria.row(["criterion", what, "before", "after"]);
+    let mut align = vec![Align::Left];
+    align.extend([Align::Right; 4]);
+    let mut criteria = Table::new(align);
+    let mut heads = vec!["criterion", if is_given { "added" } else { "covered" }];
+    heads.extend(is_given.then_some("state"));
+    heads.extend(match is_given {
+        true => ["with all", "with kept"],
+        false => ["before", "after"],
+    });
+    criteria.row(heads);
     for criterion in &minimization.criteria {
-        let share = |things: u64| match criterion.total {
-            Some(total) => part(things as usize, total as usize),
-            None => count(things as usize),
+        // What is covered is so together with the state.
+        let share = |added: u64| {
+            let things = added + criterion.given.unwrap_or(0);
+            match criterion.total {
+                Some(total) => part(things as usize, total as usize),
+                None => count(things as usize),
+            }
         };
-        criteria.row([
-            label(&criterion.criterion),
-            count(criterion.after as usize),
-            share(criterion.before),
-            share(criterion.after),
-        ]);
+        let mut cells = vec![label(&criterion.criterion), count(criterion.after as usize)];
+        cells.extend(is_given.then(|| share(0)));
+        cells.extend([share(criterion.before), share(criterion.after)]);
+        criteria.row(cells);
     }
     format!(
         "{}\n{}\ncoverage\n{}\n{}",

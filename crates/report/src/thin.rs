@@ -1,6 +1,6 @@
 //! What suites have too few inputs of, in a line each.
 
-use npcov::coverage::{ClassName, CountedBy, Report, SuiteReport, Thin};
+use npcov::coverage::{ClassName, CountedBy, Judged, Report, Thin};
 
 use crate::number::{count, decimals};
 use crate::visible::on_one_line;
@@ -18,9 +18,10 @@ pub(crate) fn gaps(report: &Report) -> String {
             text += &format!("  {name}: {line}\n");
         }
         if thin.is_empty() {
-            text += &format!("  {name}: {}\n", nothing_missing(suite));
+            text += &format!("  {name}: {}\n", nothing_missing(&suite.judged()));
         }
-        for line in not_judged(suite) {
+        // Below stand the classes with how many are `enough` of each.
+        for line in too_small_for(&suite.judged(), |_| "`enough` of a class".to_owned()) {
             text += &format!("  {name}: {line}\n");
         }
     }
@@ -75,37 +76,54 @@ pub(crate) fn class(class: &ClassName) -> String {
     }
 }
 
-fn nothing_missing(suite: &SuiteReport) -> String {
-    let (classes, clusters) = (suite.judged_classes().0, suite.judged_clusters().0);
-    let things = [(classes.len(), "classes"), (clusters.len(), "clusters")];
-    let things = things.iter().filter(|(number, _)| *number > 0);
-    let things: Vec<String> = things
-        .map(|(number, of)| format!("{} {of}", count(*number)))
-        .collect();
-    match things.is_empty() {
-        true => "nothing could be judged".to_owned(),
-        false => format!("none in {}", things.join(" and ")),
+fn nothing_missing(judged: &Judged) -> String {
+    match what_was_judged(judged) {
+        None => NOTHING_JUDGED.to_owned(),
+        Some(things) => format!("none in {things}"),
     }
 }
 
+/// That a suite is too small for any verdict.
+pub(crate) const NOTHING_JUDGED: &str = "nothing could be judged";
+
+/// `10 classes and 38 clusters`; `None` where nothing was judged.
+pub(crate) fn what_was_judged(judged: &Judged) -> Option<String> {
+    let things = [
+        (judged.classes, "class", "classes"),
+        (judged.clusters, "cluster", "clusters"),
+    ];
+    let things: Vec<String> = (things.into_iter())
+        .filter(|(number, _, _)| *number > 0)
+        .map(|(number, one, many)| {
+            format!("{} {}", count(number), if number == 1 { one } else { many })
+        })
+        .collect();
+    (!things.is_empty()).then(|| things.join(" and "))
+}
+
 /// What a suite is too small for.
-fn not_judged(suite: &SuiteReport) -> Vec<String> {
+pub(crate) fn not_judged(judged: &Judged) -> Vec<String> {
+    let of_class = |enough: u64| format!("{} inputs of each class", count(enough as usize));
+    too_small_for(judged, of_class)
+}
+
+/// The same, with words for how many inputs of a class would be enough for its clusters.
+fn too_small_for(judged: &Judged, of_class: impl Fn(u64) -> String) -> Vec<String> {
     let mut lines = Vec::new();
-    let (judged, not) = suite.judged_classes();
-    if let Some(enough) = not.iter().filter_map(|class| class.enough).max() {
+    if let Some(enough) = judged.enough {
         lines.push(format!(
             "too small to judge {} of {} classes; {} inputs would do",
-            count(not.len()),
-            count(judged.len() + not.len()),
+            count(judged.classes_not_judged),
+            count(judged.classes + judged.classes_not_judged),
             count(enough as usize)
         ));
     }
-    let (judged, not) = suite.judged_clusters();
-    if !not.is_empty() {
+    if let Some(enough) = judged.enough_of_class {
         lines.push(format!(
-            "too small to judge {} of {} clusters; `enough` of a class would do",
-            count(not.len()),
-            count(judged.len() + not.len()),
+            "too small to judge {} of {} clusters; {} would do",
+            count(judged.clusters_not_judged),
+            count(judged.clusters + judged.clusters_not_judged),
+            of_class(enough)
         ));
     }
     lines

@@ -163,7 +163,11 @@ impl Predictions {
             format!(
                 "all {} inputs are predicted as class {}: is their scale or layout what the model was \
                  trained on?",
-                self.inputs, class.class
+                self.inputs,
+                match &class.name {
+                    Some(name) => format!("{} ({name})", class.class),
+                    None => class.class.to_string(),
+                }
             )
         });
         warning.into_iter().collect()

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use npcov::coverage::{Allowance, Floor};
+use npcov::coverage::{Allowance, Floor, ThinRule};
+use serde::Deserialize;
 
 use crate::value::{Shares, Threads};
 
@@ -156,7 +157,7 @@ pub(crate) enum ReportFormat {
 Examples:
   npcov check state.npcov --against main.npcov
   npcov check state.npcov --against main.npcov --fail-under accuracy=90%
-  npcov check state.npcov --fail-under snpc=0.8*random --fail-on-thin
+  npcov check state.npcov --fail-under snpc=0.8*random --fail-on-thin=clusters
   npcov check state.npcov --fail-on-drop 0.01 --against main.npcov
   npcov check state.npcov --fail-on-drop 0.01,kmnc=0.05 --against main.npcov --format junit")]
 pub(crate) struct CheckArgs {
@@ -188,11 +189,18 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "CRITERION,...", value_delimiter = ',')]
     pub(crate) fail_on_loss: Option<Vec<String>>,
 
-    /// Fail when a class has far fewer inputs than training would let expect
+    /// Fail when a class has far fewer inputs than training would let expect; `=clusters`: or a cluster
     ///
-    /// By more than chance, so small suites are judged on few classes; the result says on which.
-    #[arg(long)]
-    pub(crate) fail_on_thin: bool,
+    /// By more than chance, so small suites are judged on few classes and clusters; the result says on which.
+    #[arg(
+        long,
+        value_name = "PARTS",
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "classes"
+    )]
+    pub(crate) fail_on_thin: Option<ThinParts>,
 
     /// The earlier state; that of another model will do
     #[arg(long, value_name = "STATE")]
@@ -212,6 +220,25 @@ pub(crate) struct CheckArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     pub(crate) format: CheckFormat,
+}
+
+/// What must have inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ThinParts {
+    /// Classes
+    Classes,
+    /// Classes, and clusters of them
+    Clusters,
+}
+
+impl From<ThinParts> for ThinRule {
+    fn from(parts: ThinParts) -> ThinRule {
+        match parts {
+            ThinParts::Classes => ThinRule::Classes,
+            ThinParts::Clusters => ThinRule::Clusters,
+        }
+    }
 }
 
 /// How to print what was checked.

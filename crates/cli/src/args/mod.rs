@@ -2,6 +2,8 @@
 
 mod attack;
 mod coverage;
+#[cfg(test)]
+mod documents;
 mod gaps;
 mod gate;
 mod lab;
@@ -26,6 +28,7 @@ pub(crate) use coverage::{
 pub(crate) use gaps::GapsArgs;
 pub(crate) use gate::{
     CheckArgs, CheckFormat, ClassSharesArgs, DetailArgs, PageArgs, ReportArgs, ReportFormat,
+    ThinParts,
 };
 pub(crate) use lab::{
     GraphArgs, KindsArgs, LabArgs, LabOptions, Question, Rq1Args, Rq2Args, Rq3Args, Rq4Args,

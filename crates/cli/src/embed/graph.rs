@@ -122,6 +122,7 @@ pub fn cover(
         let samples = data.for_model(graph.model())?;
         let range = args.range(samples.len());
         let inputs = Inputs::new(samples).rows(range);
+        graph.require_labels(inputs.clone())?;
         listener.warn(graph.warnings(inputs.clone())?);
         parts.push(Suite::new(name.clone(), inputs));
     }

@@ -287,8 +287,8 @@ impl Learning {
         let inputs = samples::first(&data.for_model(&model)?, args.limit);
         let (model, notes) = model.for_data(inputs.clone())?;
         listener.warn(notes);
+        model.require_labels(inputs.clone())?;
         listener.warn(model.warnings(inputs.clone())?);
-        listener.warn(model.label_warning(inputs.clone())?);
         let calibration = match calibration {
             Some(data) => {
                 let inputs = Inputs::new(data.for_model(&model)?);

@@ -211,6 +211,29 @@ fn a_cluster_that_is_missing_is_found_and_filled() {
     let gap = gaps.iter().find(|gap| gap["cluster"] == largest).unwrap();
     assert_eq!(gap["inputs"], 0);
     assert_eq!(gap["present"], serde_json::json!([]));
+    // The suite's nearest are others of the class.
+    let nearest = gap["nearest"].as_array().unwrap();
+    assert_eq!(nearest.len(), 5);
+    let kept: Vec<usize> = (500..1000)
+        .filter(|&row| places[row].1 != largest)
+        .collect();
+    let class = gap["class"].as_u64().unwrap() as usize;
+    for input in nearest {
+        let row = kept[input["input"].as_u64().unwrap() as usize];
+        assert_eq!(places[row].0, class, "{input}");
+    }
+    let words = succeed(&project, "gaps g.npcov s.npcov").stdout;
+    assert!(words.contains("\n  nearest in the suite "), "{words}");
+    // The gate against nothing earlier sees clusters where it is asked to.
+    let verdict = |flag: &str| project.run(&format!("check s.npcov {flag}"));
+    let classes = verdict("--fail-on-thin").stdout;
+    assert!(!classes.contains("cluster"), "{classes}");
+    let clusters = verdict("--fail-on-thin=clusters");
+    assert_eq!(clusters.code, Some(1), "{}", clusters.stderr);
+    let named = format!("failed: suite `suite.npz`: cluster {largest} of class {class}: no inputs");
+    assert!(clusters.stdout.contains(&named), "{}", clusters.stdout);
+    project.write("npcov.toml", "[check]\nfail-on-thin = \"clusters\"\n");
+    assert_eq!(verdict("").stdout, clusters.stdout);
     let add = gap["add"].as_array().unwrap();
     assert_eq!(add.len(), 7);
     assert!(add.iter().all(|input| input["cluster"] == largest), "{gap}");
@@ -229,6 +252,61 @@ fn a_cluster_that_is_missing_is_found_and_filled() {
     // What the suite has is not added to it again: it is the pool here.
     let own = json(&project, "gaps g.npcov s.npcov --pool suite.npz");
     assert_eq!(own["pool"]["taken"], 0);
+    let none = succeed(
+        &project,
+        "gaps g.npcov s.npcov --pool suite.npz -o none.npz",
+    );
+    assert_eq!(
+        none.stderr,
+        "note: `none.npz` is not written: there is nothing to add\n"
+    );
+    let words = "\nnothing of suite.npz to add\n";
+    assert!(none.stdout.ends_with(words), "{}", none.stdout);
+}
+
+#[test]
+fn a_suite_that_is_too_small_is_not_called_complete() {
+    let project = with_graph();
+    let cover = "cover g.npcov --data fashion-1000.npz --criteria snpc --name s";
+    succeed(&project, &format!("{cover} --limit 8 -o s.npcov"));
+    assert_snapshot!("gaps_too_small", project.snapshot("gaps g.npcov s.npcov"));
+    let found = json(&project, "gaps g.npcov s.npcov");
+    assert_eq!(found["judged"]["classes"], 0);
+    assert_eq!(found["judged"]["classes_not_judged"], 10);
+    let check = "check s.npcov --against s.npcov";
+    assert_snapshot!("check_too_small", project.snapshot(check));
+}
+
+#[test]
+fn a_suite_larger_than_the_training_data_is_judged() {
+    let project = Project::new();
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 200 --clusters 1 --criteria snpc -o g.npcov",
+    );
+    succeed(
+        &project,
+        "cover g.npcov --data fashion-1000.npz --name s -o all.npcov",
+    );
+    let labels = project.rows("fashion-1000.npz", "y");
+    write(&project, "suite.npz", |row| labels[row][0] != 8.0);
+    let cover = succeed(
+        &project,
+        "cover g.npcov --data suite.npz --name s -o s.npcov",
+    )
+    .stdout;
+    let headline = cover.lines().next().unwrap();
+    assert!(headline.starts_with("s reaches "), "{cover}");
+    assert!(headline.ends_with(" training inputs reach"), "{cover}");
+    assert!(headline.contains(" of what all "), "{cover}");
+    let check = project.run("check s.npcov --against all.npcov");
+    assert_eq!(check.code, Some(1), "{}", check.stderr);
+    assert!(check.stdout.contains("class 8: "), "{}", check.stdout);
+    let note = "not judged: suite `s`: whether it covers less by SNPC: ";
+    assert!(check.stdout.contains(note), "{}", check.stdout);
+    // Who names the criterion is told that it cannot be judged.
+    let named = project.run("check s.npcov --against all.npcov --fail-on-loss snpc");
+    assert_eq!(named.code, Some(2));
 }
 
 #[test]

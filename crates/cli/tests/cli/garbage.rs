@@ -58,14 +58,18 @@ fn labels_that_are_no_classes() {
     scaled(&project, "odd.npz", 1.0, &labels);
     let data = "--data odd.npz --divide 255";
     assert_snapshot!(project.snapshot(&format!("predict lenet.onnx {data}")));
-    assert_snapshot!(talk(
+    let build = "build lenet.onnx --limit 40 --clusters 1 --criteria snpc -o g.npcov";
+    assert_snapshot!(project.snapshot(&format!("{build} {data}")));
+    succeed(
         &project,
-        &format!("build lenet.onnx {data} --limit 40 --clusters 1 --criteria snpc -o g.npcov")
-    ));
-    assert_snapshot!(talk(&project, "cover g.npcov --data odd.npz"));
+        &format!("{build} --data fashion-1000.npz --divide 255"),
+    );
+    assert_snapshot!(project.snapshot("cover g.npcov --data odd.npz"));
     // What is not used is not looked at.
-    let few = succeed(&project, "cover g.npcov --data odd.npz --limit 7");
-    assert!(!few.stderr.contains("labels"), "{}", few.stderr);
+    for data in ["odd.npz --limit 7", "odd.npz:x"] {
+        let few = succeed(&project, &format!("cover g.npcov --data {data}"));
+        assert!(!few.stderr.contains("labels"), "{}", few.stderr);
+    }
 }
 
 #[test]

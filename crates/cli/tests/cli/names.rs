@@ -59,6 +59,31 @@ fn a_folder_of_two_of_ten_classes_has_the_right_labels() {
 }
 
 #[test]
+fn tables_of_reports_name_samples_and_classes() {
+    let project = with_images();
+    let build = "build lenet.onnx --data all --divide 255 --clusters 1 --criteria snpc";
+    succeed(
+        &project,
+        &format!("{build} --class-names classes.txt -o g.npcov"),
+    );
+    succeed(&project, "cover g.npcov --data two --limit 30 -o s.npcov");
+    for format in ["text --all", "markdown"] {
+        let report = succeed(&project, &format!("report s.npcov --format {format}")).stdout;
+        let table = report.split("inputs that add most to").nth(1).unwrap();
+        let line = table.lines().find(|line| line.contains(".png")).unwrap();
+        assert!(line.contains("bag/0") && line.contains("8 bag"), "{report}");
+    }
+    // Warnings too.
+    project.npz("black.npz", &[28, 28], &[0.0; 12 * 784], &[]);
+    let covered = succeed(&project, "cover g.npcov --data black.npz").stderr;
+    let warning = "are predicted as class 5 (sandal): is their scale";
+    assert!(covered.contains(warning), "{covered}");
+    let predict = "predict lenet.onnx --data black.npz --divide 255 --class-names classes.txt";
+    let predicted = succeed(&project, predict).stderr;
+    assert!(predicted.contains(warning), "{predicted}");
+}
+
+#[test]
 fn classes_that_are_counted_are_said() {
     let project = with_images();
     assert_snapshot!(project.snapshot("predict lenet.onnx --data two --divide 255"));

@@ -149,7 +149,7 @@ pub fn gather(material: Material<'_>, progress: &mut dyn Progress) -> Result<Dos
             for input in gap.add.iter().flatten().take(OF_GAP) {
                 album.want(&pool, input.input, false, false);
             }
-            for input in &gap.present {
+            for input in gap.present.iter().chain(&gap.nearest) {
                 let found = |&(data, row): &(&str, usize)| data == input.data && row == input.input;
                 chosen.ask(suite, places[suite].iter().position(found));
             }

@@ -1,6 +1,6 @@
 //! A gap: what is missing, what it looks like, and what to add.
 
-use npcov::coverage::{CountedBy, Gap, Gaps};
+use npcov::coverage::{CountedBy, Gap, Gaps, PresentInput};
 use npcov_report::number::{count, decimals, four_digits};
 
 use super::sights::{Item, Look, strip};
@@ -56,7 +56,7 @@ pub(super) fn region(
 }
 
 /// What is typical of it, what the suite has, and what a pool offers.
-fn strips(site: &Site<'_>, section: &mut Markup, suite: usize, gaps: &Gaps, gap: &Gap) {
+fn strips<'a>(site: &Site<'_>, section: &mut Markup, suite: usize, gaps: &Gaps, gap: &'a Gap) {
     let learnt = site.dossier.facts.learnt.as_ref();
     let training = learnt.map_or("", |learnt| learnt.sha256.as_str());
     let typical: Vec<Item<'_>> = (gap.exemplars.iter().take(SHOWN))
@@ -65,8 +65,8 @@ fn strips(site: &Site<'_>, section: &mut Markup, suite: usize, gaps: &Gaps, gap:
             ..Item::plain(training, input.input, input.sample.as_deref(), input.label)
         })
         .collect();
-    let present: Vec<Item<'_>> = (gap.present.iter().take(SHOWN))
-        .map(|input| Item {
+    let of_suite = |inputs: &'a [PresentInput]| -> Vec<Item<'a>> {
+        let item = |input: &'a PresentInput| Item {
             to: place(site, suite, &input.data, input.input),
             class: Some(gap.class),
             ..Item::plain(
@@ -75,8 +75,10 @@ fn strips(site: &Site<'_>, section: &mut Markup, suite: usize, gaps: &Gaps, gap:
                 input.sample.as_deref(),
                 input.label,
             )
-        })
-        .collect();
+        };
+        inputs.iter().take(SHOWN).map(item).collect()
+    };
+    let (present, nearest) = (of_suite(&gap.present), of_suite(&gap.nearest));
     section.tag("div").class("strips").holding(|strips| {
         let (look, nothing) = (Look::Middle, "no input");
         let title = "What is missing looks like this (training)";
@@ -86,6 +88,10 @@ fn strips(site: &Site<'_>, section: &mut Markup, suite: usize, gaps: &Gaps, gap:
             false => "The suite has".to_owned(),
         };
         strip(site, strips, &title, nothing, look, &present);
+        if !nearest.is_empty() {
+            let title = "The suite's nearest inputs of other clusters";
+            strip(site, strips, title, nothing, look, &nearest);
+        }
         if let (Some(add), Some(pool)) = (&gap.add, &gaps.pool) {
             let known = site.dossier.pool.as_deref().unwrap_or("");
             let offered: Vec<Item<'_>> = (add.iter().take(SHOWN))

@@ -155,13 +155,20 @@ fn rule(site: &Site<'_>, item: &mut Markup, check: &Check, finding: &Finding) {
         Condition::FailOnDrop { .. } => "Fallen",
         Condition::FailOnThin { .. } => "Hardly tested",
         Condition::FailOnLoss { .. } => "Coverage",
-        Condition::NewlyThin => "Lost",
+        Condition::FailOnThinClusters { .. } => "Hardly tested",
+        Condition::LossNotJudged { .. } => "Not judged",
+        Condition::NewlyThin { .. } => "Lost",
         Condition::MoreCopies { .. } => "Copies",
         Condition::MissingSuite => "Suite",
     };
     let about = match (&finding.rule, finding.passed) {
         (Condition::FailUnder { .. } | Condition::FailOnDrop { .. }, true) => "Enough",
-        (Condition::FailOnThin { .. } | Condition::NewlyThin, true) => "Classes and clusters",
+        (
+            Condition::FailOnThin { .. }
+            | Condition::FailOnThinClusters { .. }
+            | Condition::NewlyThin { .. },
+            true,
+        ) => "Classes and clusters",
         _ => about,
     };
     item.tag("strong").text(about);
@@ -170,7 +177,9 @@ fn rule(site: &Site<'_>, item: &mut Markup, check: &Check, finding: &Finding) {
     let mut told = finding.clone();
     if !matches!(
         told.rule,
-        Condition::NewlyThin | Condition::FailOnThin { .. }
+        Condition::NewlyThin { .. }
+            | Condition::FailOnThin { .. }
+            | Condition::FailOnThinClusters { .. }
     ) {
         told.thin.clear();
     }

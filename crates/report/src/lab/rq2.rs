@@ -4,7 +4,7 @@ use npcov::data::{Element, Loader};
 use npcov_lab::{Rq2, Rq2Point};
 
 use super::{drawn, facts, numbers, printed, remark};
-use crate::image_grid::ImageGrid;
+use crate::image_grid::{ImageGrid, ImageGroup};
 use crate::number::{count, decimals, share};
 use crate::picture::PictureError;
 use crate::plot::{Axis, Line, Panel, Panels, Series};
@@ -17,7 +17,7 @@ pub fn cluster_grid(found: &Rq2, data: &Loader) -> Result<Option<ImageGrid>, Pic
     };
     let mut groups = Vec::new();
     for class in &found.sheet {
-        let mut rows = Vec::new();
+        let mut group = ImageGroup::default();
         for cluster in &class.clusters {
             let mut images = Vec::new();
             for &input in cluster {
@@ -25,9 +25,9 @@ pub fn cluster_grid(found: &Rq2, data: &Loader) -> Result<Option<ImageGrid>, Pic
                 data.read_stored(input..input + 1, &mut image)?;
                 images.push(image);
             }
-            rows.push(images);
+            group.rows.push((String::new(), images));
         }
-        groups.push(rows);
+        groups.push(group);
     }
     let bytes = data.input().element() == Element::U8;
     Ok(ImageGrid::new(shape, &groups, bytes))

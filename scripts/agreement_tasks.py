@@ -27,7 +27,7 @@ INPUTS = 50
 NUMBERS = ["--task", "regression", "--reference", "3000"]
 EXPORTS = [
     "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-mlp-two",
-    "sklearn-pipeline-long", "half",
+    "sklearn-pipeline-long", "sklearn-encoded", "half",
 ]
 
 

@@ -47,7 +47,7 @@ EXACT, HALF, INT8 = "exact", "half", "int8"
 EXPORTS = []
 FIXTURES = (
     "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-logistic",
-    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-forest", "half",
+    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-encoded", "sklearn-forest", "half",
 )
 FIXTURE_INPUTS = 8
 PLAIN = False

@@ -112,6 +112,7 @@ fn tables_and_volumes_agree_with_onnx_runtime() {
         ("sklearn-logistic", Ending::Softmax, 0, TOLERANCE),
         ("sklearn-mlp-two", Ending::Sigmoid, 2, TOLERANCE),
         ("sklearn-pipeline-long", Ending::Softmax, 2, TOLERANCE),
+        ("sklearn-encoded", Ending::Softmax, 2, TOLERANCE),
     ] {
         let export = open(name);
         assert_eq!(export.network.classifier().ending, ending, "{name}");

@@ -122,6 +122,19 @@ fn tables_and_volumes_agree_with_onnx_runtime() {
     }
 }
 
+/// Integers that stand for weights are parameters: 70,700 weights and biases, scales and zero points.
+#[test]
+fn weights_of_8_bits_are_parameters() {
+    for (name, expected) in [
+        ("qdq-cnn", 71_134),
+        ("qoperator-cnn", 70_806),
+        ("dynamic-cnn", 70_796),
+    ] {
+        let model = OnnxModel::read(fixture(&format!("exports/{name}.onnx"))).unwrap();
+        assert_eq!(model.parameters(), expected, "{name}");
+    }
+}
+
 /// 8-bit integers: the same class, and logits within two steps of the output, or two 255ths of its
 /// range where the output is not quantised.
 #[test]

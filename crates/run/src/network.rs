@@ -219,10 +219,7 @@ impl Network {
                 wanted: "as many as the model has",
             });
         }
-        if numbers.is_none()
-            && !matches!(task, Task::Regression(_))
-            && let Some(purpose) = Purpose::of(graph, &classifier, batch)
-        {
+        if let Some(purpose) = Purpose::of(graph, &classifier, batch).filter(|p| !task.takes(p)) {
             return Err(RunError::NoClassifier {
                 output: self.output_name,
                 purpose,

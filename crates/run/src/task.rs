@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use npcov_graph::Purpose;
 use npcov_program::Deviation;
 use serde::{Deserialize, Serialize};
 
@@ -521,6 +522,19 @@ impl RegressionOptions {
             tolerance: self.tolerance.map(Tolerance::Same).or(residuals),
         };
         Ok((numbers, notes))
+    }
+}
+
+impl Task {
+    /// Whether an output that is no classification can be asked this: one of its numbers always, and all of them
+    /// together where each is a number of its own.
+    pub(crate) fn takes(&self, purpose: &Purpose) -> bool {
+        let one = match self {
+            Task::Auto | Task::Classification | Task::Smallest => return false,
+            Task::Regression(options) => matches!(options.output, OutputChoice::One(_)),
+            Task::Numbers(numbers) => numbers.output.is_some(),
+        };
+        one || matches!(purpose, Purpose::Labels { .. })
     }
 }
 

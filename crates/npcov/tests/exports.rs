@@ -122,7 +122,7 @@ fn tables_and_volumes_agree_with_onnx_runtime() {
     }
 }
 
-/// Integers that stand for weights are parameters: 70,700 weights and biases, scales and zero points.
+/// Integers that stand for weights are parameters: 70,788 weights and biases, and scales and zero points.
 #[test]
 fn weights_of_8_bits_are_parameters() {
     for (name, expected) in [

@@ -129,6 +129,9 @@ venv-fixtures:
 fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras (over 5 GB)
 	.venv-fixtures/bin/python scripts/make_fixtures.py
 	.venv-fixtures/bin/python scripts/make_oracles.py
+	.venv-fixtures/bin/python scripts/oracle_lstm_torch.py
+	PYTHON=$(PYTHON) scripts/venv.sh .venv-attention scripts/requirements-attention.txt
+	.venv-attention/bin/python scripts/attention_oracles.py
 	.venv-fixtures/bin/python scripts/binomial_oracle.py
 	.venv-fixtures/bin/python scripts/task_fixtures.py
 	cargo build --release --quiet

@@ -13,7 +13,7 @@ patches of GELU and LayerNorm, but only CP-LRP in attention: here its wrapper of
 attention functions, which makes AttnLRP of any, is put around the function that
 torch.nn.MultiheadAttention calls.
 
-Needs lxt==2.1, transformers==4.52.4, torch, torchvision and onnx.
+Needs requirements-attention.txt.
 """
 
 import os

@@ -47,7 +47,7 @@ EXACT, HALF, INT8 = "exact", "half", "int8"
 EXPORTS = []
 FIXTURES = (
     "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-logistic",
-    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-forest", "half",
+    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-encoded", "sklearn-forest", "half",
 )
 FIXTURE_INPUTS = 8
 PLAIN = False
@@ -698,12 +698,16 @@ for short, base in [("cnn", base_cnn), ("mlp", base_mlp)]:
 # scikit-learn.
 
 
-def sklearn_export(name, source, build, output="probabilities", binary=False, linear=False, **options):
+def sklearn_export(
+    name, source, build, output="probabilities", binary=False, linear=False, rounded=False, **options
+):
     @export(name, f"scikit-learn {source}", output, linear=linear)
     def make(path):
         from skl2onnx import to_onnx
 
         x, labels, number = table()
+        if rounded:
+            x[:, 0] = x[:, 0].round().clip(-1, 2)
         y = number if output == "numbers" else labels
         if binary:
             y = (y > 0).astype(np.int64)
@@ -735,6 +739,17 @@ def pipeline(*steps):
         return make_pipeline(*(known[step]() for step in steps), mlp())
 
     return build
+
+
+def encoded():
+    """The first column in four categories, the second as a truth value, the others as they are."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Binarizer, OneHotEncoder
+
+    encoder = OneHotEncoder(categories=[[-1, 0, 1, 2]], handle_unknown="ignore")
+    columns = make_column_transformer((encoder, [0]), (Binarizer(), [1]), remainder="passthrough", sparse_threshold=0)
+    return make_pipeline(columns, mlp())
 
 
 def mlp_regressor():
@@ -772,6 +787,10 @@ sklearn_export("sklearn-pipeline", "StandardScaler, MLPClassifier", pipeline("sc
 sklearn_export(
     "sklearn-pipeline-long", "SimpleImputer, MinMaxScaler, Normalizer, MLPClassifier, ZipMap",
     pipeline("impute", "range", "norm"),
+)
+sklearn_export(
+    "sklearn-encoded", "ColumnTransformer of OneHotEncoder and Binarizer, MLPClassifier", encoded, rounded=True,
+    zipmap=False,
 )
 sklearn_export("sklearn-regressor", "MLPRegressor", mlp_regressor, "numbers")
 sklearn_export("sklearn-regressor-pipeline", "StandardScaler, MLPRegressor", scaled_regressor, "numbers")

@@ -6,7 +6,7 @@
 `oracle_recurrent.py` writes `oracles/lstm-arras-*.npz` from formulas, number by number. Here the same network is made
 of PyTorch's operations, whose backward passes hand on relevance instead of gradients: all to the signal in a product
 with a gate, by the epsilon rule in sums. The forward pass is checked against torch.nn.LSTM. Everything in float64;
-exit 1 when anything is farther than 1e-6 of the largest number. Needs torch, numpy and onnx.
+exit 1 when anything is farther than 1e-6 of the largest number. Needs requirements-fixtures.txt.
 """
 
 import argparse

@@ -7,7 +7,7 @@ use npcov::artefact::ArtefactError;
 use npcov::attack::AttackError;
 use npcov::coverage::{ConditionError, CoverageError};
 use npcov::data::{DataError, ReadError};
-use npcov::graph::{GraphError, NodeError, Purpose};
+use npcov::graph::{GraphError, NodeError, NodeErrorKind, Purpose};
 use npcov::program::ProgramError;
 use npcov::run::RunError;
 
@@ -127,6 +127,10 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
                  `model.export(\"model.onnx\", format=\"onnx\")` from Keras"
             }
             GraphError::OpenAxis { .. } | GraphError::InputShape { .. } => INPUT_SHAPE,
+            GraphError::Nodes(nodes) if nodes.iter().any(|n| n.reason == NodeErrorKind::Boxes) => {
+                "export the model without the choice of boxes, with what you ask about as its output: the scores \
+                 of one box, or the largest of each class over all boxes"
+            }
             _ => return None,
         },
         Cause::Run(RunError::InputShape { .. }) => INPUT_SHAPE,
@@ -146,7 +150,8 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
                 "`npcov inspect MODEL` lists the outputs, `--output-name NAME` chooses one with numbers"
             }
             _ => {
-                "`--output-name NAME` chooses another output (`npcov inspect MODEL` lists them); or \
+                "`--output-name NAME` chooses another output (`npcov inspect MODEL` lists them), \
+                 `--task regression:NUMBER` one of its numbers; or \
                  export the model with what you ask about as its output: the mean over all places, \
                  one place, one token, the best box"
             }
@@ -198,7 +203,8 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             "leave `--batch` out, or export the model with an open batch axis"
         }
         Cause::Run(RunError::Program(ProgramError::NoLayers)) => {
-            "`--layers NAME` takes the full name of any node; `npcov inspect MODEL` names some"
+            "`npcov predict` needs no path layers; `--layers NAME` takes any node by the full name that it has in \
+             the model's file"
         }
         Cause::Run(RunError::Program(ProgramError::NoSuchNode(_))) => {
             "`--rule WHERE=RULE` takes `first`, an operator (`npcov inspect MODEL` lists them), or \

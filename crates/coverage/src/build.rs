@@ -9,7 +9,7 @@ use npcov_artefact::{
     AnpcBound, AnpcRecord, ArtefactError, ClassRecord, DataRecord, ExtractionRecord, GraphFile,
     GraphRecord, MOST_CLUSTERS, ModelRecord, Origin, ShardStore, Surroundings, identify,
 };
-use npcov_criteria::{CriterionError, CriterionSet, Spec, default_criteria};
+use npcov_criteria::{CriterionError, CriterionSet, Reduction, Spec, default_criteria};
 use npcov_data::Digest;
 use npcov_paths::choices::Members;
 use npcov_paths::{
@@ -245,7 +245,15 @@ impl<'a> Prepared<'a> {
             importance,
             taps: taps
                 .iter()
-                .map(|&tap| (tap, extraction.layers[tap.layer].units))
+                .map(|&tap| {
+                    let layer = &extraction.layers[tap.layer];
+                    let width = match tap.reduction {
+                        Reduction::Units => layer.units,
+                        Reduction::Valid => layer.units / layer.neurons.max(1),
+                        Reduction::Mean | Reduction::Max | Reduction::Min => layer.neurons,
+                    };
+                    (tap, width)
+                })
                 .collect(),
         };
         let plan = plan(

@@ -77,14 +77,20 @@ fn training(network: &NetworkShape) -> impl Strategy<Value = TrainingTable> + us
         .map(|layer| vec(-1.0..1.0_f64, layer.neurons))
         .collect();
     let taps: Vec<_> = (network.layers.iter().enumerate())
-        .map(|(layer, shape)| {
-            let tap = Tap {
-                layer,
-                side: Side::After,
-                reduction: Reduction::Units,
+        .flat_map(|(layer, shape)| {
+            let numbers = |reduction, width, range: std::ops::Range<f32>| {
+                let tap = Tap {
+                    layer,
+                    side: Side::After,
+                    reduction,
+                };
+                (Just(tap), Just(width), vec(range, TRAINING * width))
             };
-            let numbers = vec(0.0..2.0_f32, TRAINING * shape.units);
-            (Just(tap), Just(shape.units), numbers)
+            let steps = shape.units / shape.neurons;
+            [
+                numbers(Reduction::Units, shape.units, 0.0..2.0),
+                numbers(Reduction::Valid, steps, -0.5..2.0),
+            ]
         })
         .collect();
     let numbers = (activations, importance, taps);
@@ -158,8 +164,8 @@ impl Tables {
         let mut taps = Vec::new();
         for (layer, shape) in world.network.layers.iter().enumerate() {
             for side in [Side::Before, Side::After, Side::Sum] {
-                use Reduction::{Max, Mean, Min, Units};
-                for reduction in [Mean, Max, Min, Units] {
+                use Reduction::{Max, Mean, Min, Units, Valid};
+                for reduction in [Mean, Max, Min, Units, Valid] {
                     let tap = Tap {
                         layer,
                         side,
@@ -168,7 +174,8 @@ impl Tables {
                     let numbers = inputs().flat_map(|input| tapped(tap, input, shape));
                     let width = match reduction {
                         Units => shape.units,
-                        _ => shape.neurons,
+                        Valid => shape.units / shape.neurons,
+                        Mean | Max | Min => shape.neurons,
                     };
                     taps.push((tap, width, numbers.collect()));
                 }
@@ -215,6 +222,7 @@ fn tapped(tap: Tap, input: &Input, shape: &LayerShape) -> Vec<f32> {
         Reduction::Min => neurons
             .map(|n| n.iter().copied().fold(f32::INFINITY, f32::min))
             .collect(),
+        Reduction::Valid => vec![1.0; positions],
     }
 }
 

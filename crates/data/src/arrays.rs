@@ -545,6 +545,7 @@ mod tests {
             name: name.to_owned(),
             shape: shape.to_vec(),
             whole,
+            missing: false,
             fixed: None,
         };
         let divided = Preprocessing {
@@ -593,6 +594,28 @@ mod tests {
             message(Loader::new(both.clone(), &[2], &divided)),
             "`arrays in memory`: no input of the model takes `mask`"
         );
+    }
+
+    #[test]
+    fn missing_numbers_are_for_models_that_fill_them_in() {
+        let numbers = [1.0f32, f32::NAN, f32::INFINITY, 4.0];
+        let arrays: Arc<dyn Samples> = Arc::new(Arrays::new("x", &[2, 2], numbers).unwrap());
+        let read = |missing: bool, row: usize| {
+            let wanted = WantedInput {
+                name: "x".to_owned(),
+                shape: vec![2],
+                whole: false,
+                missing,
+                fixed: None,
+            };
+            let nothing = Preprocessing::default();
+            let loader = Loader::of_inputs(Arc::clone(&arrays), &[wanted], 0, &nothing).unwrap();
+            let mut out = [0.0; 2];
+            loader.read(row..row + 1, &mut out).map(|()| out)
+        };
+        let found = read(true, 0).unwrap();
+        assert!(found[0] == 1.0 && found[1].is_nan());
+        assert!(read(false, 0).is_err() && read(true, 1).is_err());
     }
 
     #[test]

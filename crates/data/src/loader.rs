@@ -30,6 +30,8 @@ pub struct Loader<'a> {
     others: Vec<PlainInput>,
     stored_shape: Vec<usize>,
     sample_len: usize,
+    /// See [`WantedInput::missing`].
+    missing: bool,
     resize: Option<Resizing>,
     arrange: Arrange,
     normalise: Normalise,
@@ -75,6 +77,7 @@ impl<'a> Loader<'a> {
             name: "x".to_owned(),
             shape: wanted.to_vec(),
             whole: false,
+            missing: false,
             fixed: None,
         };
         Loader::of_inputs(samples, &[wanted], 0, preprocessing)
@@ -120,6 +123,7 @@ impl<'a> Loader<'a> {
         wanted: &WantedInput,
         preprocessing: &Preprocessing,
     ) -> Result<Loader<'a>, DataError> {
+        let missing = wanted.missing;
         let wanted = &wanted.shape[..];
         let stored = input.shape();
         let mismatch = |reason: String| DataError::Shape {
@@ -162,6 +166,7 @@ impl<'a> Loader<'a> {
             others: Vec::new(),
             stored_shape: shape,
             sample_len,
+            missing,
             resize,
             arrange,
             normalise,
@@ -184,6 +189,7 @@ impl<'a> Loader<'a> {
             name: self.input.name().to_owned(),
             shape: shape.to_vec(),
             whole: false,
+            missing: self.missing,
             fixed: None,
         };
         let (samples, input) = (self.samples.clone(), self.input.clone());
@@ -506,7 +512,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Normalises samples from `row` on, and holds them to be finite before and after.
+    /// Whether the model takes a number.
+    fn fits(&self, x: f32) -> bool {
+        x.is_finite() | (self.missing & x.is_nan())
+    }
+
+    /// Normalises samples from `row` on, and holds them to be finite, or missing where the model provides for that, before
+    /// and after.
     fn finish(
         &self,
         normalise: &Normalise,
@@ -517,13 +529,13 @@ impl<'a> Loader<'a> {
             // Without an early exit: the common case is a plain pass that the compiler vectorises.
             if samples
                 .iter()
-                .fold(true, |finite, value| finite & value.is_finite())
+                .fold(true, |fits, &value| fits & self.fits(value))
             {
                 return Ok(());
             }
             let place = samples
                 .iter()
-                .position(|value| !value.is_finite())
+                .position(|&value| !self.fits(value))
                 .unwrap_or(0);
             let value = samples.get(place).copied().unwrap_or(f32::NAN);
             Err(DataError::Row {

@@ -216,3 +216,36 @@ fn is_unsigned(column: &ColumnDescriptor) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parquet::data_type::DoubleType;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::*;
+
+    /// Two groups of rows of a column that may have gaps.
+    #[test]
+    fn a_gap_is_an_error_that_names_the_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gap.parquet");
+        let schema = parse_message_type("message table { optional double age; }").unwrap();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::default()).unwrap();
+        for (numbers, present) in [(&[1.0, 2.0][..], [1, 1]), (&[3.0], [1, 0])] {
+            let mut rows = writer.next_row_group().unwrap();
+            let mut column = rows.next_column().unwrap().unwrap();
+            column
+                .typed::<DoubleType>()
+                .write_batch(numbers, Some(&present), None)
+                .unwrap();
+            column.close().unwrap();
+            rows.close().unwrap();
+        }
+        writer.close().unwrap();
+        let error = read(&Source::open(&path).unwrap()).err().unwrap();
+        let error = error.in_file("gap.parquet").to_string();
+        assert!(error.contains("row 3: `age` is missing"), "{error}");
+    }
+}

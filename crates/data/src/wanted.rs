@@ -15,6 +15,8 @@ pub struct WantedInput {
     pub shape: Vec<usize>,
     /// Whether it takes whole numbers: ids, masks.
     pub whole: bool,
+    /// Whether NaN is a number that is missing, which the model itself fills in.
+    pub missing: bool,
     /// The number that it always is, where samples have nothing to say.
     pub fixed: Option<f32>,
 }
@@ -23,6 +25,11 @@ impl WantedInput {
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// Whether a number can be given to the model: it is finite, or missing where that is provided for.
+    pub(crate) fn fits(&self, x: f32) -> bool {
+        x.is_finite() || self.missing && x.is_nan()
     }
 
     /// Whether a sample has none.
@@ -224,7 +231,7 @@ impl PlainInput {
         // Ids and masks are exact as `f32` up to here.
         const EXACT: f32 = (1 << 24) as f32;
         let whole = self.wanted.whole;
-        let fits = |x: f32| x.is_finite() && (!whole || x.trunc() == x && x.abs() <= EXACT);
+        let fits = |x: f32| self.wanted.fits(x) && (!whole || x.trunc() == x && x.abs() <= EXACT);
         match out.iter().position(|&x| !fits(x)) {
             None => Ok(()),
             Some(place) => Err(DataError::Row {
@@ -261,6 +268,7 @@ mod tests {
             name: name.to_owned(),
             shape: shape.to_vec(),
             whole: false,
+            missing: false,
             fixed: None,
         }
     }

@@ -44,6 +44,8 @@ pub enum NodeErrorKind {
     UnknownOperator,
     /// Decision trees: they are no network.
     Trees,
+    /// Boxes are chosen among others, or cut out: a detector.
+    Boxes,
     /// The operator is known; this use of it is unsupported or invalid.
     Op(OpError),
 }
@@ -54,6 +56,9 @@ impl fmt::Display for NodeErrorKind {
             NodeErrorKind::UnknownOperator => f.write_str("unsupported operator"),
             NodeErrorKind::Trees => f.write_str(
                 "decision trees have neither neurons nor a gradient; npcov is for neural networks",
+            ),
+            NodeErrorKind::Boxes => f.write_str(
+                "boxes are chosen or cut out, as detectors do; npcov is about models that choose a class for an input",
             ),
             NodeErrorKind::Op(error) => error.fmt(f),
         }

@@ -603,9 +603,10 @@ pub(crate) fn known(node: &NodeProto) -> Result<(), NodeErrorKind> {
     if here || import_in(node).is_some() {
         return Ok(());
     }
-    Err(match is_tree(node.domain(), op_type) {
-        true => NodeErrorKind::Trees,
-        false => NodeErrorKind::UnknownOperator,
+    Err(match op_type {
+        _ if is_tree(node.domain(), op_type) => NodeErrorKind::Trees,
+        "NonMaxSuppression" | "RoiAlign" | "MaxRoiPool" => NodeErrorKind::Boxes,
+        _ => NodeErrorKind::UnknownOperator,
     })
 }
 
@@ -817,6 +818,13 @@ mod tests {
     }
 
     #[test]
+    fn detectors_are_named_as_such() {
+        let chosen = node("NonMaxSuppression", &["x", "x"], &["y"]);
+        let error = specialise(&[1, 3], vec![chosen], vec![], vec![]).unwrap_err();
+        assert!(error.to_string().contains("as detectors do"), "{error}");
+    }
+
+    #[test]
     fn names_given_twice_are_refused() {
         let twice = || {
             vec![
@@ -947,6 +955,47 @@ mod tests {
         let yes = vec![scalar("yes", data_type::BOOL)];
         let graph = specialise(&[1], vec![call], yes, vec![function]).unwrap();
         assert_eq!(ops(&graph), [&Op::Unary(Unary::LeakyRelu { alpha: 0.25 })]);
+    }
+
+    /// As PyTorch exports `squeeze`: an axis is taken away if its extent is 1.
+    #[test]
+    fn the_shape_of_the_input_decides_between_branches() {
+        let number = |name: &str, dims: Vec<i64>| TensorProto {
+            name: Some(name.to_owned()),
+            dims,
+            data_type: Some(data_type::INT64),
+            int64_data: vec![1],
+            ..Default::default()
+        };
+        let branch = |op: &str| AttributeProto {
+            g: Some(Box::new(GraphProto {
+                node: vec![match op {
+                    "Squeeze" => node(op, &["x", "axes"], &["inner"]),
+                    _ => node(op, &["x"], &["inner"]),
+                }],
+                output: vec![value("inner", None)],
+                ..Default::default()
+            })),
+            ..attribute(if op == "Squeeze" {
+                "then_branch"
+            } else {
+                "else_branch"
+            })
+        };
+        let mut branching = node("If", &["is_one"], &["z"]);
+        branching.attribute = vec![branch("Squeeze"), branch("Identity")];
+        let nodes = vec![
+            node("Shape", &["x"], &["shape"]),
+            node("Gather", &["shape", "one"], &["extent"]),
+            node("Equal", &["extent", "one"], &["is_one"]),
+            branching,
+            node("Relu", &["z"], &["y"]),
+        ];
+        for (dims, expected) in [([2, 1, 4], &[2, 4][..]), ([2, 3, 4], &[2, 3, 4])] {
+            let constants = vec![number("one", vec![]), number("axes", vec![1])];
+            let graph = specialise(&dims, nodes.clone(), constants, vec![]).unwrap();
+            assert_eq!(graph.shape(graph.outputs()[0]), expected);
+        }
     }
 
     /// A `Loop` that doubles what it carries; `condition` is the body's own.

@@ -248,10 +248,17 @@ impl OnnxModel {
         self.graph().node.iter().filter(is_quantised).count()
     }
 
-    /// Number of stored floating-point numbers: weights, biases, statistics.
+    /// Number of stored floating-point numbers, and of integers that stand for such: weights, biases, statistics.
     pub fn parameters(&self) -> usize {
-        let floats =
-            |t: &&TensorProto| dtype_of(t.data_type.unwrap_or_default()) == Some(DType::F32);
+        let quantised = self.graph().node.iter();
+        let quantised = quantised.filter(|n| is_quantised(n.op_type()));
+        let read: BTreeSet<&str> = quantised
+            .flat_map(|n| n.input.iter().map(String::as_str))
+            .collect();
+        let counted = |t: &&TensorProto| {
+            dtype_of(t.data_type.unwrap_or_default()) == Some(DType::F32)
+                || t.name.as_deref().is_some_and(|name| read.contains(name))
+        };
         let numel = |t: &TensorProto| {
             t.dims
                 .iter()
@@ -268,7 +275,7 @@ impl OnnxModel {
             .initializer
             .iter()
             .chain(constants)
-            .filter(floats)
+            .filter(counted)
             .map(numel)
             .fold(0, usize::saturating_add)
     }

@@ -112,12 +112,26 @@ fn tables_and_volumes_agree_with_onnx_runtime() {
         ("sklearn-logistic", Ending::Softmax, 0, TOLERANCE),
         ("sklearn-mlp-two", Ending::Sigmoid, 2, TOLERANCE),
         ("sklearn-pipeline-long", Ending::Softmax, 2, TOLERANCE),
+        ("sklearn-encoded", Ending::Softmax, 2, TOLERANCE),
     ] {
         let export = open(name);
         assert_eq!(export.network.classifier().ending, ending, "{name}");
         assert_eq!(export.network.layers().len(), layers, "{name}");
         let distance = export.distance();
         assert!(distance <= tolerance, "{name}: {distance}");
+    }
+}
+
+/// Integers that stand for weights are parameters: 70,788 weights and biases, and scales and zero points.
+#[test]
+fn weights_of_8_bits_are_parameters() {
+    for (name, expected) in [
+        ("qdq-cnn", 71_134),
+        ("qoperator-cnn", 70_806),
+        ("dynamic-cnn", 70_796),
+    ] {
+        let model = OnnxModel::read(fixture(&format!("exports/{name}.onnx"))).unwrap();
+        assert_eq!(model.parameters(), expected, "{name}");
     }
 }
 

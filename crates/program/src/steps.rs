@@ -170,6 +170,25 @@ impl PathLayer {
         self.of_steps(program, sum)
     }
 
+    /// Which of the steps that are looked at are part of the sequence, `[n, steps, 1]`.
+    pub(crate) fn valid_steps(
+        &self,
+        program: &mut Graph,
+        value: ValueId,
+    ) -> Result<ValueId, OpError> {
+        let valid = self.steps.as_ref().and_then(|steps| steps.valid);
+        if let Some(valid) = valid {
+            return self.of_steps(program, valid);
+        }
+        let mut g = Append::new(program, self.name.clone());
+        let shape = g.shape(value);
+        let (n, steps) = (
+            shape.first().map_or(1, |&n| n),
+            shape.get(1).map_or(1, |&s| s),
+        );
+        g.filled(&[n, steps, 1], 1.0)
+    }
+
     /// The mean of steps that are looked at, where sequences are of different lengths; else `None`.
     pub(crate) fn mean_of_valid(
         &self,

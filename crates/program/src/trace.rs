@@ -99,6 +99,7 @@ pub(crate) fn tapped(
     let value = layer.of_steps(program, value)?;
     let kind = match tap.reduction {
         Reduction::Units => return Ok(value),
+        Reduction::Valid => return layer.valid_steps(program, value),
         Reduction::Mean => {
             if let Some(mean) = layer.mean_of_valid(program, value, batch)? {
                 return Ok(mean);

@@ -14,6 +14,7 @@ use npcov_program::{
     Place, RecurrentView, RelevanceSeed, Rule, Rules, Term, explain, gradient, mask, path_layers,
     trace,
 };
+use npcov_tap::{Reduction, Side, Tap};
 
 const LSTM: Cell = Cell::Lstm {
     input_forget: false,
@@ -488,6 +489,33 @@ fn steps_beyond_the_end_count_for_nothing() {
             close(&found[..6], &expected, 1e-5);
             assert!(found[6..].iter().all(|&x| x == 0.0));
         }
+    }
+}
+
+/// Criteria are told which steps are part of a sequence.
+#[test]
+fn valid_steps_are_those_of_the_sequence() {
+    for (length, expected) in [(Some(3), [1.0, 1.0, 1.0, 0.0]), (None, [1.0; 4])] {
+        let layer = Layer {
+            length,
+            ..Layer::random(LSTM, 4, 3, 5)
+        };
+        let (graph, classifier) = classifier(&layer);
+        let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
+        let view = NetworkView {
+            graph: &graph,
+            classifier: &classifier,
+            layers: &layers,
+            batch: 1,
+        };
+        let tap = Tap {
+            layer: 0,
+            side: Side::After,
+            reduction: Reduction::Valid,
+        };
+        let program = trace(&view, &[tap]).unwrap();
+        let found = agreed(&program.graph, &[&numbers(12, 5)]);
+        assert_eq!(found.last().unwrap()[..], expected);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Predictions in words.
 
-use npcov::run::{ClassResult, NumberErrors, Predictions};
+use npcov::run::{ClassResult, NumberErrors, Predictions, Tolerance};
 
 use crate::number::{count, four_digits, part};
 use crate::table::{Align, Table};
@@ -54,11 +54,14 @@ fn numbers(found: &NumberErrors) -> String {
             table.row([name, &four_digits(number)]);
         }
     }
-    if let (Some(wrong), Some(tolerance)) = (found.wrong, found.tolerance) {
+    if let (Some(wrong), Some(tolerance)) = (found.wrong, &found.tolerance) {
         let text = format!(
             "{} (farther than {} from the label)",
             count(wrong),
-            four_digits(tolerance)
+            match tolerance {
+                Tolerance::Same(most) => four_digits(*most),
+                Tolerance::ByOutput(most) => list(most),
+            }
         );
         table.row(["wrong", &text]);
     }

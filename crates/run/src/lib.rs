@@ -64,7 +64,7 @@ pub use progress::{Event, Progress};
 pub use shards::{Found, Part, SHARD, SampleRange, Sink, Watcher, extract_shards, shards};
 pub use signature::Signature;
 pub use task::{
-    BinChoice, Direction, Numbers, Observed, OutputChoice, Reference, RegressionOptions, Task, bin,
-    quantile_edges,
+    BinChoice, Direction, Numbers, Observed, OutputChoice, Reference, RegressionOptions, Task,
+    Tolerance, bin, quantile_edges,
 };
 pub use tracer::{Feed, ShownTap, TracedRows, Tracer, Watch};

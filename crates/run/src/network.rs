@@ -9,8 +9,9 @@ use npcov_data::{
 };
 use npcov_engine::native::{Kernels, Native, Options};
 use npcov_engine::{Engine, EngineError, zeros};
+use npcov_graph::op::Unary;
 use npcov_graph::{
-    Classifier, DType, Declaration, Dim, Ending, Graph, GraphError, OnnxModel, Purpose,
+    Classifier, DType, Declaration, Dim, Ending, Graph, GraphError, OnnxModel, Op, Purpose,
     ShapeDisplay, Specialisation, ValueId, fold_batch_norm,
 };
 use npcov_program::{
@@ -218,10 +219,7 @@ impl Network {
                 wanted: "as many as the model has",
             });
         }
-        if numbers.is_none()
-            && !matches!(task, Task::Regression(_))
-            && let Some(purpose) = Purpose::of(graph, &classifier, batch)
-        {
+        if let Some(purpose) = Purpose::of(graph, &classifier, batch).filter(|p| !task.takes(p)) {
             return Err(RunError::NoClassifier {
                 output: self.output_name,
                 purpose,
@@ -460,6 +458,27 @@ fn head(
     }
 }
 
+/// Whether numbers of a value that are missing, NaN, are looked for: by an imputer, also behind what only moves numbers.
+fn fills_in(graph: &Graph, value: ValueId) -> bool {
+    let mut moved = vec![value];
+    for node in graph.nodes() {
+        if !node.inputs.iter().any(|input| moved.contains(input)) {
+            continue;
+        }
+        match node.op {
+            Op::Unary(Unary::IsNaN) => return true,
+            Op::Cast(_)
+            | Op::Concat(_)
+            | Op::Gather(_)
+            | Op::Reshape(_)
+            | Op::Slice(_)
+            | Op::Transpose(_) => moved.push(node.output),
+            _ => {}
+        }
+    }
+    false
+}
+
 /// The inputs of a graph, each with its shape for one sample.
 fn wanted(graph: &Graph, options: &ModelOptions) -> Result<Vec<WantedInput>, RunError> {
     let mut inputs = Vec::new();
@@ -474,6 +493,7 @@ fn wanted(graph: &Graph, options: &ModelOptions) -> Result<Vec<WantedInput>, Run
                 [_, rest @ ..] => rest.to_vec(),
             },
             whole: value.ty.dtype != DType::F32,
+            missing: fills_in(graph, input),
             fixed: fixed.map(|(_, number)| *number),
         });
     }
@@ -672,8 +692,7 @@ fn agree(engine: &dyn Engine, a: Candidate<'_>, b: Candidate<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use npcov_graph::op::Unary;
-    use npcov_graph::{Op, TensorType};
+    use npcov_graph::TensorType;
 
     use super::*;
 
@@ -701,6 +720,26 @@ mod tests {
                 "{shape:?}"
             );
         }
+    }
+
+    /// `where(isnan(x), 0, x)`, as imputers are read.
+    #[test]
+    fn numbers_may_be_missing_where_a_model_fills_them_in() {
+        let open = |imputes: bool| {
+            let mut graph = Graph::new();
+            let mut x = graph.add_input("x", TensorType::new(DType::F32, [1, 3]));
+            if imputes {
+                let missing = graph.push("n", Op::Unary(Unary::IsNaN), &[x]).unwrap();
+                let zero = graph.add_constant("zero", npcov_graph::Tensor::scalar(0.0));
+                x = graph
+                    .push("filled", Op::Where, &[missing, zero, x])
+                    .unwrap();
+            }
+            let y = graph.push("relu", Op::Unary(Unary::Relu), &[x]).unwrap();
+            graph.set_outputs(vec![y]);
+            wanted(&graph, &ModelOptions::default()).unwrap()[0].missing
+        };
+        assert!(open(true) && !open(false));
     }
 
     #[test]

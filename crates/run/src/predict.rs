@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunError;
 use crate::network::targets_of;
 use crate::signature::{Signature, widened};
-use crate::task::Numbers;
+use crate::task::{Numbers, Tolerance};
 use crate::tracer::{TracedRows, Tracer};
 
 /// A confusion matrix is kept up to this many classes; beyond, it would be most of the result and
@@ -50,7 +50,7 @@ pub struct NumberErrors {
     /// The share of the labels' variance that is explained; `None` without labels, or where they are all the same.
     pub r2: Option<f64>,
     /// How far a number may be from its label; `None` where that is not known.
-    pub tolerance: Option<f64>,
+    pub tolerance: Option<Tolerance>,
     /// How many inputs are farther from their label; `None` without labels.
     pub wrong: Option<usize>,
     /// How many inputs have numbers that the data, from which bins were learnt, never gave.
@@ -271,7 +271,7 @@ impl<'a> Errors<'a> {
             mean_absolute_error: with_labels(self.absolute / count),
             root_mean_square_error: with_labels((self.squared / count).sqrt()),
             r2: with_labels(1.0 - self.squared / variance).filter(|r2| r2.is_finite()),
-            tolerance: self.numbers.tolerance,
+            tolerance: self.numbers.tolerance.clone(),
             wrong: (labelled && self.numbers.tolerance.is_some()).then_some(self.wrong),
             outside: self.outside,
         }

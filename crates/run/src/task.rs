@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use npcov_graph::Purpose;
 use npcov_program::Deviation;
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +130,27 @@ pub struct Numbers {
     /// Which direction is explained.
     pub direction: Direction,
     /// How far a number may be from its label; `None` where that is not known.
-    pub tolerance: Option<f64>,
+    pub tolerance: Option<Tolerance>,
+}
+
+/// How far numbers may be from their labels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Tolerance {
+    /// All alike.
+    Same(f64),
+    /// Each output by itself: they may be of different units.
+    ByOutput(Vec<f64>),
+}
+
+impl Tolerance {
+    /// That of an output.
+    pub fn of(&self, output: usize) -> Option<f64> {
+        match self {
+            Tolerance::Same(most) => Some(*most),
+            Tolerance::ByOutput(most) => most.get(output).copied(),
+        }
+    }
 }
 
 impl Numbers {
@@ -199,8 +220,8 @@ impl Numbers {
 
     /// Whether a number of the model is too far from its label.
     pub fn is_wrong(&self, numbers: &[f64], target: &[f64]) -> Option<bool> {
-        let tolerance = self.tolerance?;
         let output = self.explained(numbers);
+        let tolerance = self.tolerance.as_ref()?.of(output)?;
         let (number, target) = (numbers.get(output)?, target.get(output).or(target.first())?);
         Some((number - target).abs() > tolerance)
     }
@@ -478,9 +499,10 @@ impl RegressionOptions {
         let residuals = observed.targets.map(|targets| {
             let pairs = observed.numbers.iter().zip(targets);
             let residuals: Vec<f64> = pairs.map(|(y, target)| y - target).collect();
+            let most = |output| WRONG_BEYOND * deviation(&column(&residuals, output));
             match output {
-                Some(output) => deviation(&column(&residuals, output)),
-                None => deviation(&residuals),
+                Some(output) => Tolerance::Same(most(output)),
+                None => Tolerance::ByOutput((0..outputs).map(most).collect()),
             }
         });
         let extremes = own.map(|numbers| {
@@ -497,9 +519,22 @@ impl RegressionOptions {
             edges,
             range: extremes,
             direction: self.direction,
-            tolerance: self.tolerance.or(residuals.map(|sd| WRONG_BEYOND * sd)),
+            tolerance: self.tolerance.map(Tolerance::Same).or(residuals),
         };
         Ok((numbers, notes))
+    }
+}
+
+impl Task {
+    /// Whether an output that is no classification can be asked this: one of its numbers always, and all of them
+    /// together where each is a number of its own.
+    pub(crate) fn takes(&self, purpose: &Purpose) -> bool {
+        let one = match self {
+            Task::Auto | Task::Classification | Task::Smallest => return false,
+            Task::Regression(options) => matches!(options.output, OutputChoice::One(_)),
+            Task::Numbers(numbers) => numbers.output.is_some(),
+        };
+        one || matches!(purpose, Purpose::Labels { .. })
     }
 }
 
@@ -645,6 +680,22 @@ mod tests {
             ..RegressionOptions::default()
         };
         assert!(one.learn(&observed).is_err());
+    }
+
+    /// Residuals of 1 and of 1000: what is wrong of the first output is little of the second.
+    #[test]
+    fn outputs_of_different_units_have_tolerances_of_their_own() {
+        let numbers = [1.0, 1000.0, -1.0, -1000.0, 1.0, -1000.0, -1.0, 1000.0];
+        let observed = Observed {
+            outputs: 2,
+            numbers: &numbers,
+            targets: Some(&[0.0; 8]),
+        };
+        let (found, _) = RegressionOptions::default().learn(&observed).unwrap();
+        let expected = Tolerance::ByOutput(vec![3.0, 3000.0]);
+        assert_eq!(found.tolerance, Some(expected));
+        assert_eq!(found.is_wrong(&[9.0, 0.0], &[0.0, 0.0]), Some(true));
+        assert_eq!(found.is_wrong(&[0.0, 2500.0], &[0.0, 0.0]), Some(false));
     }
 
     #[test]

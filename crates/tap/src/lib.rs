@@ -49,6 +49,8 @@ pub enum Reduction {
     Min,
     /// All of them are kept: the layer's elements in the model's order.
     Units,
+    /// Of a recurrent layer, 1 for each step that is part of the sequence, and 0 for those beyond its end.
+    Valid,
 }
 
 /// Numbers that a criterion needs of a path layer for each input.
@@ -84,6 +86,7 @@ impl Tap {
             Reduction::Max => "max",
             Reduction::Min => "min",
             Reduction::Units => "units",
+            Reduction::Valid => "valid",
         };
         format!("{side}-{reduction}")
     }

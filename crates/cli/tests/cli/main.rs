@@ -27,6 +27,7 @@ mod mutate;
 mod names;
 mod onnx;
 mod predict;
+mod refusals;
 mod report;
 #[cfg(unix)]
 mod resume;

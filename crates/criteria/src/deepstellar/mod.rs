@@ -37,7 +37,7 @@ use crate::state::{BitSet, FixedPart, Handle, Patterns, PatternsPart, SetPart, S
 use crate::training::Training;
 
 use grid::Grid;
-use model::{Layer, Model};
+use model::{Layer, Model, Sequence};
 
 /// BSC. Only recurrent layers have states.
 pub(crate) const BSC: Entry = Entry {
@@ -204,8 +204,8 @@ impl DeepStellar {
     }
 
     /// The states or transitions of a sequence that lie in the model's grid.
-    fn visits(&self, model: &Model, units: usize, row: &[f32]) -> Vec<u64> {
-        let states = row.chunks_exact(units.max(1));
+    fn visits(&self, model: &Model, sequence: Sequence<'_>) -> Vec<u64> {
+        let states = sequence.states();
         let states: Vec<Option<u64>> = states.map(|state| model.state(state, self.grid)).collect();
         match self.visits {
             Visits::States => states.into_iter().flatten().collect(),
@@ -279,7 +279,7 @@ impl DeepStellar {
 
 impl Criterion for DeepStellar {
     fn needs(&self) -> Needs {
-        let taps: Vec<Tap> = self.layers.iter().map(Layer::tap).collect();
+        let taps: Vec<Tap> = self.layers.iter().flat_map(Layer::taps).collect();
         Needs {
             training_taps: taps.clone(),
             ..Needs::taps(taps)
@@ -298,8 +298,8 @@ impl Criterion for DeepStellar {
         let mut fit = Fit::default();
         for layer in &self.layers {
             let mut model = layer.abstraction(&self.name, training, self.grid.components)?;
-            layer.count(training, &mut model, |model, row| {
-                self.visits(model, layer.units, row)
+            layer.count(training, &mut model, |model, sequence| {
+                self.visits(model, sequence)
             })?;
             let mut insert = |what: &str, numbers: FitNumbers| {
                 fit.insert(layer.array(what), &[numbers.len()], numbers);
@@ -386,9 +386,11 @@ impl Criterion for DeepStellar {
     ) -> Result<(), CriterionError> {
         for (i, layer) in self.layers.iter().enumerate() {
             let Some(model) = &layer.model else { continue };
-            let rows = batch.tap(layer.tap())?;
+            let [states, valid] = layer.taps();
+            let (states, valid) = (batch.tap(states)?, batch.tap(valid)?);
             for input in 0..batch.len() {
-                for visit in self.visits(model, layer.units, rows.row(input)) {
+                let sequence = layer.sequence(states.row(input), valid.row(input));
+                for visit in self.visits(model, sequence) {
                     let Ok(found) = model.visited.binary_search(&visit) else {
                         continue;
                     };
@@ -461,6 +463,11 @@ mod tests {
 
     /// Sequences of numbers as those of a layer of one unit: all values of a criterion.
     fn measured(spec: &str, train: &[&[f32]], test: &[&[f32]]) -> Vec<Amount> {
+        measured_of(spec, train, train[0].len(), test)
+    }
+
+    /// The same where training sequences end after so many steps.
+    fn measured_of(spec: &str, train: &[&[f32]], length: usize, test: &[&[f32]]) -> Vec<Amount> {
         let steps = train[0].len();
         let network = NetworkShape {
             layers: vec![LayerShape {
@@ -471,10 +478,17 @@ mod tests {
             ..NetworkShape::default()
         };
         let mut criterion = create(&spec.parse().unwrap(), &network).unwrap();
-        let tap = criterion.needs().taps[0];
+        let needs = criterion.needs();
+        let (states, valid) = (needs.taps[0], needs.taps[1]);
+        let ends: Vec<f32> = (0..steps)
+            .map(|step| if step < length { 1.0 } else { 0.0 })
+            .collect();
         let training = TrainingTable {
             predictions: vec![0; train.len()],
-            taps: vec![(tap, steps, train.concat())],
+            taps: vec![
+                (states, steps, train.concat()),
+                (valid, steps, ends.repeat(train.len())),
+            ],
             ..TrainingTable::default()
         };
         let fit = criterion.fit(&training).unwrap();
@@ -482,10 +496,14 @@ mod tests {
         let mut state = criterion.state();
         for row in test {
             // Sequences of other lengths are as good for a test.
+            let ones = vec![1.0; row.len()];
             let batch = Batch {
                 predictions: &[0],
                 logits: Column::of(&[], 0),
-                taps: vec![(tap, Column::of(row, row.len()))],
+                taps: vec![
+                    (states, Column::of(row, row.len())),
+                    (valid, Column::of(&ones, row.len())),
+                ],
                 observations: &[],
                 training: None,
             };
@@ -544,6 +562,16 @@ mod tests {
         let beyond: &[f32] = &[-1.0, 11.0, 13.0, 100.0, f32::NAN];
         assert_eq!(measured("sbc:m=4", &TRAIN, &[beyond]), [share(2, 3)]);
         assert_eq!(measured("sbc:m=4:n=2", &TRAIN, &[beyond]), [share(3, 5)]);
+    }
+
+    /// What stands beyond the end of a sequence is not visited.
+    #[test]
+    fn padding_counts_for_nothing() {
+        let padded: [&[f32]; 2] = [&[0.0, 3.0, 5.0, 5.0, 40.0], &[1.0, 5.0, 8.0, 8.0, 40.0]];
+        for spec in ["bsc:m=4", "wsc:m=4", "sbc:m=4", "btc:m=4", "wtc:m=4"] {
+            let found = measured_of(spec, &padded, 3, &[SUITE]);
+            assert_eq!(found, measured(spec, &TRAIN, &[SUITE]), "{spec}");
+        }
     }
 
     #[test]

@@ -56,13 +56,37 @@ impl Model {
     }
 }
 
+/// What a layer gives for an input.
+#[derive(Clone, Copy)]
+pub(super) struct Sequence<'a> {
+    /// All units of all steps.
+    states: &'a [f32],
+    /// Of each step, whether it is part of the sequence: 1 or 0.
+    valid: &'a [f32],
+    units: usize,
+}
+
+impl<'a> Sequence<'a> {
+    /// Its states, without those beyond its end.
+    pub(super) fn states(self) -> impl Iterator<Item = &'a [f32]> {
+        let states = self.states.chunks_exact(self.units.max(1));
+        let steps = states.zip(self.valid);
+        steps.filter(|(_, valid)| **valid > 0.0).map(|(s, _)| s)
+    }
+}
+
 impl Layer {
-    pub(super) fn tap(&self) -> Tap {
+    fn tap(&self, reduction: Reduction) -> Tap {
         Tap {
             layer: self.index,
             side: Side::After,
-            reduction: Reduction::Units,
+            reduction,
         }
+    }
+
+    /// Its states, and which of them are part of a sequence.
+    pub(super) fn taps(&self) -> [Tap; 2] {
+        [Reduction::Units, Reduction::Valid].map(|reduction| self.tap(reduction))
     }
 
     /// The name of an array of the fit.
@@ -129,11 +153,11 @@ impl Layer {
         &self,
         training: &dyn Training,
         model: &mut Model,
-        visits: impl Fn(&Model, &[f32]) -> Vec<u64>,
+        visits: impl Fn(&Model, Sequence<'_>) -> Vec<u64>,
     ) -> Result<(), CriterionError> {
         let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
-        self.read_rows(training, |row| {
-            for visit in visits(model, row) {
+        self.read_sequences(training, |sequence| {
+            for visit in visits(model, sequence) {
                 let count = counts.entry(visit).or_default();
                 *count = count.saturating_add(1);
             }
@@ -143,23 +167,38 @@ impl Layer {
     }
 
     /// All training sequences.
-    fn read_rows(
+    fn read_sequences(
         &self,
         training: &dyn Training,
-        mut on: impl FnMut(&[f32]),
+        mut on: impl FnMut(Sequence<'_>),
     ) -> Result<(), CriterionError> {
         let inputs = training.inputs();
-        let width = self.steps * self.units;
-        let mut rows = vec![0.0; BLOCK.min(inputs) * width];
+        let widths = [self.steps * self.units, self.steps];
+        let mut buffers = widths.map(|width| vec![0.0; BLOCK.min(inputs) * width]);
         for start in (0..inputs).step_by(BLOCK) {
             let block: Range<usize> = start..(start + BLOCK).min(inputs);
-            let rows = &mut rows[..block.len() * width];
-            training
-                .read_tap(self.tap(), block, rows)
-                .map_err(CriterionError::Training)?;
-            rows.chunks_exact(width.max(1)).for_each(&mut on);
+            for ((tap, width), buffer) in self.taps().into_iter().zip(widths).zip(&mut buffers) {
+                training
+                    .read_tap(tap, block.clone(), &mut buffer[..block.len() * width])
+                    .map_err(CriterionError::Training)?;
+            }
+            let [states, valid] = &buffers;
+            let states = states.chunks_exact(widths[0].max(1));
+            let valid = valid.chunks_exact(widths[1].max(1));
+            for (states, valid) in states.zip(valid).take(block.len()) {
+                on(self.sequence(states, valid));
+            }
         }
         Ok(())
+    }
+
+    /// A sequence, from what taps give of it.
+    pub(super) fn sequence<'a>(&self, states: &'a [f32], valid: &'a [f32]) -> Sequence<'a> {
+        Sequence {
+            states,
+            valid,
+            units: self.units,
+        }
     }
 
     /// All states of training sequences; those that are not finite are none.
@@ -168,9 +207,9 @@ impl Layer {
         training: &dyn Training,
         mut on: impl FnMut(&[f32]),
     ) -> Result<(), CriterionError> {
-        self.read_rows(training, |row| {
-            let states = row.chunks_exact(self.units.max(1));
-            states
+        self.read_sequences(training, |sequence| {
+            sequence
+                .states()
                 .filter(|state| state.iter().all(|x| x.is_finite()))
                 .for_each(&mut on);
         })

@@ -14,6 +14,8 @@ pub(super) fn import_of(op_type: &str) -> Option<Import> {
         "Scaler" => Some(import_scaler),
         "Normalizer" => Some(import_normalizer),
         "Imputer" => Some(import_imputer),
+        "Binarizer" => Some(import_binarizer),
+        "OneHotEncoder" => Some(import_one_hot),
         "FeatureVectorizer" => Some(import_feature_vectorizer),
         "ArrayFeatureExtractor" => Some(import_extractor),
         "LabelEncoder" => Some(import_label_encoder),
@@ -104,6 +106,33 @@ fn import_imputer(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<Val
     };
     let value = b.tensor(value);
     Ok(vec![b.push(Op::Where, &[is_missing, value, x])?])
+}
+
+/// 1 above a threshold, else 0.
+fn import_binarizer(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let threshold = node.attributes.float("threshold", 0.0)?;
+    let x = b.cast(node.input(0)?, DType::F32)?;
+    let threshold = b.scalar(threshold);
+    let y = b.binary(Binary::Greater, x, threshold)?;
+    Ok(vec![b.cast(y, DType::F32)?])
+}
+
+/// For each number, a 1 at its place in a list of categories: a new last axis. One that is not listed is all zeros,
+/// whatever `zeros` says: an exporter's runtime would refuse it.
+fn import_one_hot(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let categories = node.attributes.ints("cats_int64s")?;
+    node.attributes.ignore(&["cats_strings", "zeros"]);
+    let categories = categories.filter(|c| !c.is_empty()).ok_or_else(|| {
+        OpError::unsupported("its categories are texts; encode them as numbers before the model")
+    })?;
+    let x = b.cast(node.input(0)?, DType::F32)?;
+    let mut shape = b.shape(x);
+    shape.push(1);
+    let x = b.push(Op::Reshape(shape), &[x])?;
+    let categories = b.tensor(Tensor::ints(categories));
+    let categories = b.cast(categories, DType::F32)?;
+    let y = b.binary(Binary::Equal, x, categories)?;
+    Ok(vec![b.cast(y, DType::F32)?])
 }
 
 /// Columns side by side.
@@ -346,6 +375,25 @@ mod tests {
         let got = case(-1.0).value().to_f32();
         assert!(got[0].is_nan());
         assert_eq!(got[1..], [2.0, 9.0]);
+    }
+
+    #[test]
+    fn numbers_above_a_threshold_are_ones() {
+        let got = Case::new("Binarizer", 1)
+            .constant(floats(&[1, 3], &[0.4, 0.5, 0.6]))
+            .float("threshold", 0.5)
+            .value();
+        assert_eq!(got, floats(&[1, 3], &[0.0, 0.0, 1.0]));
+    }
+
+    #[test]
+    fn categories_become_places() {
+        let case = || Case::new("OneHotEncoder", 1).constant(ints(&[3, 1], &[7, 2, 5]));
+        let got = case().ints("cats_int64s", &[2, 7]).int("zeros", 1).value();
+        let expected = [0.0, 1.0, 1.0, 0.0, 0.0, 0.0];
+        assert_eq!(got, floats(&[3, 1, 2], &expected));
+        let texts = case().error();
+        assert!(texts.contains("its categories are texts"), "{texts}");
     }
 
     /// The example of the ONNX documentation of ArrayFeatureExtractor.

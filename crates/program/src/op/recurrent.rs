@@ -26,8 +26,9 @@ use crate::backward::backward;
 use crate::rule::{Bias, Rule, Sharing, WholeFactor};
 
 /// What stabilises denominators in a cell, unless a rule is named for it. Alpha-beta rules forget:
-/// after some twenty steps nothing is left.
-pub const RECURRENT_EPSILON: f32 = 1e-3;
+/// after some twenty steps nothing is left. With a small epsilon, sums that nearly cancel multiply relevance at every
+/// step, and it says little of what decides: `docs/rules.md` has numbers.
+pub const RECURRENT_EPSILON: f32 = 0.1;
 
 /// The relevance of the inputs of a [`Recurrence`], or of [`States`].
 pub(super) fn relevance(

@@ -325,10 +325,18 @@ impl FromStr for EngineName {
     }
 }
 
+/// Of settings, which may come from anybody: a library is code, so which one is loaded is said by who runs npcov.
 impl TryFrom<String> for EngineName {
     type Error = String;
 
     fn try_from(text: String) -> Result<EngineName, String> {
+        if text.contains('@') {
+            return Err(
+                "settings do not name a library to be loaded: `--engine onnxruntime@LIBRARY` and the variable \
+                 `ORT_DYLIB_PATH` do"
+                    .to_owned(),
+            );
+        }
         text.parse()
     }
 }

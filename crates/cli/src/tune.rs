@@ -23,7 +23,7 @@ const TABLE: &str = "paths";
 pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::of_settings([("--write", args.write.as_deref())])?;
+    let mut outputs = Outputs::of_settings([("--write", args.write.as_deref())])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;

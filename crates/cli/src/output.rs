@@ -192,17 +192,16 @@ impl PartialEq for Identity {
     }
 }
 
-/// The path of a file that need not exist, in a folder that does.
+/// A path with all links followed, as far as the way exists.
 fn resolved(path: &Path) -> PathBuf {
     if let Ok(path) = path.canonicalize() {
         return path;
     }
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    match (folder.canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if folder == Path::new("") => {
+            resolved(Path::new(".")).join(name)
+        }
+        (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
     }
 }
@@ -263,6 +262,8 @@ mod tests {
         assert!(outputs(&[&at("a"), &at("b")]).is_ok());
         let error = outputs(&[&at("a"), &at("sub/../a")]).err().unwrap();
         assert!(error.to_string().contains("are the same file"), "{error}");
+        let mut outputs = outputs(&[&at("new/a")]).unwrap();
+        assert!(outputs.add_folder("--html", &at("sub/../new")).is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::samples;
 pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;

@@ -13,7 +13,7 @@ use crate::samples;
 pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     if let Some(calibration) = &args.calibration {

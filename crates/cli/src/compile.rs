@@ -13,7 +13,7 @@ use crate::samples;
 /// Writes a program as ONNX and prints what it takes and gives.
 pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&model)?;
     let (kind, options) = program(args, config)?;
     let model = Model::open_with(&model, &options)?;

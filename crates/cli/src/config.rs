@@ -391,7 +391,16 @@ impl Config {
         Some(self.folder.join(self.data.as_ref()?).into())
     }
 
-    /// How frequent classes should be in suites.
+    /// The file that says how frequent classes should be in suites.
+    pub(crate) fn class_shares_file(&self, args: &ClassSharesArgs) -> Option<PathBuf> {
+        match (&args.class_shares, &self.class_shares) {
+            (Some(shares), _) => shares.file(Path::new("")),
+            (None, Some(shares)) => shares.file(&self.folder),
+            (None, None) => None,
+        }
+    }
+
+    /// How frequent they should be.
     pub(crate) fn class_shares(&self, args: &ClassSharesArgs) -> anyhow::Result<ClassShares> {
         match (&args.class_shares, &self.class_shares) {
             (Some(shares), _) => shares.read(Path::new("")),

@@ -20,9 +20,10 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
         ("--output", args.output.as_deref()),
         ("--inputs", args.inputs.as_deref()),
     ];
-    let outputs = Outputs::new(config, written)?;
+    let mut outputs = Outputs::new(config, written)?;
     outputs.spare(&args.graph)?;
     outputs.spare_all(config.class_names_file(&args.measuring.classes))?;
+    outputs.spare_all(config.class_shares_file(&args.detail.class_shares))?;
     (args.data.iter()).try_for_each(|data| outputs.spare_data(data))?;
     if let Some(inputs) = &args.inputs {
         require_place(inputs).map_err(npcov::Error::from)?;
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     }
     let shares = config.class_shares(&args.detail.class_shares)?;
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
-    outputs.spare_all(graph.model().network().files())?;
+    outputs.spare_graph(&graph)?;
     let choices = &args.measuring.choices;
     let options = graph::cover_options(&graph, choices, args.criteria.criteria.as_ref());
     let mut suites = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
         ("--output", args.output.as_deref()),
         ("--heatmap", heatmap.as_deref()),
     ];
-    let outputs = Outputs::new(config, written)?;
+    let mut outputs = Outputs::new(config, written)?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
             args,
             config,
             printer,
-            (&model, &data, &outputs, heatmap),
+            (&model, &data, &mut outputs, heatmap),
             settings,
             &preprocessing,
         );
@@ -91,7 +91,7 @@ fn by_graph(
     args: &ExplainArgs,
     config: &Config,
     printer: &Printer,
-    (graph, data, outputs, heatmap): (&Path, &OsStr, &Outputs, Option<PathBuf>),
+    (graph, data, outputs, heatmap): (&Path, &OsStr, &mut Outputs, Option<PathBuf>),
     settings: ExplainOptions,
     preprocessing: &Preprocessing,
 ) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ fn by_graph(
         );
     }
     let mut graph = DecisionGraph::open_on(graph, None, config.engine(args.model.engine.as_ref()))?;
-    outputs.spare_all(graph.model().network().files())?;
+    outputs.spare_graph(&graph)?;
     if let Some(names) = config.class_names(&args.data.classes)? {
         graph = graph.with_class_names(names)?;
     }

@@ -11,7 +11,7 @@ use crate::printer::Printer;
 /// Writes the training inputs of a graph as Parquet files, and prints which.
 pub(crate) fn run(args: &ExportArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let mut outputs = Outputs::new(config, [("--output", None)])?;
-    outputs.add_folder("--output", &args.output);
+    outputs.add_folder("--output", &args.output)?;
     outputs.spare(&args.graph)?;
     let graph = GraphFile::open(&args.graph).map_err(npcov::Error::from)?;
     let activations = match args.activations {

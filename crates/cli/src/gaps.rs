@@ -16,7 +16,7 @@ use crate::{graph, samples};
 
 /// Says what a suite is missing, and writes the inputs of a pool that fill it.
 pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let outputs = Outputs::new(
+    let mut outputs = Outputs::new(
         config,
         [
             ("--output", args.output.as_deref()),
@@ -29,13 +29,14 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
         outputs.spare_data(data)?;
     }
     outputs.spare_all(config.class_names_file(&args.classes))?;
+    outputs.spare_all(config.class_shares_file(&args.class_shares))?;
     let shares = config.class_shares(&args.class_shares)?;
     let coverage = Coverage::open(&args.state).and_then(|c| c.with_class_shares(shares));
     let coverage = coverage.map_err(npcov::Error::from)?;
     let given = (&args.classes, &args.preprocessing);
     let graph = graph::open(&args.graph, &args.model, given, config)?
         .with_threads(config.threads(args.run.threads));
-    outputs.spare_all(graph.model().network().files())?;
+    outputs.spare_graph(&graph)?;
     let measured_with =
         (graph.learnt()).require_state(coverage.state(), &args.state.display().to_string());
     measured_with.map_err(npcov::Error::from)?;

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &InitArgs, config: &Config, printer: &Printer) -> anyhow
     }
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::of_settings([("--output", Some(&**output))])?;
+    let mut outputs = Outputs::of_settings([("--output", Some(&**output))])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;

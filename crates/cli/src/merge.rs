@@ -11,7 +11,7 @@ use crate::printer::Printer;
 
 /// Unites coverage states, or what suites have killed of mutants, writes the result, and prints what it is worth.
 pub(crate) fn run(args: &MergeArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare_all(&args.states)?;
     if args.states.iter().any(MutationState::is_file) {
         return killed(args, printer);

@@ -12,7 +12,7 @@ use crate::{graph, samples};
 
 /// Makes a suite smaller, writes it, and prints what is left.
 pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&args.graph)?;
     outputs.spare_data(&args.data)?;
     outputs.spare_all(&args.given)?;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> an
         None => None,
     };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
-    outputs.spare_all(graph.model().network().files())?;
+    outputs.spare_graph(&graph)?;
     let mut options = MinimizeOptions {
         choices: graph::cover_options(&graph, &args.measuring.choices, None).choices,
         given,

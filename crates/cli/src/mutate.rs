@@ -20,7 +20,7 @@ use crate::samples;
 pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::new(
+    let mut outputs = Outputs::new(
         config,
         [
             ("--output", args.output.as_deref()),
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyh
     let mutants = Mutants::among(network, &options, among.as_ref());
     let mut mutants = mutants.map_err(npcov::Error::from)?;
     if let Some(folder) = &args.mutants_to {
-        write(&mutants, folder, &model, printer)?;
+        write(&mutants, folder, &mut outputs, printer)?;
     }
     if let Some(judge) = &args.judge {
         let data = model.loader(model.open_data(judge)?)?;
@@ -141,13 +141,12 @@ fn among(args: &MutateArgs, network: &Network) -> anyhow::Result<Option<Among>> 
 fn write(
     mutants: &Mutants<'_>,
     folder: &Path,
-    model: &Model,
+    outputs: &mut Outputs,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     if !folder.is_dir() {
         bail!("`--mutants-to {}` is no folder", folder.display());
     }
-    let mut outputs = Outputs::of_settings([])?;
     let names: Vec<_> = mutants
         .list()
         .iter()
@@ -156,7 +155,6 @@ fn write(
     for path in &names {
         outputs.add("--mutants-to", path)?;
     }
-    outputs.spare_all(model.network().files())?;
     for (number, path) in names.iter().enumerate() {
         let bytes = mutants.onnx(number).map_err(npcov::Error::from)?;
         write_whole(path, &bytes).map_err(npcov::Error::from)?;

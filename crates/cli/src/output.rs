@@ -1,10 +1,13 @@
 //! Files that a command writes, which must be none of those that it reads.
+//!
+//! What is read and what is written may become known in any order: each is held against all that is known already.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::anyhow;
 
+use npcov::DecisionGraph;
 use npcov::data::formats::is_of_folder;
 
 use crate::config::Config;
@@ -12,6 +15,8 @@ use crate::config::Config;
 /// The outputs of a command, held against each other and against every input before work begins. An output takes the
 /// place of a file of its name, and a user's model or data must not be it.
 pub(crate) struct Outputs {
+    /// What is read.
+    inputs: Vec<Identity>,
     files: Vec<Output>,
     /// Folders in which files are made and removed.
     folders: Vec<Output>,
@@ -31,6 +36,25 @@ impl Output {
             file: Identity::of(path),
         }
     }
+
+    /// Whether a file of this name takes the place of an input, or of a sample in it where that is a folder.
+    fn replaces(&self, input: &Identity) -> bool {
+        let is_sample = || self.path.is_file() && is_of_folder(&self.path);
+        self.file == *input || (self.file.is_inside(input) && is_sample())
+    }
+
+    /// Whether an input is in this folder.
+    fn holds(&self, input: &Identity) -> bool {
+        self.file == *input || input.is_inside(&self.file)
+    }
+
+    fn overwrites(&self) -> anyhow::Error {
+        anyhow!(
+            "`{} {}` would overwrite what is read",
+            self.flag,
+            self.path.display()
+        )
+    }
 }
 
 impl Outputs {
@@ -39,10 +63,8 @@ impl Outputs {
         config: &Config,
         outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
     ) -> anyhow::Result<Outputs> {
-        let outputs = Outputs::of_settings(outputs)?;
-        if let Some(settings) = config.file() {
-            outputs.spare(settings)?;
-        }
+        let mut outputs = Outputs::of_settings(outputs)?;
+        outputs.spare_all(config.file())?;
         Ok(outputs)
     }
 
@@ -51,6 +73,7 @@ impl Outputs {
         outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
     ) -> anyhow::Result<Outputs> {
         let mut all = Outputs {
+            inputs: Vec::new(),
             files: Vec::new(),
             folders: Vec::new(),
         };
@@ -62,56 +85,74 @@ impl Outputs {
         Ok(all)
     }
 
-    /// One more.
+    /// One more file.
     pub(crate) fn add(&mut self, flag: &'static str, path: &Path) -> anyhow::Result<()> {
         let output = Output::new(flag, path);
-        if let Some(other) = self.files.iter().find(|other| other.file == output.file) {
-            bail!(
-                "`{} {}` and `{flag} {}` are the same file",
-                other.flag,
-                other.path.display(),
-                path.display()
-            );
+        let same = |other: &&Output| other.file == output.file;
+        let around = |folder: &&Output| folder.holds(&output.file);
+        let mut others = self.files.iter().filter(same);
+        if let Some(other) = others.next().or(self.folders.iter().find(around)) {
+            return Err(clash(other, &output));
+        }
+        if self.inputs.iter().any(|input| output.replaces(input)) {
+            return Err(output.overwrites());
         }
         self.files.push(output);
         Ok(())
     }
 
     /// A folder whose files come and go.
-    pub(crate) fn add_folder(&mut self, flag: &'static str, path: &Path) {
-        self.folders.push(Output::new(flag, path));
+    pub(crate) fn add_folder(&mut self, flag: &'static str, path: &Path) -> anyhow::Result<()> {
+        let folder = Output::new(flag, path);
+        if let Some(other) = self.files.iter().find(|other| folder.holds(&other.file)) {
+            return Err(clash(other, &folder));
+        }
+        if self.inputs.iter().any(|input| folder.holds(input)) {
+            return Err(folder.overwrites());
+        }
+        self.folders.push(folder);
+        Ok(())
     }
 
-    /// Fails where an output would take the place of an input, or of a file in it where that is a folder.
-    pub(crate) fn spare(&self, input: impl AsRef<Path>) -> anyhow::Result<()> {
-        let file = Identity::of(input.as_ref());
-        let in_folder = |output: &Output| {
-            output.path.is_file() && is_of_folder(&output.path) && output.file.is_inside(&file)
-        };
-        let overwritten = |output: &&Output| output.file == file || in_folder(output);
-        let removed = |folder: &&Output| folder.file == file || file.is_inside(&folder.file);
-        let mut hit = self.files.iter().find(overwritten);
-        hit = hit.or(self.folders.iter().find(removed));
-        match hit {
-            Some(Output { flag, path, .. }) => {
-                bail!("`{flag} {}` would overwrite what is read", path.display())
-            }
-            None => Ok(()),
+    /// Something that is read. Fails where an output would take its place.
+    pub(crate) fn spare(&mut self, input: impl AsRef<Path>) -> anyhow::Result<()> {
+        let input = Identity::of(input.as_ref());
+        let mut hit = self.files.iter().filter(|file| file.replaces(&input));
+        let in_folder = self.folders.iter().find(|folder| folder.holds(&input));
+        if let Some(output) = hit.next().or(in_folder) {
+            return Err(output.overwrites());
         }
+        self.inputs.push(input);
+        Ok(())
     }
 
     /// The same for several inputs.
     pub(crate) fn spare_all(
-        &self,
+        &mut self,
         inputs: impl IntoIterator<Item = impl AsRef<Path>>,
     ) -> anyhow::Result<()> {
         inputs.into_iter().try_for_each(|input| self.spare(input))
     }
 
     /// The same for data, with the labels beside it.
-    pub(crate) fn spare_data(&self, spec: impl AsRef<OsStr>) -> anyhow::Result<()> {
+    pub(crate) fn spare_data(&mut self, spec: impl AsRef<OsStr>) -> anyhow::Result<()> {
         self.spare_all(npcov::data::formats::files(spec))
     }
+
+    /// The same for a decision graph: its file, its model, and the data that it was learnt from, wherever that is looked for.
+    pub(crate) fn spare_graph(&mut self, graph: &DecisionGraph) -> anyhow::Result<()> {
+        self.spare_all(graph.model().network().files())?;
+        self.spare_all(graph.learnt().file().path())?;
+        let mut places = crate::pages::training_places(graph).into_iter();
+        places.try_for_each(|place| self.spare_data(place))
+    }
+}
+
+/// Two outputs in one place.
+fn clash(one: &Output, other: &Output) -> anyhow::Error {
+    let [one, other] =
+        [one, other].map(|output| format!("`{} {}`", output.flag, output.path.display()));
+    anyhow!("{one} and {other} are the same file, or one is in the other")
 }
 
 /// What tells whether two paths lead to the same file: through links of both kinds, and before it exists.
@@ -151,17 +192,16 @@ impl PartialEq for Identity {
     }
 }
 
-/// The path of a file that need not exist, in a folder that does.
+/// A path with all links followed, as far as the way exists.
 fn resolved(path: &Path) -> PathBuf {
     if let Ok(path) = path.canonicalize() {
         return path;
     }
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
-    match (folder.canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if folder == Path::new("") => {
+            resolved(Path::new(".")).join(name)
+        }
+        (Some(folder), Some(name)) => resolved(folder).join(name),
         _ => path.to_owned(),
     }
 }
@@ -191,7 +231,7 @@ mod tests {
             names.extend([at("soft"), at("hard")]);
         }
         for output in &names {
-            let outputs = outputs(&[output]).unwrap();
+            let mut outputs = outputs(&[output]).unwrap();
             for input in &names {
                 let error = outputs.spare(input).unwrap_err().to_string();
                 assert!(error.contains("would overwrite what is read"), "{error}");
@@ -222,6 +262,8 @@ mod tests {
         assert!(outputs(&[&at("a"), &at("b")]).is_ok());
         let error = outputs(&[&at("a"), &at("sub/../a")]).err().unwrap();
         assert!(error.to_string().contains("are the same file"), "{error}");
+        let mut outputs = outputs(&[&at("new/a")]).unwrap();
+        assert!(outputs.add_folder("--html", &at("sub/../new")).is_err());
     }
 
     #[test]
@@ -231,8 +273,27 @@ mod tests {
         std::fs::create_dir(at("parts")).unwrap();
         std::fs::write(at("parts/mine.npz"), "").unwrap();
         let mut outputs = outputs(&[]).unwrap();
-        outputs.add_folder("--output", &at("parts"));
+        outputs.add_folder("--output", &at("parts")).unwrap();
         assert!(outputs.spare(at("parts/mine.npz")).is_err());
         assert!(outputs.spare(at("mine.npz")).is_ok());
+        // Nor another output.
+        assert!(outputs.add("--picture", &at("parts/a.png")).is_err());
+        assert!(outputs.add("--picture", &at("a.png")).is_ok());
+    }
+
+    #[test]
+    fn inputs_and_outputs_may_be_told_in_any_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("sub")).unwrap();
+        std::fs::write(at("sub/graph"), "").unwrap();
+        let mut outputs = outputs(&[]).unwrap();
+        outputs.spare(at("sub/graph")).unwrap();
+        let error = outputs.add("--output", &at("sub/graph")).unwrap_err();
+        let refused = "would overwrite what is read";
+        assert!(error.to_string().ends_with(refused), "{error}");
+        let error = outputs.add_folder("--html", &at("sub")).unwrap_err();
+        assert!(error.to_string().ends_with(refused), "{error}");
+        assert!(outputs.add("--output", &at("sub/other")).is_ok());
     }
 }

@@ -31,9 +31,10 @@ pub(crate) fn write(
     if pages.html.is_none() && pages.single_file.is_none() {
         return Ok(None);
     }
-    let outputs = outputs(pages, config)?;
+    let mut outputs = outputs(pages, config)?;
     outputs.spare(&args.state)?;
     outputs.spare_all(args.against.iter().chain(&pages.graph).chain(&pages.model))?;
+    outputs.spare_all(config.class_shares_file(&args.detail.class_shares))?;
     for data in pages.data.iter().chain(&pages.pool) {
         outputs.spare_data(data)?;
     }
@@ -42,6 +43,7 @@ pub(crate) fn write(
     let graph = match graph {
         Some(graph) => {
             let graph = DecisionGraph::open_with(graph, pages.model.as_deref())?;
+            outputs.spare_graph(&graph)?;
             Some(graph.with_threads(config.threads(pages.threads)))
         }
         None => None,
@@ -52,7 +54,7 @@ pub(crate) fn write(
         gate: Some(&config.rules(earlier.is_some())),
         graph: graph.as_ref(),
         data: match &graph {
-            Some(graph) => find_data(pages, config, &args.state, &coverage, graph)?,
+            Some(graph) => find_data(args, config, &coverage, graph, &mut outputs)?,
             None => Vec::new(),
         },
         pool: pool.map(Inputs::new),
@@ -70,12 +72,13 @@ pub(crate) fn write(
     Ok(Some(link))
 }
 
-/// What pages are written to.
+/// What pages are written to, held against what is named for them.
 pub(crate) fn outputs(pages: &PageArgs, config: &Config) -> anyhow::Result<Outputs> {
     let mut outputs = Outputs::new(config, [("--single-file", pages.single_file.as_deref())])?;
     if let Some(folder) = &pages.html {
-        outputs.add_folder("--html", folder);
+        outputs.add_folder("--html", folder)?;
     }
+    outputs.spare_all(pages.words.iter().chain(&pages.feature_names))?;
     Ok(outputs)
 }
 
@@ -152,37 +155,42 @@ fn find_graph(
     Ok(files.iter().take(MOST_FILES).find(is_graph).cloned())
 }
 
+/// Where the data may be that a graph was learnt from.
+pub(crate) fn training_places(graph: &DecisionGraph) -> Vec<OsString> {
+    let file = graph.learnt().file();
+    let trained = Path::new(&file.record().data);
+    let mut places = vec![trained.into()];
+    if let Some(beside) = file.path().and_then(Path::parent) {
+        let name = trained.file_name().map(Path::new);
+        let names = [Some(trained), name].into_iter().flatten();
+        places.extend(names.map(|name| beside.join(name).into()));
+    }
+    places
+}
+
 /// Data that may be that of the suites, or the training data. What is named must be there; what is only looked for need
 /// not.
 fn find_data(
-    pages: &PageArgs,
+    args: &ReportArgs,
     config: &Config,
-    state: &Path,
     coverage: &Coverage,
     graph: &DecisionGraph,
-) -> Result<Vec<Loader<'static>>, npcov::Error> {
+    outputs: &mut Outputs,
+) -> anyhow::Result<Vec<Loader<'static>>> {
     let mut found = Vec::new();
-    for data in &pages.data {
+    for data in &args.pages.data {
         found.push(graph.loader(samples::open(data)?)?);
     }
-    let folder = state.parent().unwrap_or(Path::new(""));
+    let folder = args.state.parent().unwrap_or(Path::new(""));
     let mut places: Vec<OsString> = config.own_data().into_iter().collect();
-    let trained = &graph.learnt().file().record().data;
-    places.push(trained.into());
-    if let Some(beside) = graph.learnt().file().path().and_then(Path::parent) {
-        places.push(beside.join(trained).into());
-        places.extend(
-            Path::new(trained)
-                .file_name()
-                .map(|name| beside.join(name).into()),
-        );
-    }
+    places.extend(training_places(graph));
     for suite in coverage.state().suites() {
         for name in [suite.name.clone(), format!("{}.npz", suite.name)] {
             places.push(folder.join(name).into());
         }
     }
     for place in places {
+        outputs.spare_data(&place)?;
         let opened = samples::open(place).and_then(|samples| graph.loader(samples));
         found.extend(opened);
     }

@@ -13,7 +13,7 @@ use crate::samples;
 pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::new(config, [("--output", args.output.as_deref())])?;
+    let mut outputs = Outputs::new(config, [("--output", args.output.as_deref())])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;

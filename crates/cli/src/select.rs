@@ -11,7 +11,7 @@ use crate::{graph, samples};
 
 /// Selects inputs of a pool, writes them, and prints which they are.
 pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
-    let outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
+    let mut outputs = Outputs::new(config, [("--output", Some(&*args.output))])?;
     outputs.spare(&args.graph)?;
     outputs.spare_data(&args.data)?;
     outputs.spare_all(&args.given)?;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         None => None,
     };
     let graph = graph::open_measuring(&args.graph, &args.measuring, config)?;
-    outputs.spare_all(graph.model().network().files())?;
+    outputs.spare_graph(&graph)?;
     let options = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,

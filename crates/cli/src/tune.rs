@@ -23,7 +23,7 @@ const TABLE: &str = "paths";
 pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow::Result<()> {
     let model = config.model(&args.model)?;
     let data = config.data(&args.data)?;
-    let outputs = Outputs::of_settings([("--write", args.write.as_deref())])?;
+    let mut outputs = Outputs::of_settings([("--write", args.write.as_deref())])?;
     outputs.spare(&model)?;
     outputs.spare_data(&data)?;
     outputs.spare_all(config.class_names_file(&args.data.classes))?;
@@ -48,14 +48,14 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     // What cannot be written is said before hours of work, not after them.
     let open = |path: &Path| {
         require_place(path).map_err(npcov::Error::from)?;
-        SettingsFile::open(path)
+        // The lock of the file is that of its parts, which those have who join them.
+        let lock = (!args.join).then(|| OutputLock::beside(path)).transpose();
+        SettingsFile::open(path, lock.map_err(npcov::Error::from)?)
     };
     let mut file = match (&args.write, args.shard) {
         (Some(path), None) => Some(open(path)?),
         _ => None,
     };
-    // Its lock is that of the parts.
-    file = file.filter(|_| !args.join);
     let data = model.open_data(&data)?;
     let model = samples::resolve(model, &data, printer)?;
     samples::warn(&model.warnings(&data)?, printer);
@@ -72,17 +72,21 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     let inputs = settings.inputs(data.len());
     let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(data.len()));
     let tuning = match (&args.write, args.join) {
-        (Some(path), true) => model.join_tuning(&data, &settings, path),
-        _ => model.tune(&data, &settings, &mut progress),
+        (Some(path), true) => {
+            let joined = model.join_tuning(&data, &settings, path)?;
+            // What was read before others were kept out may have changed.
+            open(path)?.write(&joined.tuning.chosen)?;
+            joined.remove_parts().map_err(npcov::Error::from)?
+        }
+        _ => {
+            let tuning = model.tune(&data, &settings, &mut progress)?;
+            if let Some(file) = &mut file {
+                file.write(&tuning.chosen)?;
+            }
+            tuning
+        }
     };
     drop(progress);
-    let tuning = tuning?;
-    if let (Some(path), true) = (&args.write, args.join) {
-        file = Some(open(path)?);
-    }
-    if let Some(file) = &mut file {
-        file.write(&tuning.chosen)?;
-    }
     printer.data(&match args.run.format {
         Format::Text => npcov_report::tuning(&tuning),
         Format::Json => npcov_report::json(&tuning),
@@ -94,13 +98,12 @@ struct SettingsFile {
     path: PathBuf,
     document: DocumentMut,
     /// Nobody else changes it before it is written.
-    _lock: OutputLock,
+    _lock: Option<OutputLock>,
 }
 
 impl SettingsFile {
     /// Reads the file, if there is one.
-    fn open(path: &Path) -> anyhow::Result<SettingsFile> {
-        let lock = OutputLock::beside(path).map_err(npcov::Error::from)?;
+    fn open(path: &Path, lock: Option<OutputLock>) -> anyhow::Result<SettingsFile> {
         let text = match path.try_exists() {
             Ok(false) => String::new(),
             _ => read_settings(path)?,
@@ -168,7 +171,7 @@ mod tests {
         if let Some(text) = text {
             std::fs::write(&path, text)?;
         }
-        SettingsFile::open(&path)?.write(&CHOSEN)?;
+        SettingsFile::open(&path, None)?.write(&CHOSEN)?;
         Ok(std::fs::read_to_string(&path)?)
     }
 

@@ -266,15 +266,24 @@ impl From<String> for Shares {
 }
 
 impl Shares {
+    /// The file that has them; a relative path starts at `folder`.
+    pub(crate) fn file(&self, folder: &Path) -> Option<PathBuf> {
+        match self {
+            Shares::File(path) => Some(folder.join(path)),
+            Shares::Training | Shares::Balanced => None,
+        }
+    }
+
     /// The shares; a relative path starts at `folder`.
     pub(crate) fn read(&self, folder: &Path) -> anyhow::Result<ClassShares> {
+        const LARGEST: u64 = 1 << 24;
         let path = match self {
             Shares::Training => return Ok(ClassShares::Training),
             Shares::Balanced => return Ok(ClassShares::Balanced),
             Shares::File(path) => folder.join(path),
         };
         let shown = path.display();
-        let text = std::fs::read_to_string(&path).with_context(|| {
+        let text = npcov_file::read_text(&path, LARGEST).with_context(|| {
             format!("cannot read shares of classes from `{shown}`; other shares are `training` and `balanced`")
         })?;
         let read: Result<ClassShares, CoverageError> = text.parse();
@@ -325,10 +334,18 @@ impl FromStr for EngineName {
     }
 }
 
+/// Of settings, which may come from anybody: a library is code, so which one is loaded is said by who runs npcov.
 impl TryFrom<String> for EngineName {
     type Error = String;
 
     fn try_from(text: String) -> Result<EngineName, String> {
+        if text.contains('@') {
+            return Err(
+                "settings do not name a library to be loaded: `--engine onnxruntime@LIBRARY` and the variable \
+                 `ORT_DYLIB_PATH` do"
+                    .to_owned(),
+            );
+        }
         text.parse()
     }
 }

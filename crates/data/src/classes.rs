@@ -225,6 +225,10 @@ impl Samples for Matched<'_> {
         self.samples.sample_name(row)
     }
 
+    fn sample_file(&self, row: usize) -> Option<&Path> {
+        self.samples.sample_file(row)
+    }
+
     fn known_blocks(&self) -> Option<&[Digest]> {
         self.samples.known_blocks()
     }

@@ -4,14 +4,17 @@
 //! A field that is empty or no number is an error that names the row and the column: what a missing value stands for is
 //! not for npcov to guess.
 
-use std::io::BufReader;
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
 use crate::error::{DataError, ReadError};
 use crate::formats::{Format, Location};
 use crate::samples::Samples;
 use crate::source::Source;
-use crate::table::{self, Column};
+use crate::table::{self, Column, MOST_COLUMNS};
+
+/// The longest line. Its fields are held before they can be counted.
+const LONGEST: usize = 1 << 20;
 
 /// A text with a line for each sample.
 pub(crate) struct Csv;
@@ -48,7 +51,10 @@ fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .trim(csv::Trim::All)
-        .from_reader(BufReader::new(source.reader()));
+        .from_reader(ShortLines {
+            text: BufReader::new(source.reader()),
+            line: 0,
+        });
     let failed = |error: csv::Error| {
         let line = error.position().map_or(0, csv::Position::line);
         match error.into_kind() {
@@ -63,6 +69,12 @@ fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
         }
     };
     let header = reader.headers().map_err(failed)?.clone();
+    if header.len() > MOST_COLUMNS {
+        return Err(malformed(format!(
+            "has {} columns; at most {MOST_COLUMNS} are read",
+            header.len()
+        )));
+    }
     // A byte-order mark, which spreadsheets write, is part of no name.
     let name = |name: &str| name.trim_start_matches('\u{feff}').to_owned();
     let mut columns: Vec<Column> = (header.iter())
@@ -102,6 +114,32 @@ fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
         row += 1;
     }
     Ok(columns)
+}
+
+/// A text of which no line is longer than [`LONGEST`].
+struct ShortLines<R> {
+    text: R,
+    /// The length of the line that was begun.
+    line: usize,
+}
+
+impl<R: Read> Read for ShortLines<R> {
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        // So that a line that is read at once is not too long before it is looked at.
+        let most = place.len().min(LONGEST);
+        let len = self.text.read(&mut place[..most])?;
+        self.line = match place[..len].iter().rposition(|&byte| byte == b'\n') {
+            Some(end) => len - end - 1,
+            None => self.line + len,
+        };
+        match self.line > LONGEST {
+            true => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a line is longer than {LONGEST} bytes"),
+            )),
+            false => Ok(len),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +188,23 @@ mod tests {
         let unlabelled = open(folder.path(), "c.csv", "x,z\n1,0\n", None).unwrap();
         assert_eq!(unlabelled.labels(), None);
         assert_eq!(unlabelled.inputs().len(), 2);
+    }
+
+    #[test]
+    fn lines_and_columns_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let wide = ",".repeat(20_000) + "\n1";
+        let error = open(folder.path(), "t.csv", &wide, None).unwrap_err();
+        assert_eq!(error, "`t.csv`: has 20001 columns; at most 16384 are read");
+        let long = ",".repeat(40_000_000) + "\n1";
+        let error = open(folder.path(), "t.csv", &long, None).unwrap_err();
+        assert!(
+            error.contains("a line is longer than 1048576 bytes"),
+            "{error}"
+        );
+        let row = format!("a\n1\n{}", "1".repeat(3_000_000));
+        let error = open(folder.path(), "t.csv", &row, None).unwrap_err();
+        assert!(error.contains("a line is longer than"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::digest::{BLOCK_ROWS, Digest, Fingerprint, OnceFingerprint};
@@ -274,6 +275,10 @@ impl Samples for Excerpt<'_> {
             Some(names) => names.get(row).map(|name| name.as_str().into()),
             None => self.samples.sample_name(self.place(row).ok()?),
         }
+    }
+
+    fn sample_file(&self, row: usize) -> Option<&Path> {
+        self.samples.sample_file(self.place(row).ok()?)
     }
 
     fn digest_runs(&self, runs: &[Range<usize>]) -> Result<Digest, DataError> {

@@ -185,6 +185,10 @@ impl Samples for ImageFolder {
         Some(parts.collect::<Vec<_>>().join("/").into())
     }
 
+    fn sample_file(&self, row: usize) -> Option<&Path> {
+        self.images.get(row).map(AsRef::as_ref)
+    }
+
     /// The files count, not the pixels: they are read without being decoded.
     fn digest_runs(&self, runs: &[Range<usize>]) -> Result<Digest, DataError> {
         let mut contents = Contents::default();

@@ -130,4 +130,4 @@ pub use scalar::Scalar;
 pub use source::{Source, SourceReader};
 pub use value_range::ValueRange;
 pub use wanted::WantedInput;
-pub use whole_file::{is_temporary, require_place, write_whole};
+pub use whole_file::{is_temporary, require_place, write_soon, write_whole};

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::digest::{Fingerprint, OnceFingerprint};
@@ -239,6 +240,11 @@ impl<'a> Loader<'a> {
     /// What a sample is called, where it has a name.
     pub fn sample_name(&self, row: usize) -> Option<Cow<'_, str>> {
         self.samples.sample_name(row)
+    }
+
+    /// The file of a sample, where it has one of its own.
+    pub fn sample_file(&self, row: usize) -> Option<&Path> {
+        self.samples.sample_file(row)
     }
 
     /// What happens to samples on their way into the model.

@@ -4,6 +4,8 @@
 //! error. A missing value is an error that names the row. Pages may be uncompressed, or compressed with Snappy (the
 //! default of pandas and Spark) or gzip.
 
+mod footer;
+
 use std::io::Read;
 use std::sync::Arc;
 
@@ -24,9 +26,6 @@ use crate::table::{self, Column};
 
 /// First and last bytes of a file.
 const MAGIC: &[u8] = b"PAR1";
-
-/// Most numbers of a table: they are in memory, and a few bytes of a file can stand for any number of equal ones.
-const MOST_NUMBERS: usize = 1 << 28;
 
 /// Rows that are decoded at a time.
 const STEP: usize = 1 << 16;
@@ -94,6 +93,7 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
         )),
         error => ReadError::malformed(format!("is a damaged Parquet file ({error})")),
     };
+    footer::check(source)?;
     let file = SerializedFileReader::new(Chunks(source.clone())).map_err(damaged)?;
     let schema = file.metadata().file_metadata().schema_descr_ptr();
     let mut columns: Vec<Column> = Vec::new();
@@ -104,35 +104,36 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
             numbers: Vec::new(),
         });
     }
-    let mut total = 0_usize;
     for group in 0..file.num_row_groups() {
         let group = file.get_row_group(group).map_err(damaged)?;
         for (i, column) in columns.iter_mut().enumerate() {
-            let before = column.numbers.len();
             let unsigned = is_unsigned(&schema.column(i));
+            // Pages may hold more than the footer says.
+            let most = usize::try_from(group.metadata().column(i).num_values()).unwrap_or(0);
+            let most = column.numbers.len() + most;
             let reader = group.get_column_reader(i).map_err(damaged)?;
             let optional = schema.column(i).max_def_level() > 0;
             let all = |numbers: &mut Vec<f64>| match reader {
                 ColumnReader::BoolColumnReader(reader) => {
-                    values(reader, optional, |x| f64::from(u8::from(x)), numbers)
+                    values(reader, optional, |x| f64::from(u8::from(x)), most, numbers)
                 }
                 ColumnReader::Int32ColumnReader(reader) if unsigned => {
-                    values(reader, optional, |x| f64::from(x as u32), numbers)
+                    values(reader, optional, |x| f64::from(x as u32), most, numbers)
                 }
                 ColumnReader::Int32ColumnReader(reader) => {
-                    values(reader, optional, f64::from, numbers)
+                    values(reader, optional, f64::from, most, numbers)
                 }
                 ColumnReader::Int64ColumnReader(reader) if unsigned => {
-                    values(reader, optional, |x| x as u64 as f64, numbers)
+                    values(reader, optional, |x| x as u64 as f64, most, numbers)
                 }
                 ColumnReader::Int64ColumnReader(reader) => {
-                    values(reader, optional, |x| x as f64, numbers)
+                    values(reader, optional, |x| x as f64, most, numbers)
                 }
                 ColumnReader::FloatColumnReader(reader) => {
-                    values(reader, optional, f64::from, numbers)
+                    values(reader, optional, f64::from, most, numbers)
                 }
                 ColumnReader::DoubleColumnReader(reader) => {
-                    values(reader, optional, |x| x, numbers)
+                    values(reader, optional, |x| x, most, numbers)
                 }
                 _ => Ok(None),
             };
@@ -141,13 +142,6 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
                 return Err(ReadError::malformed(format!(
                     "row {row}: `{}` is missing",
                     column.name
-                )));
-            }
-            total += column.numbers.len() - before;
-            if total > MOST_NUMBERS {
-                return Err(ReadError::unsupported(format!(
-                    "has more than {} million numbers",
-                    MOST_NUMBERS >> 20
                 )));
             }
         }
@@ -168,6 +162,7 @@ fn values<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     optional: bool,
     number: impl Fn(T::T) -> f64,
+    most: usize,
     numbers: &mut Vec<f64>,
 ) -> Result<Option<usize>, ParquetError> {
     loop {
@@ -178,7 +173,12 @@ fn values<T: DataType>(
             return Ok(Some(numbers.len() + missing));
         }
         numbers.extend(found.into_iter().map(&number));
-        if records == 0 || numbers.len() > MOST_NUMBERS {
+        if numbers.len() > most {
+            return Err(ParquetError::General(
+                "a column has more values than it should".to_owned(),
+            ));
+        }
+        if records == 0 {
             return Ok(None);
         }
     }

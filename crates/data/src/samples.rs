@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::digest::{self, Digest, Fingerprint};
@@ -129,6 +130,11 @@ pub trait Samples: Send + Sync {
         None
     }
 
+    /// The file of a sample, where it has one of its own. Its name may be any bytes, unlike what the sample is called.
+    fn sample_file(&self, _row: usize) -> Option<&Path> {
+        None
+    }
+
     /// The digest of the numbers of some rows as they are now, of every input.
     fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {
         self.digest_runs(&[rows])
@@ -220,6 +226,10 @@ macro_rules! behind_a_pointer {
 
             fn sample_name(&self, row: usize) -> Option<Cow<'_, str>> {
                 (**self).sample_name(row)
+            }
+
+            fn sample_file(&self, row: usize) -> Option<&Path> {
+                (**self).sample_file(row)
             }
 
             fn digest_rows(&self, rows: Range<usize>) -> Result<Digest, DataError> {

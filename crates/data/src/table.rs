@@ -3,6 +3,8 @@
 //! Every column is an input of its own, a number for each sample; a loader puts those side by side that a model wants as
 //! one input.
 
+use std::collections::HashSet;
+
 use crate::arrays::Arrays;
 use crate::error::{DataError, ReadError};
 use crate::formats::Location;
@@ -12,7 +14,7 @@ use crate::labels::Targets;
 const LABELS: [&str; 3] = ["y", "label", "target"];
 
 /// Most columns that a table may have: each is an array of its own.
-const MOST_COLUMNS: usize = 1 << 14;
+pub(crate) const MOST_COLUMNS: usize = 1 << 14;
 
 /// A column of numbers.
 pub(crate) struct Column {
@@ -33,8 +35,9 @@ pub(crate) fn samples(
             columns.len()
         )));
     }
-    for (i, column) in columns.iter().enumerate() {
-        if columns[..i].iter().any(|other| other.name == column.name) {
+    let mut names = HashSet::new();
+    for column in &columns {
+        if !names.insert(column.name.as_str()) {
             return Err(wrong(format!("has two columns `{}`", column.name)));
         }
     }

@@ -12,8 +12,17 @@ pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), DataError
     copy_whole(path.as_ref(), &mut &bytes[..])
 }
 
+/// The same for one of many files that are easily made again: it is not waited until the disk has it.
+pub fn write_soon(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), DataError> {
+    replace(path.as_ref(), &mut &bytes[..], false)
+}
+
 /// The same with all that a reader gives.
 pub(crate) fn copy_whole(path: &Path, from: &mut impl Read) -> Result<(), DataError> {
+    replace(path, from, true)
+}
+
+fn replace(path: &Path, from: &mut impl Read, waits: bool) -> Result<(), DataError> {
     let mut write = || {
         refuse_special(path)?;
         let folder = folder_of(path);
@@ -21,7 +30,9 @@ pub(crate) fn copy_whole(path: &Path, from: &mut impl Read) -> Result<(), DataEr
         std::fs::metadata(&folder)?;
         let mut file = temporary_in(&folder)?;
         io::copy(from, &mut file)?;
-        file.as_file().sync_all()?;
+        if waits {
+            file.as_file().sync_all()?;
+        }
         file.persist(path)?;
         Ok(())
     };

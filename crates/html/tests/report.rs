@@ -140,9 +140,77 @@ fn a_report_is_the_same_bytes_and_asks_for_nothing() {
     );
     // Written again, nothing of the first remains that is not part of the second.
     let place = folder.path().join("1");
-    std::fs::write(place.join("cluster-999.html"), "").unwrap();
+    let numbers = place.join("report.json");
+    let text = std::fs::read_to_string(&numbers).unwrap();
+    let listed = [
+        "cluster-999.html",
+        "pictures/999.png",
+        "../mine.html",
+        "notes.txt",
+    ];
+    for name in listed {
+        std::fs::write(place.join(name), "").unwrap();
+    }
+    let more = format!("\"files\": [\n    \"{}\",", listed.join("\", \""));
+    let forged = text.replace("\"files\": [", &more);
+    assert_ne!(forged, text);
+    std::fs::write(&numbers, forged).unwrap();
+    // What no list has is not the report's.
+    std::fs::write(place.join("thesis.html"), "").unwrap();
+    std::fs::write(place.join("pictures/cat.png"), "").unwrap();
     write_folder(&Images::new(1).dossier(), &place).unwrap();
+    for kept in [
+        "thesis.html",
+        "pictures/cat.png",
+        "../mine.html",
+        "notes.txt",
+    ] {
+        std::fs::remove_file(place.join(kept)).expect(kept);
+    }
     assert_eq!(files(&place), one);
+}
+
+/// Folders that look like a report and are none, and links in them.
+#[cfg(unix)]
+#[test]
+fn what_is_behind_links_and_beside_foreign_reports_stays() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let coverage = Images::new(2).coverage;
+    let dossier = gather(Material::new(&coverage), &mut ()).unwrap();
+    let write = |name: &str| write_folder(&dossier, at(name)).map_err(|e| e.to_string());
+    std::fs::create_dir_all(at("web/pictures")).unwrap();
+    std::fs::write(at("web/thesis.html"), "mine").unwrap();
+    for foreign in [
+        "{}",
+        "no JSON",
+        "{\"facts\": 1, \"views\": 2, \"files\": []}",
+    ] {
+        std::fs::write(at("web/report.json"), foreign).unwrap();
+        let error = write("web").unwrap_err();
+        assert!(error.contains("holds other files than a report"), "{error}");
+    }
+    // A page that is a link is replaced; what it led to is not.
+    write("report").unwrap();
+    std::fs::write(at("model.onnx"), "mine").unwrap();
+    std::fs::remove_file(at("report/index.html")).unwrap();
+    symlink(at("model.onnx"), at("report/index.html")).unwrap();
+    write("report").unwrap();
+    assert_eq!(std::fs::read(at("model.onnx")).unwrap(), b"mine");
+    assert!(
+        at("report/index.html")
+            .symlink_metadata()
+            .unwrap()
+            .is_file()
+    );
+    // Folders that are links are not entered.
+    std::fs::remove_dir(at("report/pictures")).unwrap();
+    symlink(at("web/pictures"), at("report/pictures")).unwrap();
+    symlink(at("report"), at("link")).unwrap();
+    for name in ["report", "link"] {
+        assert!(write(name).unwrap_err().contains("cannot write"), "{name}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
-use npcov_paths::BitRows;
+use npcov_paths::{BitRows, PathLayout};
 
 use super::sets::Sets;
 use super::study::Keep;
@@ -61,18 +61,23 @@ impl Sets {
 
     /// Fills empty sets with those of a file. `None` where there is none, or it is damaged, or of
     /// another plan or form.
-    pub(super) fn read(mut self, keep: &Keep, inputs: usize) -> Option<Sets> {
+    pub(super) fn read(mut self, keep: &Keep, inputs: usize, layout: &PathLayout) -> Option<Sets> {
         let reader = SafetensorsReader::open(&keep.file).ok()?;
         if !reader.is_sealed() || reader.metadata() != Some(&keep.label()) {
             return None;
         }
-        self.fill(&reader, inputs)?;
+        self.fill(&reader, inputs, layout)?;
         Some(self)
     }
 
     /// Fills empty sets of inputs that follow those there are with so many of a file. `None` where it is
-    /// damaged or of another form.
-    pub(super) fn fill(&mut self, reader: &SafetensorsReader, inputs: usize) -> Option<()> {
+    /// damaged or of another form, or has neurons that the layers have not.
+    pub(super) fn fill(
+        &mut self,
+        reader: &SafetensorsReader,
+        inputs: usize,
+        layout: &PathLayout,
+    ) -> Option<()> {
         let start = self.predictions.len();
         let predictions: Vec<u32> = reader.read(PREDICTIONS).ok()?;
         if predictions.len() != inputs {
@@ -94,6 +99,9 @@ impl Sets {
                 for row in 0..inputs {
                     let place = rows.row_mut(start + row);
                     reader.read_row_into(&name, row, place).ok()?;
+                    if !layout.holds(place) {
+                        return None;
+                    }
                 }
             }
         }
@@ -121,7 +129,8 @@ mod tests {
             file: folder.path().join("sets.safetensors"),
             plan: "a".to_owned(),
         };
-        assert!(empty(1, 1).read(&keep, 3).is_none());
+        let layout = PathLayout::new(vec![64, 20]);
+        assert!(empty(1, 1).read(&keep, 3, &layout).is_none());
         let mut sets = empty(2, 1);
         sets.predictions = vec![4, 5, 6];
         for (i, rows) in [0, 1].iter().zip(&mut sets.paths) {
@@ -130,22 +139,29 @@ mod tests {
         sets.activated[1].row_mut(0)[0] = 1;
         sets.bands[0].row_mut(1)[0] = u64::MAX;
         sets.write(&keep).unwrap();
-        let found = empty(2, 1).read(&keep, 3).unwrap();
+        let found = empty(2, 1).read(&keep, 3, &layout).unwrap();
         assert_eq!(found.predictions, sets.predictions);
         assert!(found.named().eq(sets.named()));
-        assert!(empty(2, 2).read(&keep, 3).is_none());
-        assert!(empty(2, 1).read(&keep, 4).is_none());
+        assert!(empty(2, 2).read(&keep, 3, &layout).is_none());
+        assert!(empty(2, 1).read(&keep, 4, &layout).is_none());
         let other = Keep {
             plan: "b".to_owned(),
             ..keep.clone()
         };
-        assert!(empty(2, 1).read(&other, 3).is_none());
+        assert!(empty(2, 1).read(&other, 3, &layout).is_none());
         let mut bytes = std::fs::read(&keep.file).unwrap();
         for place in 0..bytes.len() {
             bytes[place] ^= 1;
             std::fs::write(&keep.file, &bytes).unwrap();
-            assert!(empty(2, 1).read(&keep, 3).is_none(), "byte {place}");
+            assert!(
+                empty(2, 1).read(&keep, 3, &layout).is_none(),
+                "byte {place}"
+            );
             bytes[place] ^= 1;
         }
+        // A neuron that no layer has, in a file whose checksums fit.
+        sets.paths[1].row_mut(1)[1] = 1 << 20;
+        sets.write(&keep).unwrap();
+        assert!(empty(2, 1).read(&keep, 3, &layout).is_none());
     }
 }

@@ -145,6 +145,11 @@ impl<'a> Subject<'a> {
         })
     }
 
+    /// The neurons of the path layers.
+    pub(super) fn layout(&self) -> &PathLayout {
+        self.masked.layout()
+    }
+
     /// Sets of all inputs, without neurons.
     pub(super) fn no_sets(&self) -> Sets {
         let (width, alphas) = (self.masked.layout().width(), self.options.alphas.len());
@@ -234,7 +239,7 @@ impl<'a> MaskingStudy<'a> {
         let all = 0..subject.sample.len();
         let kept = options.keep.as_ref().and_then(|keep| {
             let empty = subject.no_sets();
-            empty.read(keep, all.len())
+            empty.read(keep, all.len(), subject.layout())
         });
         if kept.is_none() && options.keep.as_ref().is_some_and(|keep| keep.file.exists()) {
             progress.tell(Event::Damaged(all.len()))?;

@@ -18,6 +18,13 @@ pub struct Mutant {
     pub number: usize,
 }
 
+impl Mutant {
+    /// What tells its operator and ratio from others.
+    pub(crate) fn kind(&self) -> (Operator, Option<u64>) {
+        (self.operator, self.ratio.map(f64::to_bits))
+    }
+}
+
 /// Where mutants of a network differ from it.
 pub(crate) struct Drawing<'a> {
     view: NetworkView<'a>,

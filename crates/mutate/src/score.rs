@@ -1,7 +1,10 @@
 //! What a suite's kills are worth.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use crate::draw::Mutant;
 use crate::operator::Operator;
 use crate::options::MutationOptions;
 use crate::state::{Killed, MutationState};
@@ -71,13 +74,20 @@ pub struct ClassScore {
 }
 
 impl MutationState {
-    /// Whether a mutant counts: it classifies enough of what the model classifies as labelled.
-    pub fn counts(&self, mutant: usize) -> bool {
-        let (correct, of_mutant) = match &self.plan.judged {
-            Some(judged) => (judged.correct, judged.by_mutant[mutant]),
-            None => (self.correct.iter().sum(), self.killed[mutant].correct),
+    /// The mutants that count: they classify enough of what the model classifies as labelled.
+    pub fn counted(&self) -> Vec<bool> {
+        let correct: usize = match &self.plan.judged {
+            Some(judged) => judged.correct,
+            None => self.correct.iter().sum(),
         };
-        of_mutant as f64 >= self.plan.options.quality * correct as f64
+        let least = self.plan.options.quality * correct as f64;
+        let of_mutant = |mutant: usize| match &self.plan.judged {
+            Some(judged) => judged.by_mutant[mutant],
+            None => self.killed[mutant].correct,
+        };
+        let all = 0..self.killed.len();
+        all.map(|mutant| of_mutant(mutant) as f64 >= least)
+            .collect()
     }
 }
 
@@ -85,22 +95,27 @@ impl MutationReport {
     pub(crate) fn of(state: &MutationState) -> MutationReport {
         let plan = &state.plan;
         let all: Vec<usize> = (0..plan.mutants.len()).collect();
-        let whole = Tally::of(state, &all);
+        let counted = state.counted();
+        let whole = Tally::of(state, &counted, &all);
         let mut operators = Vec::new();
-        let mut kinds: Vec<(Operator, Option<f64>)> = Vec::new();
-        for mutant in &plan.mutants {
-            let kind = (mutant.operator, mutant.ratio);
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
+        // In the order of the first of each kind.
+        let mut kinds: Vec<(&Mutant, Vec<usize>)> = Vec::new();
+        let mut places = BTreeMap::new();
+        for (i, mutant) in plan.mutants.iter().enumerate() {
+            let place = *places.entry(mutant.kind()).or_insert(kinds.len());
+            if place == kinds.len() {
+                kinds.push((mutant, Vec::new()));
             }
+            kinds[place].1.push(i);
         }
-        for (operator, ratio) in kinds {
-            let same = |&i: &usize| {
-                let mutant = &plan.mutants[i];
-                (mutant.operator, mutant.ratio) == (operator, ratio)
-            };
-            let of_kind: Vec<usize> = all.iter().copied().filter(same).collect();
-            let tally = Tally::of(state, &of_kind);
+        for (
+            &Mutant {
+                operator, ratio, ..
+            },
+            of_kind,
+        ) in kinds
+        {
+            let tally = Tally::of(state, &counted, &of_kind);
             operators.push(OperatorScore {
                 operator,
                 ratio,
@@ -111,13 +126,16 @@ impl MutationReport {
                 error_rate: tally.error_rate(state.inputs),
             });
         }
-        let class = |class: usize| ClassScore {
-            class,
-            correct: state.correct[class],
-            killed: (whole.counted.iter())
-                .filter(|killed| killed.classes.binary_search(&(class as u32)).is_ok())
-                .count(),
-        };
+        let mut classes: Vec<ClassScore> = (state.correct.iter().enumerate())
+            .map(|(class, &correct)| ClassScore {
+                class,
+                correct,
+                killed: 0,
+            })
+            .collect();
+        for &class in whole.counted.iter().flat_map(|killed| &killed.classes) {
+            classes[class as usize].killed += 1;
+        }
         MutationReport {
             suites: state.suites.clone(),
             inputs: state.inputs,
@@ -132,7 +150,7 @@ impl MutationReport {
             killed: whole.killed(),
             error_rate: whole.error_rate(state.inputs),
             operators,
-            classes: (0..plan.classes).map(class).collect(),
+            classes,
         }
     }
 }
@@ -143,8 +161,8 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn of(state: &'a MutationState, mutants: &[usize]) -> Tally<'a> {
-        let counted = mutants.iter().filter(|&&mutant| state.counts(mutant));
+    fn of(state: &'a MutationState, counted: &[bool], mutants: &[usize]) -> Tally<'a> {
+        let counted = mutants.iter().filter(|&&mutant| counted[mutant]);
         Tally {
             counted: counted.map(|&mutant| &state.killed[mutant]).collect(),
         }

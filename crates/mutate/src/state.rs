@@ -1,8 +1,11 @@
 //! What a suite has killed: a state that merges.
+//!
+//! Its file is JSON that begins with a checksum of all that comes behind.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use npcov_data::write_whole;
+use npcov_data::{Digester, write_whole};
 use serde::{Deserialize, Serialize};
 
 use crate::draw::Mutant;
@@ -10,11 +13,17 @@ use crate::error::MutationError;
 use crate::options::{MOST, MutationOptions};
 use crate::score::MutationReport;
 
-/// The format of state files, which begin with it.
-const FORMAT: u32 = 1;
+/// How state files begin: with their format.
+const START: &str = "{\"npcov-mutation\":2,\"sha256\":\"";
+
+/// What files of every format begin with.
+const ANY_START: &[u8; 17] = b"{\"npcov-mutation\"";
+
+/// The length of a checksum as text.
+const CHECKSUM: usize = 64;
 
 /// The largest state file.
-const LARGEST: u64 = 1 << 30;
+const LARGEST: u64 = 1 << 26;
 
 /// What tells mutants of one plan from others: states merge when it is the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,15 +80,6 @@ pub struct MutationState {
     pub correct: Vec<usize>,
     /// By mutant.
     pub killed: Vec<Killed>,
-}
-
-/// What a file holds.
-#[derive(Serialize, Deserialize)]
-struct File {
-    #[serde(rename = "npcov-mutation")]
-    format: u32,
-    #[serde(flatten)]
-    state: MutationState,
 }
 
 impl MutationState {
@@ -139,12 +139,13 @@ impl MutationState {
         if let Some(reason) = reason {
             return Err(MutationError::Misfit(reason));
         }
-        for suite in &other.suites {
-            if !self.suites.contains(suite) {
-                self.suites.push(suite.clone());
-            }
-        }
-        self.inputs += other.inputs;
+        // No other count is larger.
+        let inputs = self.inputs.checked_add(other.inputs);
+        let too_many = MutationError::Misfit("together they have more inputs than can be counted");
+        self.inputs = inputs.ok_or(too_many)?;
+        let known: BTreeSet<String> = self.suites.iter().cloned().collect();
+        let new = other.suites.iter().filter(|suite| !known.contains(*suite));
+        self.suites.extend(new.cloned());
         let counts = self.correct.iter_mut().zip(&other.correct);
         counts.for_each(|(own, more)| *own += more);
         for (own, more) in self.killed.iter_mut().zip(&other.killed) {
@@ -163,19 +164,14 @@ impl MutationState {
 
     /// Writes it to a file, which has its name when it is whole.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), MutationError> {
-        let file = File {
-            format: FORMAT,
-            state: self.clone(),
-        };
-        let mut bytes = serde_json::to_vec(&file).map_err(|error| {
+        let state = serde_json::to_string(self).map_err(|error| {
             let file = path.as_ref().display().to_string();
             MutationError::File {
                 file,
                 reason: error.to_string(),
             }
         })?;
-        bytes.push(b'\n');
-        Ok(write_whole(path.as_ref(), &bytes)?)
+        Ok(write_whole(path.as_ref(), sealed(&state).as_bytes())?)
     }
 
     /// Reads a file.
@@ -185,11 +181,21 @@ impl MutationState {
             file: path.display().to_string(),
             reason,
         };
-        let bytes = npcov_file::read(path, LARGEST).map_err(|error| wrong(error.to_string()))?;
-        let File { format, state } =
-            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let mut bytes =
+            npcov_file::read(path, LARGEST).map_err(|error| wrong(error.to_string()))?;
+        if !bytes.starts_with(ANY_START) {
+            return Err(wrong("it begins with something else".to_owned()));
+        }
+        if !bytes.starts_with(START.as_bytes()) {
+            return Err(wrong(
+                "it is of another format, or not as npcov writes it".to_owned(),
+            ));
+        }
+        let unsealed = unsealed(&mut bytes);
+        let state = unsealed.ok_or_else(|| wrong("its checksum does not fit".to_owned()))?;
+        let state: MutationState =
+            serde_json::from_slice(state).map_err(|error| wrong(error.to_string()))?;
         match state.fault() {
-            _ if format != FORMAT => Err(wrong(format!("it has format {format}, not {FORMAT}"))),
             Some(fault) => Err(wrong(fault.to_owned())),
             None => Ok(state),
         }
@@ -198,10 +204,10 @@ impl MutationState {
     /// Whether a file begins like one of these.
     pub fn is_file(path: impl AsRef<Path>) -> bool {
         use std::io::Read;
-        let mut start = [0; 17];
+        let mut start = [0; ANY_START.len()];
         let file = npcov_file::open(path.as_ref());
         let read = file.and_then(|(mut file, _)| file.read_exact(&mut start));
-        read.is_ok() && start == *b"{\"npcov-mutation\""
+        read.is_ok() && start == *ANY_START
     }
 
     /// What does not belong together in what a file says.
@@ -212,6 +218,26 @@ impl MutationState {
         let of_model = |killed: &Killed| (killed.classes.iter()).all(|&c| (c as usize) < classes);
         if mutants > MOST || plan.options.check().is_err() {
             return Some("it is of mutants that cannot be made");
+        }
+        let ratios = plan.options.ratios.iter().map(|ratio| ratio.to_bits());
+        let ratios: BTreeSet<u64> = ratios.collect();
+        let operators: BTreeSet<_> = plan.options.operators.iter().copied().collect();
+        let is_asked_for = |mutant: &Mutant| {
+            let (operator, ratio) = mutant.kind();
+            let fits = match ratio {
+                Some(ratio) => operator.is_drawn() && ratios.contains(&ratio),
+                None => !operator.is_drawn(),
+            };
+            fits && operators.contains(&operator) && mutant.number < plan.options.mutants
+        };
+        if !plan.mutants.iter().all(is_asked_for) {
+            return Some("it is of mutants that its options do not ask for");
+        }
+        if plan.judged.as_ref().is_some_and(|judged| {
+            let mut counts = judged.by_mutant.iter().chain([&judged.correct]);
+            counts.any(|&count| count > judged.inputs)
+        }) {
+            return Some("more of the inputs that judge are classified as labelled than there are");
         }
         if self.correct.len() != classes {
             return Some("it has another number of classes than its model");
@@ -240,6 +266,31 @@ impl MutationState {
         }
         None
     }
+}
+
+/// A state, which is an object, behind a checksum of it.
+fn sealed(state: &str) -> String {
+    let rest = format!("\",{}\n", state.strip_prefix('{').unwrap_or(state));
+    format!("{START}{}{rest}", checksum(rest.as_bytes()))
+}
+
+/// The state in a file, if the checksum fits.
+fn unsealed(bytes: &mut [u8]) -> Option<&[u8]> {
+    let (checked, rest) = bytes
+        .get_mut(START.len()..)?
+        .split_at_mut_checked(CHECKSUM)?;
+    if checksum(rest).as_bytes() != checked || !rest.starts_with(b"\",") {
+        return None;
+    }
+    let state = &mut rest[1..];
+    state[0] = b'{';
+    Some(state)
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    let mut digester = Digester::default();
+    digester.update(bytes);
+    digester.finish().to_string()
 }
 
 #[cfg(test)]
@@ -359,8 +410,26 @@ mod tests {
         assert!(MutationState::is_file(&path));
         assert_eq!(MutationState::read(&path).unwrap(), state);
         let text = std::fs::read_to_string(&path).unwrap();
+        let refused = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            MutationState::read(&path).unwrap_err().to_string()
+        };
+        // Edited, it is not what was written, whatever it says.
+        let error = refused(&text.replace("\"correct\":[1,0,1]", "\"correct\":[1,0,0]"));
+        assert!(error.ends_with("its checksum does not fit"), "{error}");
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[place] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            assert!(MutationState::read(&path).is_err(), "byte {place}");
+        }
+        assert!(refused("{\"npcov-mutation\":1}").contains("another format"));
+        let state_text = serde_json::to_string(&state).unwrap();
+        assert_eq!(sealed(&state_text), text);
         for (old, new) in [
-            ("\"npcov-mutation\":1", "\"npcov-mutation\":2"),
+            ("\"number\":1", "\"number\":10"),
+            ("\"ratio\":0.01", "\"ratio\":0.02"),
+            ("\"ratio\":0.01", "\"ratio\":null"),
             ("\"classes\":[0]", "\"classes\":[7]"),
             ("\"classes\":[0]", "\"classes\":[0,0]"),
             ("\"inputs\":2", "\"inputs\":1"),
@@ -372,12 +441,17 @@ mod tests {
             ("\"mutants\":10", "\"mutants\":0"),
             ("\"number\":1", "\"number\":-1"),
         ] {
-            let forged = text.replace(old, new);
-            assert_ne!(forged, text, "{old}");
-            std::fs::write(&path, forged).unwrap();
-            let error = MutationState::read(&path).unwrap_err().to_string();
+            let forged = state_text.replace(old, new);
+            assert_ne!(forged, state_text, "{old}");
+            let error = refused(&sealed(&forged));
             assert!(error.contains("killed.json"), "{error}");
+            assert!(!error.contains("checksum"), "{error}");
         }
+        // Counts do not begin again at zero.
+        let mut large = state.clone();
+        large.inputs = usize::MAX;
+        let error = large.clone().merge(&large).unwrap_err().to_string();
+        assert!(error.contains("more inputs than can be counted"), "{error}");
         assert!(!MutationState::is_file(folder.path()));
     }
 }

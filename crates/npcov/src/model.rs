@@ -10,7 +10,7 @@ use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
 use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph, MissingParts};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
-use npcov_masking::{TuneOptions, TunedPart, Tuning};
+use npcov_masking::{JoinedTuning, TuneOptions, TunedPart, Tuning};
 use npcov_mutate::{Mutants, MutationOptions, MutationState};
 use npcov_run::{
     Event, ExplainOptions, Explainer, Extraction, Extras, ModelOptions, Network, Part, Predictions,
@@ -423,13 +423,13 @@ impl Model {
     }
 
     /// What all [parts](Model::tune_part) found: the same as [`tune`](Model::tune). Parts that are missing or do not belong
-    /// together are errors that name them.
+    /// together are errors that name them. They stay until [`JoinedTuning::remove_parts`].
     pub fn join_tuning(
         &self,
         samples: &dyn Samples,
         options: &TuneOptions,
         path: impl AsRef<Path>,
-    ) -> Result<Tuning, Error> {
+    ) -> Result<JoinedTuning, Error> {
         let (model, _) = self.for_data(samples)?;
         let data = model.loader(Arc::new(samples))?;
         let (network, path) = (&model.network, path.as_ref());

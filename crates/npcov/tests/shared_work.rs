@@ -237,8 +237,10 @@ impl Search {
     }
 
     fn join(&self) -> Result<Tuning, Error> {
-        self.model
-            .join_tuning(&self.data, &self.options, self.file())
+        let joined = (self.model).join_tuning(&self.data, &self.options, self.file())?;
+        // Until what was found is kept somewhere, the parts are.
+        assert!(self.shard("masked-000000").exists());
+        Ok(joined.remove_parts()?)
     }
 
     fn whole(&self) -> Tuning {

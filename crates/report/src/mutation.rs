@@ -4,6 +4,7 @@ use npcov::mutate::{ClassScore, MutationReport, OperatorScore};
 
 use crate::number::{count, part, percent};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// No more classes are listed than so many.
 const CLASSES: usize = 20;
@@ -45,7 +46,12 @@ pub fn mutation(found: &MutationReport) -> String {
     ]);
     facts.row(["mutation score", &share(found.score)]);
     facts.row(["killed", &share(found.killed)]);
-    let mut text = format!("{}\n{}", found.suites.join(", "), facts.lines());
+    let suites: Vec<String> = found
+        .suites
+        .iter()
+        .map(|suite| on_one_line(suite))
+        .collect();
+    let mut text = format!("{}\n{}", suites.join(", "), facts.lines());
     text += "\nmutants that count: classes that are killed (score), mutants of which one is (killed),\n\
              inputs that they do not classify as labelled (error)\n";
     text += &operators(&found.operators);

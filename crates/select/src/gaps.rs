@@ -100,9 +100,7 @@ pub fn fill_gaps(
             Some(folder) => {
                 let samples = order
                     .iter()
-                    .map(|ranked| data.sample_name(start + ranked.input));
-                let samples: Vec<Cow<'_, str>> = samples.flatten().collect();
-                let samples = samples.iter().map(AsRef::as_ref);
+                    .filter_map(|ranked| data.sample_file(start + ranked.input));
                 links::write(&folder, samples, &measured.store.unfinished(output), output)?;
             }
             None => chosen::write(data, &order, start, &measured, output)?,

@@ -16,11 +16,11 @@ pub(crate) fn folder_of(data: &Loader<'_>, output: &Path) -> Option<PathBuf> {
     (data.are_images() && !is_npz && folder.is_dir()).then(|| folder.to_owned())
 }
 
-/// Writes links to images of a folder, in folders of the same names: one a class. Whole or not at all: at
+/// Writes links to images in a folder, in folders of the same names: one a class. Whole or not at all: at
 /// `temporary` until it is.
 pub(crate) fn write<'a>(
     folder: &Path,
-    samples: impl Iterator<Item = &'a str>,
+    images: impl Iterator<Item = &'a Path>,
     temporary: &Path,
     output: &Path,
 ) -> Result<(), DataError> {
@@ -32,12 +32,13 @@ pub(crate) fn write<'a>(
     if temporary.is_dir() {
         fs::remove_dir_all(temporary).map_err(|e| failed(temporary, e))?;
     }
-    let folder = folder.canonicalize().map_err(|e| failed(folder, e))?;
-    for sample in samples {
-        let (from, to) = (folder.join(sample), temporary.join(sample));
+    let there = folder.canonicalize().map_err(|e| failed(folder, e))?;
+    for image in images {
+        let name = image.strip_prefix(folder).unwrap_or(image);
+        let (from, to) = (there.join(name), temporary.join(name));
         let parent = to.parent().unwrap_or(temporary);
         fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
-        link(&from, &to).map_err(|e| failed(&output.join(sample), e))?;
+        link(&from, &to).map_err(|e| failed(&output.join(name), e))?;
     }
     // A folder with something in it is not replaced.
     fs::rename(temporary, output).map_err(|e| failed(output, e))
@@ -61,6 +62,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn links_keep_their_names() {
         let place = tempfile::tempdir().unwrap();
@@ -68,13 +70,24 @@ mod tests {
         fs::create_dir_all(at("pool/boot")).unwrap();
         fs::write(at("pool/boot/7.png"), "seven").unwrap();
         fs::write(at("pool/8.png"), "eight").unwrap();
+        // No text, but a name.
+        let unreadable = || {
+            use std::os::unix::ffi::OsStrExt;
+            at("pool").join(std::ffi::OsStr::from_bytes(b"\xff.png"))
+        };
+        fs::write(unreadable(), "ff").unwrap();
         // Something of an attempt that was cut off.
         fs::create_dir_all(at("half/bag")).unwrap();
-        let samples = ["boot/7.png", "8.png"];
-        let write = || write(&at("pool"), samples.into_iter(), &at("half"), &at("out"));
+        let images = [at("pool/boot/7.png"), at("pool/8.png"), unreadable()];
+        let write = || {
+            let images = images.iter().map(PathBuf::as_path);
+            write(&at("pool"), images, &at("half"), &at("out"))
+        };
         write().unwrap();
         assert_eq!(fs::read_to_string(at("out/boot/7.png")).unwrap(), "seven");
         assert_eq!(fs::read_to_string(at("out/8.png")).unwrap(), "eight");
+        let linked = at("out").join(unreadable().file_name().unwrap());
+        assert_eq!(fs::read_to_string(linked).unwrap(), "ff");
         assert!(!at("out/bag").exists() && !at("half").exists());
         // What is there stays.
         let error = write().unwrap_err().to_string();

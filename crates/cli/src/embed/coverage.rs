@@ -81,7 +81,7 @@ fn write_pages(
         return Ok(None);
     }
     let config = Config::default();
-    let outputs = pages::outputs(asked, &config)?;
+    let mut outputs = pages::outputs(asked, &config)?;
     for spec in shown.data.iter().chain(&shown.pool).filter_map(Data::spec) {
         outputs.spare_data(spec)?;
     }
@@ -90,8 +90,7 @@ fn write_pages(
     let graph = shown.graph.clone().map(|graph| graph.with_threads(threads));
     let (mut data, mut pool) = (Vec::new(), None);
     if let Some(graph) = &graph {
-        outputs.spare_all(graph.model().network().files())?;
-        outputs.spare_all(graph.learnt().file().path())?;
+        outputs.spare_graph(graph)?;
         for suite in &shown.data {
             data.push(graph.loader(suite.for_model(graph.model())?)?);
         }

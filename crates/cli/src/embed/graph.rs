@@ -9,12 +9,15 @@ use npcov_report::GapImages;
 
 use super::explaining::Job;
 use super::model::Numbers;
-use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare};
+use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare_graph};
 use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs};
 use crate::config::Config;
 use crate::graph::cover_options;
 use crate::value::Threads;
 use crate::{args, samples};
+
+/// The largest decision graph that is taken into memory as a whole.
+const LARGEST: u64 = 1 << 34;
 
 /// Opens a decision graph with its model: the one that it names, or another place of it. `options` are those
 /// of models that can be said of graphs.
@@ -32,7 +35,7 @@ pub fn open(
             DecisionGraph::open_on(graph, Some(model), engine)?
         }
         (FileOrBytes::File(graph), Some(FileOrBytes::Bytes(model))) => {
-            let bytes = std::fs::read(graph).map_err(|error| {
+            let bytes = npcov_file::read(graph, LARGEST).map_err(|error| {
                 anyhow::Error::from(error).context(format!("cannot read `{}`", graph.display()))
             })?;
             DecisionGraph::from_bytes_on(bytes, model, engine)?
@@ -114,7 +117,7 @@ pub fn cover(
     let args = arguments!("cover", Cover, ["-", "--data=-"], options);
     let graph = measuring(graph, &args.measuring)?;
     let data: Vec<&Data> = suites.iter().map(|(_, data)| data).collect();
-    spare(output, graph.model().network().files(), &data)?;
+    spare_graph(output, &graph, &args.measuring.classes, &data)?;
     let choices = &args.measuring.choices;
     let measured = cover_options(&graph, choices, args.criteria.criteria.as_ref());
     let mut parts = Vec::new();
@@ -150,7 +153,7 @@ pub fn explain(
     let args = arguments!("explain", Explain, ["-", "--data=-"], options);
     let graph = prepared(graph, (&args.data.classes, &args.data.preprocessing))?;
     let graph = with_threads(graph, args.run.threads);
-    spare(output, graph.model().network().files(), &[data])?;
+    spare_graph(output, &graph, &args.data.classes, &[data])?;
     Job::of_graph(&graph, data, &args, listener)?.run(output, listener)
 }
 
@@ -181,7 +184,7 @@ pub fn gaps(
     let graph = prepared(graph, (&args.classes, &args.preprocessing))?;
     let graph = with_threads(graph, args.run.threads);
     let pool: Vec<&Data> = data.pool.iter().chain(&data.shown).collect();
-    spare(output, graph.model().network().files(), &pool)?;
+    spare_graph(output, &graph, &args.classes, &pool)?;
     let settings = GapOptions {
         suites: args.suite.clone(),
         exemplars: args.exemplars,
@@ -257,7 +260,7 @@ pub fn select(
         return Err(OptionError::new(text).into());
     }
     let graph = measuring(graph, &args.measuring)?;
-    spare(output, graph.model().network().files(), &[pool])?;
+    spare_graph(output, &graph, &args.measuring.classes, &[pool])?;
     let settings = SelectOptions {
         strategy: args.by.clone(),
         count: args.count,
@@ -288,7 +291,7 @@ pub fn minimize(
     let known = ["-", "--data=-", "--output=-"];
     let args: args::MinimizeArgs = arguments!("minimize", Minimize, known, options);
     let graph = measuring(graph, &args.measuring)?;
-    spare(output, graph.model().network().files(), &[suite])?;
+    spare_graph(output, &graph, &args.measuring.classes, &[suite])?;
     let mut settings = MinimizeOptions {
         choices: cover_options(&graph, &args.measuring.choices, None).choices,
         given,

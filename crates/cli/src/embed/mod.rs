@@ -32,13 +32,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{ArgAction, Args, CommandFactory, Parser};
-use npcov::Model;
 use npcov::data::formats::split;
 use npcov::data::{Reading, Samples};
 use npcov::run::Progress;
+use npcov::{DecisionGraph, Model};
 use serde::Serialize;
 
-use crate::args::{Cli, Command, DataArgs, ModelArgs};
+use crate::args::{ClassNamesArgs, Cli, Command, DataArgs, ModelArgs};
 use crate::config::Config;
 use crate::failure;
 use crate::output::Outputs;
@@ -270,7 +270,7 @@ use arguments;
 
 /// An output, which is none of what is read.
 fn spare(output: Option<&Path>, files: &[impl AsRef<Path>], data: &[&Data]) -> anyhow::Result<()> {
-    let outputs = Outputs::new(&Config::default(), [("output", output)])?;
+    let mut outputs = Outputs::new(&Config::default(), [("output", output)])?;
     for file in files {
         outputs.spare(file.as_ref())?;
     }
@@ -278,6 +278,21 @@ fn spare(output: Option<&Path>, files: &[impl AsRef<Path>], data: &[&Data]) -> a
         outputs.spare_data(spec)?;
     }
     Ok(())
+}
+
+/// The same for what is asked of a decision graph.
+fn spare_graph(
+    output: Option<&Path>,
+    graph: &DecisionGraph,
+    classes: &ClassNamesArgs,
+    data: &[&Data],
+) -> anyhow::Result<()> {
+    let config = Config::default();
+    let mut outputs = Outputs::new(&config, [("output", output)])?;
+    outputs.spare_graph(graph)?;
+    outputs.spare_all(config.class_names_file(classes))?;
+    let mut data = data.iter().filter_map(|data| data.spec());
+    data.try_for_each(|spec| outputs.spare_data(spec))
 }
 
 /// What kind of mistake an error is, so that programs can tell.

@@ -22,7 +22,7 @@ struct Setup {
     graph: DecisionGraph,
     options: CoverOptions,
     data: Loader<'static>,
-    /// The graph, and the files of its model.
+    /// The graph, the files of its model, names of classes.
     files: Vec<PathBuf>,
     spec: OsString,
 }
@@ -38,11 +38,9 @@ impl Setup {
         let options = graph::cover_options(&graph, &args.choices, args.criteria.criteria.as_ref());
         let spec = config.data(&args.data)?;
         let data = graph.loader(graph.open_data(&spec)?)?;
-        let files = [
-            std::slice::from_ref(&args.graph),
-            graph.model().network().files(),
-        ]
-        .concat();
+        let mut files = graph.model().network().files().to_vec();
+        files.push(args.graph.clone());
+        files.extend(config.class_names_file(&args.data.classes));
         Ok(Setup {
             data,
             files,

@@ -21,7 +21,7 @@ struct Setup {
     graph: DecisionGraph,
     data: Loader<'static>,
     kinds: Vec<i64>,
-    /// The graph, and the files of its model.
+    /// The graph, the files of its model, names of classes.
     files: Vec<PathBuf>,
     spec: OsString,
 }
@@ -39,11 +39,9 @@ impl Setup {
         )?;
         let spec = config.data(&args.data)?;
         let (data, kinds) = open(&graph, &spec, &args.kinds)?;
-        let files = [
-            std::slice::from_ref(&args.graph),
-            graph.model().network().files(),
-        ]
-        .concat();
+        let mut files = graph.model().network().files().to_vec();
+        files.push(args.graph.clone());
+        files.extend(config.class_names_file(&args.data.classes));
         Ok(Setup {
             graph,
             data,

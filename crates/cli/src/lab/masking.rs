@@ -22,6 +22,8 @@ struct Setup {
     /// The model's digest.
     digest: String,
     data: Loader<'static>,
+    /// The files of the model, names of classes.
+    files: Vec<PathBuf>,
     spec: OsString,
     method: Method,
     choices: Choices,
@@ -42,7 +44,10 @@ impl Setup {
         let method = config.method(&args.method)?;
         samples::say_preset(&method, model.network(), printer);
         let data = model.loader(data)?;
+        let mut files = model.network().files().to_vec();
+        files.extend(config.class_names_file(&args.data.classes));
         Ok(Setup {
+            files,
             // Other layers or units make another experiment of the same file.
             digest: format!("{} {options:?}", Digest::from(*model.network().digest())),
             model,
@@ -78,13 +83,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let results = Results::new(
-        lab,
-        "rq1",
-        config,
-        setup.model.network().files(),
-        &[&setup.spec, test_spec],
-    )?;
+    let results = Results::new(lab, "rq1", config, &setup.files, &[&setup.spec, test_spec])?;
     let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data, &test], &told, printer)?;
     let threads = config.threads(lab.run.threads);
@@ -135,8 +134,7 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
         seed: lab.seed,
         paper: lab.paper,
     };
-    let files = setup.model.network().files();
-    let results = Results::new(lab, "rq2", config, files, &[&setup.spec])?;
+    let results = Results::new(lab, "rq2", config, &setup.files, &[&setup.spec])?;
     let told = (&settings, setup.model.preprocessing());
     let work = results.work(setup.digest, &[&setup.data], &told, printer)?;
     let threads = config.threads(lab.run.threads);

@@ -65,7 +65,7 @@ impl<'a> Results<'a> {
         for extension in [".json", ".svg", ".txt", "-clusters.png"] {
             outputs.add("--output", &results.file(extension))?;
         }
-        outputs.add_folder("--output", &results.file(".parts"));
+        outputs.add_folder("--output", &results.file(".parts"))?;
         outputs.spare_all(files)?;
         data.iter().try_for_each(|data| outputs.spare_data(data))?;
         Ok(results)

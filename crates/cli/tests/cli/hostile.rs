@@ -171,6 +171,10 @@ fn only_regular_files_are_read() {
                     "inspect graph.npcov",
                 ],
             ),
+            (
+                "shares.txt",
+                &["report state.npcov --class-shares shares.txt"],
+            ),
         ] {
             if special == "images" && ["data.npz", "images/1.png"].contains(&link) {
                 continue;
@@ -324,6 +328,121 @@ fn no_input_is_overwritten() {
         contents(project.path("").as_path()) == before,
         "something was written"
     );
+}
+
+/// The same for what a command finds by itself, for results with names of their own, and for every verb.
+#[test]
+fn nothing_that_is_found_is_overwritten() {
+    let project = Project::new();
+    let lenet = "lenet.onnx --data fashion-1000.npz --divide 255";
+    let build = format!("build {lenet} --limit 60 --criteria snpc -o g.npcov");
+    let outcome = project.run(&build);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let cover = "cover g.npcov --data fashion-1000.npz --limit 20";
+    assert_eq!(project.run(&format!("{cover} -o s.npcov")).code, Some(0));
+    project.write("shares.txt", "1 ".repeat(10));
+    project.write("lab/rq1.txt", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    project.write("names.txt", "a\nb\n");
+    project.write("mutants/notes", "");
+    let graph = std::fs::read(project.path("g.npcov")).unwrap();
+    project.write("mutants/gf-0.01-0.onnx", &graph);
+    let before = contents(&project.path(""));
+    let mutate = format!("mutate {lenet} --limit 5 --operators gf --mutants 1 --ratio 0.01");
+    let mut commands = vec![
+        format!("{cover} --class-shares shares.txt -o shares.txt"),
+        format!("{cover} --class-shares shares.txt -o new --inputs shares.txt"),
+        "gaps g.npcov s.npcov --class-shares shares.txt --picture shares.txt".to_owned(),
+        "report s.npcov --class-shares shares.txt --single-file shares.txt".to_owned(),
+        "report s.npcov --words names.txt --single-file names.txt".to_owned(),
+        "report s.npcov --feature-names names.txt --single-file names.txt".to_owned(),
+        "report s.npcov --html new --single-file new/report.html".to_owned(),
+        format!("{mutate} --mutants-to mutants -o mutants/gf-0.01-0.onnx"),
+        format!("{mutate} --mutants-to mutants --predictions mutants/gf-0.01-0.onnx"),
+        format!("{mutate} --mutants-to mutants --graph mutants/gf-0.01-0.onnx --paths inside"),
+        format!("lab rq1 {lenet} --quick --class-names lab/rq1.txt -o lab"),
+        format!("lab rq2 {lenet} --quick --class-names lab/rq2.txt -o lab"),
+    ];
+    for found in ["lenet.onnx", "fashion-1000.npz", "g.npcov", "s.npcov"] {
+        commands.push(format!("report s.npcov --single-file {found}"));
+        commands.push(format!("gaps g.npcov s.npcov --picture {found}"));
+    }
+    project.write("lab/rq2.txt", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    for command in commands {
+        let outcome = project.run(&command);
+        let told = format!("{command}: {:?}\n{}", outcome.code, outcome.stderr);
+        assert_eq!(outcome.code, Some(2), "{told}");
+        let refused = ["would overwrite what is read", "are the same file"];
+        assert!(
+            refused.iter().any(|text| outcome.stderr.contains(text)),
+            "{told}"
+        );
+    }
+    let after = contents(&project.path(""));
+    assert!(after == before, "something was written");
+    assert_eq!(
+        std::fs::read(project.path("mutants/gf-0.01-0.onnx")).unwrap(),
+        graph
+    );
+    programs_overwrite_nothing(&project, &graph);
+}
+
+/// The same by way of `embed`.
+fn programs_overwrite_nothing(project: &Project, bytes: &[u8]) {
+    use npcov_cli::embed::graph::{GapData, cover, explain, gaps, minimize, open, select};
+    use npcov_cli::embed::{Data, Listener, Source};
+    let file = project.path("g.npcov");
+    let graph = open(Source::File(&file), None, &[], None).unwrap();
+    let data = Data::open(project.path("fashion-1000.npz")).unwrap();
+    let coverage = npcov::Coverage::open(project.path("s.npcov")).unwrap();
+    let options = |list: &[&str]| -> Vec<String> { list.iter().map(|o| o.to_string()).collect() };
+    let few = options(&["--limit=5"]);
+    let chosen = options(&["--limit=5", "--by=random", "--count=2"]);
+    let first = options(&["--index=0"]);
+    let mut silent = ();
+    let told = &mut Listener::new(&mut silent);
+    let suites = [("suite".to_owned(), data.clone())];
+    let pool = GapData {
+        pool: Some(data.clone()),
+        shown: Vec::new(),
+    };
+    for output in ["g.npcov", "lenet.onnx", "fashion-1000.npz"] {
+        let output = project.path(output);
+        let output = Some(output.as_path());
+        for error in [
+            cover(&graph, &suites, &few, None, output, told).err(),
+            select(&graph, &data, &chosen, None, output, told).err(),
+            minimize(&graph, &data, &few, None, output, told).err(),
+            gaps(&graph, &coverage, &pool, &few, output, told).err(),
+            explain(&graph, &data, &first, output, told).err(),
+        ] {
+            let error = error.expect("it is refused").to_string();
+            assert!(error.contains("would overwrite what is read"), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    // What is taken into memory is a regular file, too.
+    let error = open(
+        Source::File(Path::new("/dev/zero")),
+        Some(Source::Bytes(b"")),
+        &[],
+        None,
+    );
+    let error = format!("{:#}", error.err().unwrap());
+    assert!(error.contains("it is not a regular file"), "{error}");
+}
+
+/// A library is code: settings, which lie in the folder, do not say which one is loaded.
+#[test]
+fn settings_load_no_code() {
+    let project = Project::new();
+    for engine in ["onnxruntime@./evil.so", "onnxruntime:cpu@/x/evil.so"] {
+        project.write("npcov.toml", format!("engine = \"{engine}\"\n"));
+        for command in ["inspect lenet.onnx", "predict lenet.onnx --engine native"] {
+            let told = refused(&project, command);
+            assert!(told.contains("settings do not name a library"), "{told}");
+            assert!(!told.contains("cannot be loaded"), "{told}");
+        }
+    }
 }
 
 /// All files of a folder, with what is in them.

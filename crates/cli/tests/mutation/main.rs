@@ -15,6 +15,7 @@ mod mutator;
 mod onnx;
 mod seconds;
 mod settings;
+mod tables;
 mod wire;
 
 use std::path::Path;
@@ -37,6 +38,10 @@ fn read(reader: &str, number: u64, folder: &Path) -> bool {
         "npz" => data::npz(number, folder),
         "idx" => data::idx(number, folder),
         "cifar" => data::cifar(number, folder),
+        "csv" => tables::csv(number, folder),
+        "parquet" => tables::parquet(number, folder),
+        "classes" => tables::classes(number, folder),
+        "killed" => tables::killed(number, folder),
         "png" => images::png(number, folder),
         "jpeg" => images::jpeg(number, folder),
         "faulty" => faulty(number),
@@ -111,6 +116,26 @@ fn idx_files() {
 #[test]
 fn cifar_files() {
     children::survives("cifar", MUTANTS);
+}
+
+#[test]
+fn csv_files() {
+    children::survives("csv", MUTANTS);
+}
+
+#[test]
+fn parquet_files() {
+    children::survives("parquet", MUTANTS);
+}
+
+#[test]
+fn names_and_shares_of_classes() {
+    children::survives("classes", MUTANTS);
+}
+
+#[test]
+fn killed_mutants() {
+    children::survives("killed", MUTANTS);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GridPoint, Inconsistency, MaskingOptions, MaskingStudy, Neurons};
 use npcov_run::{Event, Method, MethodInfo, Network, Progress, RunError};
-pub use parts::{TuneError, TunedPart, join_tuning, tune_part};
+pub use parts::{JoinedTuning, TuneError, TunedPart, join_tuning, tune_part};
 use recommend::recommend;
 pub use recommend::{Basis, Recommendation};
 

@@ -91,15 +91,31 @@ pub fn tune_part(
     })
 }
 
-/// What all [parts](tune_part) found: the same as [`tune`](super::tune) finds in one go. The parts are removed. Those
-/// that are missing, damaged, or made for something else are named.
+/// What all parts found. They stay where they are until [`remove_parts`](JoinedTuning::remove_parts), so that what was
+/// found can be kept first; until then nobody else writes there.
+pub struct JoinedTuning {
+    /// What was found.
+    pub tuning: Tuning,
+    store: ShardStore,
+}
+
+impl JoinedTuning {
+    /// Removes the parts, which nobody needs any more.
+    pub fn remove_parts(self) -> Result<Tuning, TuneError> {
+        self.store.remove()?;
+        Ok(self.tuning)
+    }
+}
+
+/// What all [parts](tune_part) found: the same as [`tune`](super::tune) finds in one go. Parts that are missing,
+/// damaged, or made for something else are named.
 pub fn join_tuning(
     network: &Network,
     data: &Loader,
     options: &TuneOptions,
     output: &Path,
     threads: usize,
-) -> Result<Tuning, TuneError> {
+) -> Result<JoinedTuning, TuneError> {
     let options = options.checked()?;
     let masking = options.masking();
     let work = Work::new(network, data, &options, &masking, threads)?;
@@ -123,8 +139,7 @@ pub fn join_tuning(
     let answers = Answers::of(known, Vec::new());
     let study = work.subject.study(all, sets, answers, threads);
     let tuning = choose(&study, data, &options, &mut ())?;
-    store.remove()?;
-    Ok(tuning)
+    Ok(JoinedTuning { tuning, store })
 }
 
 /// What is masked.
@@ -283,7 +298,7 @@ impl<'a> Work<'a> {
         let mut answers = vec![Vec::new(); self.questions(Step::Paths)];
         for (i, inputs) in self.shards() {
             let reader = store.open(&Step::Paths.name(i), inputs.clone())?;
-            let filled = sets.fill(&reader, inputs.len());
+            let filled = sets.fill(&reader, inputs.len(), self.subject.layout());
             filled.ok_or_else(|| damaged(&reader))?;
             read_answers(&reader, &mut answers)?;
         }

@@ -238,11 +238,17 @@ class DecisionGraph:
         if not store.is_url(place):
             return Exported(self._graph.export(flags, place))
         with tempfile.TemporaryDirectory(prefix="npcov-") as made:
-            found = Exported(self._graph.export(flags, made))
-            # What lists the files is there when they are.
+            said, text, warnings = self._graph.export(flags, made)
+            # The list of files says where they are.
+            listed = os.path.join(made, "_manifest.json")
+            with open(listed, encoding="utf-8") as file:
+                content = file.read()
+            with open(listed, "w", encoding="utf-8") as file:
+                file.write(content.replace(made, place, 1))
+            # It is there when they are.
             for name in sorted(os.listdir(made), key=lambda name: name.startswith("_")):
                 store.upload(f"{place.rstrip('/')}/{name}", os.path.join(made, name))
-        return found
+        return Exported((said.replace(made, place, 1), text.replace(made, place), warnings))
 
     @overload
     def select(

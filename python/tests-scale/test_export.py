@@ -41,8 +41,11 @@ def test_python_writes_the_files_of_the_command_line(
     place = f"file://{tmp_path}/python" if is_url else tmp_path / "python"
     found = graph.export(place, rows=300)
     assert [file.name for file in found.files] == [file["name"] for file in listed["files"]]
-    for path in (tmp_path / "command").iterdir():
+    assert found.folder == str(place)
+    for path in (tmp_path / "command").glob("*.parquet"):
         assert (tmp_path / "python" / path.name).read_bytes() == path.read_bytes()
+    manifest = json.loads((tmp_path / "python" / "_manifest.json").read_text())
+    assert manifest == {**listed, "folder": str(place)}
 
 
 @pytest.mark.parametrize("kind", ["f32", "f16"])

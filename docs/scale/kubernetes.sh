@@ -3,6 +3,7 @@
 # All pods see one volume, which is the current folder.
 #
 #     kubernetes.sh build     completionMode: Indexed, completions: $SHARDS
+#     kubernetes.sh classes   the same, when all of these have succeeded; may be left out
 #     kubernetes.sh join      one pod, when all of these have succeeded
 #     kubernetes.sh cover     completionMode: Indexed, completions: $SHARDS
 #     kubernetes.sh merge     one pod
@@ -19,6 +20,10 @@ build)
     npcov build "$model" $train --threads "$threads" -o graph.npcov \
         --shard "$((JOB_COMPLETION_INDEX + 1))/$SHARDS"
     ;;
+classes)
+    npcov build "$model" $train --threads "$threads" -o graph.npcov \
+        --shard-classes "$((JOB_COMPLETION_INDEX + 1))/$SHARDS"
+    ;;
 join)
     npcov build "$model" $train --threads "$threads" -o graph.npcov --join
     ;;
@@ -31,7 +36,7 @@ merge)
     npcov merge states/*.npcov -o state.npcov
     ;;
 *)
-    echo "usage: $0 build|join|cover|merge" >&2
+    echo "usage: $0 build|classes|join|cover|merge" >&2
     exit 2
     ;;
 esac

@@ -12,7 +12,17 @@ from ._coverage import Coverage, opened
 from ._data import Data, fitted, from_the_end
 from ._model import Model, StrPath, _path, _source
 from ._progress import Progress, warn, watching
-from ._results import BadRow, Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
+from ._results import (
+    BadRow,
+    BuiltPart,
+    Explanation,
+    Explanations,
+    Exported,
+    Gaps,
+    GraphInspection,
+    Minimization,
+    Selection,
+)
 from .errors import ArtefactError
 
 
@@ -217,26 +227,82 @@ class DecisionGraph:
         warn(answer[2])
         return Gaps(answer, sheet)
 
+    def export(self, folder: StrPath, **options: Any) -> Exported:
+        """Writes what it knows of its training inputs as Parquet files into a folder, or where a URL of fsspec leads.
+
+        >>> graph.export("paths", activations="f16")  # doctest: +SKIP
+        """
+        from ._distributed import store
+
+        flags, place = _options.flags("export", options), os.fspath(folder)
+        if not store.is_url(place):
+            return Exported(self._graph.export(flags, place))
+        with tempfile.TemporaryDirectory(prefix="npcov-") as made:
+            said, text, warnings = self._graph.export(flags, made)
+            # The list of files says where they are.
+            listed = os.path.join(made, "_manifest.json")
+            with open(listed, encoding="utf-8") as file:
+                content = file.read()
+            with open(listed, "w", encoding="utf-8") as file:
+                file.write(content.replace(made, place, 1))
+            # It is there when they are.
+            for name in sorted(os.listdir(made), key=lambda name: name.startswith("_")):
+                store.upload(f"{place.rstrip('/')}/{name}", os.path.join(made, name))
+        return Exported((said.replace(made, place, 1), text.replace(made, place), warnings))
+
+    @overload
+    def select(
+        self,
+        pool: Any,
+        y: Any = ...,
+        *,
+        by: str,
+        shard: str,
+        given: Coverage | StrPath | None = ...,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+        **options: Any,
+    ) -> BuiltPart: ...
+
+    @overload
+    def select(
+        self,
+        pool: Any,
+        y: Any = ...,
+        *,
+        by: str,
+        shard: None = ...,
+        given: Coverage | StrPath | None = ...,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+        **options: Any,
+    ) -> Selection: ...
+
     def select(
         self,
         pool: Any,
         y: Any = None,
         *,
         by: str,
+        shard: str | None = None,
         given: Coverage | StrPath | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
-    ) -> Selection:
-        """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
-        on, flags = self._for("select", {**options, "by": by})
+    ) -> Selection | BuiltPart:
+        """Picks the inputs of a pool that are worth having; ``result.index`` are their positions.
+
+        ``shard="2/4"`` only measures the second quarter of the pool and keeps that beside ``output``; ``join=True``
+        picks from all parts.
+        """
+        on, flags = self._for("select", {**options, "by": by, "shard": shard})
         data = self._data(pool, y)
         with watching(progress, on._graph.count(data._samples), "select") as told:
             answer = on._graph.select(
                 data._samples, flags, None if given is None else opened(given)._coverage, _path(output), told
             )
         warn(answer[2])
-        return Selection(answer)
+        return Selection(answer) if shard is None else BuiltPart(answer)
 
     def minimize(
         self,

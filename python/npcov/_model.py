@@ -217,7 +217,21 @@ class Model:
         y: Any = ...,
         *,
         calibration: Any = ...,
+        shard_classes: str,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+        **options: Any,
+    ) -> BuiltPart: ...
+
+    @overload
+    def build(
+        self,
+        x: Any,
+        y: Any = ...,
+        *,
+        calibration: Any = ...,
         shard: None = ...,
+        shard_classes: None = ...,
         output: StrPath | None = ...,
         progress: Progress = ...,
         **options: Any,
@@ -230,6 +244,7 @@ class Model:
         *,
         calibration: Any = None,
         shard: str | None = None,
+        shard_classes: str | None = None,
         output: StrPath | None = None,
         progress: Progress = None,
         **options: Any,
@@ -243,18 +258,19 @@ class Model:
 
         ``shard="2/4"`` does only the second quarter of the work and keeps it beside ``output``, so that several
         processes and machines can share it; ``join=True`` makes the graph of all parts. Both are given the same data
-        and options.
+        and options. In between, ``shard_classes="2/4"`` clusters the second quarter of the classes.
         """
         from ._graph import DecisionGraph
 
-        model, flags = self._for("build", {**options, "shard": shard})
-        if shard is not None and output is None:
+        model, flags = self._for("build", {**options, "shard": shard, "shard_classes": shard_classes})
+        is_part = shard is not None or shard_classes is not None
+        if is_part and output is None:
             raise TypeError("`shard` needs `output`: parts are kept beside that file")
         data = self._data(x, y)
         apart = None if calibration is None else self._data(calibration, None)._samples
-        total = model._model.count(data._samples) if shard is None else None
+        total = None if is_part else model._model.count(data._samples)
         with watching(progress, total, "build") as told:
-            if shard is not None and output is not None:
+            if is_part and output is not None:
                 answer = model._model.build_part(data._samples, flags, apart, os.fspath(output), told)
                 warn(answer[2])
                 return BuiltPart(answer)

@@ -143,6 +143,7 @@ class DecisionGraph:
         output: StrPath | None = ...,
         progress: Progress = ...,
     ) -> tuple[Told, bytes | None]: ...
+    def export(self, flags: list[str], folder: StrPath) -> Told: ...
     def select(
         self,
         pool: Samples,

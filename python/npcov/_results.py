@@ -303,8 +303,14 @@ class Tuning(Result):
     _table = "alphas"
 
 
+class Exported(Result):
+    """Parquet files of a graph's training inputs."""
+
+    _table = "files"
+
+
 class BuiltPart(Result):
-    """A part of a decision graph that was built, in the folder beside the graph."""
+    """A part of some work that was done, in the folder beside its output."""
 
     def _rows(self) -> list[dict[str, Any]]:
         return [self._fields]

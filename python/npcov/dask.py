@@ -12,7 +12,9 @@ called again with the same ``output``. Needs ``pip install npcov[dask]``.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Union
 from . import _distributed
 from ._coverage import Coverage
 from ._distributed import ArrayRows, Columns, Engine, Failed, Piece, Rows, Source
-from ._distributed.worker import Parcel, attempt, concatenated, parcels
+from ._distributed.worker import Parcel, Slice, attempt, concatenated, parcels
 from ._graph import DecisionGraph
 from ._model import Model
 from ._progress import Progress
@@ -184,38 +186,53 @@ def _columns(fragments: list[tuple[str | None, Any, int, int]]) -> Columns:
     return {key: value for parts in found.values() for key, value in concatenated(parts).items()}
 
 
-# Parcels that a plugin brought to this worker, by digest.
-_brought: dict[str, bytes] = {}
+# Files with the parcels that a plugin brought to this worker, by digest: those of a graph may be more than memory holds.
+_brought: dict[str, str] = {}
 
 
-def _plugin(parcel: Parcel) -> Any:
+def _fetch(digest: str) -> bytes:
+    with open(_brought[digest], "rb") as file:
+        return file.read()
+
+
+def _plugin_name(parcel: Parcel | Slice) -> str:
+    return f"npcov-{parcel.digest}"
+
+
+def _plugin(parcel: Parcel | Slice) -> Any:
     """What brings a parcel to every worker once, also to those that come later."""
     from distributed import WorkerPlugin
 
     class Bring(WorkerPlugin):  # type: ignore[misc]
         idempotent = True
 
-        def __init__(self) -> None:
-            self.name = f"npcov-{parcel.digest}"
-            self.content = parcel
+        def __init__(self, name: str, digest: str, content: bytes) -> None:
+            self.name, self.digest, self.content = name, digest, content
 
         def setup(self, worker: Any) -> None:
             from npcov.dask import _brought
 
-            _brought[self.content.digest] = self.content.content
+            descriptor, path = tempfile.mkstemp(prefix="npcov-", dir=worker.local_directory)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self.content)
+            _brought[self.digest] = path
+            del self.content
 
         def teardown(self, worker: Any) -> None:
             from npcov.dask import _brought
 
-            _brought.pop(self.content.digest, None)
+            path = _brought.pop(self.digest, None)
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
-    return Bring()
+    return Bring(_plugin_name(parcel), parcel.digest, parcel.content)
 
 
 def _task(
     work: Any, addresses: Mapping[str, str], piece: Piece, columns: Any, fragments: list[Any]
 ) -> Any:
-    return attempt(work, addresses, _brought.__getitem__, piece, _columns(fragments) if fragments else columns)
+    return attempt(work, addresses, _fetch, piece, _columns(fragments) if fragments else columns)
 
 
 class _Dask(Engine):
@@ -267,9 +284,9 @@ class _Dask(Engine):
 
         packed = parcels(shared)
         addresses = {parcel.name: parcel.digest for parcel in packed}
-        plugins = [_plugin(parcel) for parcel in packed]
-        for plugin in plugins:
-            self._client.register_plugin(plugin)
+        # One after the other: each holds what it brings.
+        for parcel in packed:
+            self._client.register_plugin(_plugin(parcel))
         run = uuid.uuid4().hex
         waiting = deque(enumerate(pieces))
         places: dict[str, int] = {}
@@ -296,5 +313,5 @@ class _Dask(Engine):
                     running.add(submit())
                 yield place, result
         finally:
-            for plugin in plugins:
-                self._client.unregister_worker_plugin(plugin.name)
+            for parcel in packed:
+                self._client.unregister_worker_plugin(_plugin_name(parcel))

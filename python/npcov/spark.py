@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _distributed
@@ -234,13 +235,20 @@ class _Spark(Engine):
 
         try:
             with ThreadPoolExecutor(max_workers=self.slots()) as pool:
-                futures = {pool.submit(job, piece): place for place, piece in enumerate(pieces)}
-                for future in as_completed(list(futures)):
-                    place = futures.pop(future)
-                    error = future.exception()
-                    result = future.result() if error is None else Failed(_first_lines(str(error)))
-                    del future
-                    yield place, result
+                waiting = deque(enumerate(pieces))
+                running: dict[Future[Any], int] = {}
+                # A few more than can run, so that none has to wait for the driver; not all, so that results do not
+                # pile up.
+                while waiting or running:
+                    while waiting and len(running) < 2 * self.slots():
+                        place, piece = waiting.popleft()
+                        running[pool.submit(job, piece)] = place
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        place = running.pop(future)
+                        error = future.exception()
+                        result = future.result() if error is None else Failed(_first_lines(str(error)))
+                        del future
+                        yield place, result
         finally:
             for broadcast in sent.values():
                 broadcast.unpersist()
@@ -264,7 +272,13 @@ def _task(
             rows = columns
         else:
             rows = _columns(batches, id)
-        result = attempt(work, addresses, lambda digest: bytes(sent[digest].value), piece, rows)
+        def fetch(digest: str) -> bytes:
+            content = bytes(sent[digest].value)
+            # It would be kept as long as the task runs.
+            sent[digest].__dict__.pop("_value", None)
+            return content
+
+        result = attempt(work, addresses, fetch, piece, rows)
         yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
     return call

@@ -175,6 +175,13 @@ impl DecisionGraph {
         Ok((told(answer, warnings), picture))
     }
 
+    /// Writes training inputs as Parquet files.
+    fn export(&self, py: Python<'_>, flags: Vec<String>, folder: PathBuf) -> PyResult<Told> {
+        let answer = py.detach(|| graph::export(&self.0, &flags, &folder));
+        let answer = answer.map_err(|error| raised(py, &error))?;
+        Ok(told(answer, Vec::new()))
+    }
+
     #[pyo3(signature = (pool, flags, given=None, output=None, progress=None))]
     fn select(
         &self,

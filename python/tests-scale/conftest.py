@@ -117,9 +117,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     pq.write_table(pa.table({**columns, "y": y}), folder / "table.parquet", row_group_size=4096)
     numbered = pa.table({"id": np.arange(INPUTS), **columns, "y": y})
     pq.write_table(numbered, folder / "numbered.parquet", row_group_size=4096)
-    pixels = pa.FixedSizeListArray.from_arrays(pa.array(x.astype(np.float32).ravel()), 784)
-    lists = pa.table({"id": np.arange(INPUTS), "x": pixels.cast(pa.list_(pa.float32())), "y": y})
-    pq.write_table(lists, folder / "lists.parquet", row_group_size=4096)
+    write_lists(folder / "lists.parquet", x.astype(np.float32), y)
     images = folder / "images"
     write_images(images, x, y)
     return Inputs(
@@ -154,6 +152,30 @@ def alone(model: npcov.Model, tmp_path_factory: pytest.TempPathFactory) -> Calla
         return found[name]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def broken(
+    inputs: Inputs, alone: Callable[..., Alone], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Alone]:
+    """A folder with an image that is none, and what one process makes of it without that one."""
+    folder = tmp_path_factory.mktemp("broken") / "images"
+    shutil.copytree(inputs.images, folder, copy_function=os.link)
+    image = sorted(folder.glob("3/*.png"))[7]
+    image.unlink()
+    expected = alone("broken", str(folder))
+    image.write_bytes(b"\x89PNG\r\n\x1a\nnothing")
+    return folder, expected
+
+
+def write_lists(path: Path, x: Any, y: Any) -> None:
+    """A Parquet file with numbered rows of lists."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pixels = pa.FixedSizeListArray.from_arrays(pa.array(x.ravel()), x.shape[1])
+    table = pa.table({"id": np.arange(len(x)), "x": pixels.cast(pa.list_(pa.float32())), "y": y})
+    pq.write_table(table, path, row_group_size=4096)
 
 
 def write_images(folder: Path, x: Any, y: Any) -> None:

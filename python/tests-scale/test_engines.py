@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import CRITERIA, INPUTS, MODEL, OPTIONS, Alone, Cluster, Inputs
+from conftest import CRITERIA, INPUTS, MODEL, OPTIONS, Alone, Cluster, Inputs, write_lists
 
 import npcov
+from npcov._distributed import driver, worker
+from npcov._distributed.worker import GraphFile
 
 
 def made(cluster: Cluster, model: npcov.Model, data: Any, folder: Path, **more: Any) -> Alone:
@@ -77,6 +80,95 @@ def test_workers_that_are_killed(cluster: Cluster, inputs: Inputs, alone: Any, t
     found = made(cluster, model, inputs.x, tmp_path, labels=inputs.y, shards=16)
     assert len(list(marks.glob("death-*"))) == 3
     assert found == expected
+
+
+def killed_once(marks: Path, name: str) -> Any:
+    """The work of a task, but that the first one of the second half kills its process."""
+
+    def work(shared: Any, piece: Any, columns: Any) -> Any:
+        from npcov._distributed import worker
+
+        if 2 * piece.part > piece.parts:
+            try:
+                os.mkdir(marks / name)
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return getattr(worker, name)(shared, piece, columns)
+
+    return work
+
+
+@pytest.mark.parametrize(("kind", "shards"), [("parquet", 1), ("parquet", 3), ("images", 3), ("images", 16)])
+def test_workers_that_are_killed_with_files(
+    kind: str,
+    shards: int,
+    cluster: Cluster,
+    inputs: Inputs,
+    model: Any,
+    alone: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Not in every step: a worker takes a while to start again, and tasks may be killed four times at most.
+    marks, works = tmp_path / "marks", ["build", "cover"]
+    marks.mkdir()
+    for name in works:
+        monkeypatch.setattr(worker, name, killed_once(marks, name))
+    if kind == "parquet":
+        more: dict[str, Any] = {"id": "id", "x": "x", "y": "y", "shards": shards}
+        found = made(cluster, model, cluster.parquet(inputs.lists), tmp_path, **more)
+        expected = alone("lists", inputs.x.astype(np.float32), inputs.y)
+    else:
+        found = made(cluster, model, str(inputs.images), tmp_path, shards=shards)
+        expected = alone("images", str(inputs.images))
+    assert sorted(os.listdir(marks)) == sorted(works)
+    assert found == expected
+
+
+@pytest.mark.parametrize("shards", [1, 3, 16])
+def test_a_bad_row_of_parquet(
+    shards: int, cluster: Cluster, inputs: Inputs, model: Any, alone: Any, tmp_path: Path
+) -> None:
+    x = inputs.x.astype(np.float32)
+    bad = INPUTS // 3
+    expected = alone("without", np.delete(x, bad, 0), np.delete(inputs.y, bad))
+    x[bad, 17] = np.nan
+    write_lists(tmp_path / "lists.parquet", x, inputs.y)
+    data = cluster.parquet(tmp_path / "lists.parquet")
+    with pytest.warns(npcov.NpcovWarning, match=f"1 of {INPUTS} rows were left out: row {bad}: "):
+        found = made(cluster, model, data, tmp_path, id="id", x="x", y="y", shards=shards)
+    assert found == expected
+
+
+@pytest.mark.parametrize("shards", [1, 3, 16])
+def test_a_bad_image(
+    shards: int, cluster: Cluster, broken: tuple[Path, Alone], model: Any, tmp_path: Path
+) -> None:
+    folder, expected = broken
+    with pytest.warns(npcov.NpcovWarning, match=f"1 of {INPUTS} rows were left out"):
+        found = made(cluster, model, str(folder), tmp_path, shards=shards)
+    assert found == expected
+
+
+def test_a_graph_that_workers_do_not_see(
+    cluster: Cluster, inputs: Inputs, model: Any, alone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = alone("images", str(inputs.images))
+    (tmp_path / "graph.npcov").write_bytes(expected.graph)
+    graph = npcov.DecisionGraph(tmp_path / "graph.npcov", MODEL)
+    sliced = GraphFile.slices
+
+    def slices(self: GraphFile) -> Any:
+        return [replace(part, path=str(tmp_path / "graph.npcov")) for part in sliced(self)]
+
+    # Where the driver looks for it and where workers do are two places.
+    monkeypatch.setattr(GraphFile, "slices", slices)
+    monkeypatch.setattr(driver, "GraphFile", lambda path, *more: GraphFile(path + ".elsewhere", *more))
+    more = {"name": "suite", "criteria": CRITERIA, "output": tmp_path / "state.npcov", "shards": 3}
+    cluster.module.cover(graph, str(inputs.images), **more)
+    assert (tmp_path / "state.npcov").read_bytes() == expected.state
 
 
 def test_a_bad_row(cluster: Cluster, inputs: Inputs, model: Any, alone: Any, tmp_path: Path) -> None:

@@ -33,6 +33,21 @@ def exported(graph: npcov.DecisionGraph, folder: Path, *options: str) -> Any:
     return json.loads((folder / "_manifest.json").read_text())
 
 
+@pytest.mark.parametrize("is_url", [False, True])
+def test_python_writes_the_files_of_the_command_line(
+    is_url: bool, graph: npcov.DecisionGraph, tmp_path: Path
+) -> None:
+    listed = exported(graph, tmp_path / "command", "--rows", "300")
+    place = f"file://{tmp_path}/python" if is_url else tmp_path / "python"
+    found = graph.export(place, rows=300)
+    assert [file.name for file in found.files] == [file["name"] for file in listed["files"]]
+    assert found.folder == str(place)
+    for path in (tmp_path / "command").glob("*.parquet"):
+        assert (tmp_path / "python" / path.name).read_bytes() == path.read_bytes()
+    manifest = json.loads((tmp_path / "python" / "_manifest.json").read_text())
+    assert manifest == {**listed, "folder": str(place)}
+
+
 @pytest.mark.parametrize("kind", ["f32", "f16"])
 def test_pyarrow_and_polars_read_the_documented_schema(
     kind: str, graph: npcov.DecisionGraph, tmp_path: Path

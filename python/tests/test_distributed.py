@@ -14,7 +14,7 @@ import pytest
 import npcov
 from conftest import IMAGES, MODEL
 from npcov import _distributed
-from npcov._distributed import ArrayRows, Engine, Failed, Piece, Rows, Source
+from npcov._distributed import ArrayRows, Engine, Failed, Piece, Rows, Source, worker
 from npcov._distributed.worker import attempt, parcels
 
 
@@ -57,6 +57,52 @@ def alone(model: npcov.Model, images: Any, tmp_path_factory: pytest.TempPathFact
     graph = model.build(*images, output=folder / "graph.npcov")
     graph.cover(*images, output=folder / "state.npcov")
     return folder
+
+
+def test_classes_are_clustered_by_tasks(
+    alone: Path, model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Here()
+    made: list[list[str]] = []
+    build = worker.cluster
+
+    def cluster(shared: Any, piece: Piece, columns: Any) -> Any:
+        done = build(shared, piece, columns)
+        made.append(sorted(path.name for path in (tmp_path / "graph.npcov.parts").glob("clusters-*")))
+        return done
+
+    monkeypatch.setattr(worker, "cluster", cluster)
+    built(engine, model, of_arrays(*images), tmp_path / "graph.npcov", shards=2)
+    assert [len(names) for names in made] == [5, 10]
+    assert (tmp_path / "graph.npcov").read_bytes() == (alone / "graph.npcov").read_bytes()
+
+
+def test_a_graph_that_workers_do_not_see_is_sent_in_slices(
+    alone: Path, model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "sees", lambda graph: False)
+    monkeypatch.setattr(worker, "_SENT", 100_000)
+    monkeypatch.setattr(worker, "_ready", {})
+    graph = npcov.DecisionGraph(alone / "graph.npcov", MODEL)
+    engine, state = Here(), tmp_path / "state.npcov"
+    _distributed.cover(engine, graph, of_arrays(*images), output=str(state), shards=2, options={})
+    assert state.read_bytes() == (alone / "state.npcov").read_bytes()
+    # Both were told to wait; later ones had it from the beginning.
+    assert engine.done == ["look"] * 4 + ["cover"] * 2
+
+
+def test_a_driver_holds_no_graph(alone: Path, images: Any, tmp_path: Path) -> None:
+    graph = npcov.DecisionGraph(alone / "graph.npcov", MODEL)
+
+    class Weighed(Here):
+        def run(self, work: Any, shared: Mapping[str, Any], *rest: Any) -> Iterator[tuple[int, Any]]:
+            sizes.append(sum(len(parcel.content) for parcel in parcels(shared)))
+            return super().run(work, shared, *rest)
+
+    sizes: list[int] = []
+    _distributed.cover(Weighed(), graph, of_arrays(*images), output=str(tmp_path / "s.npcov"), shards=2, options={})
+    model_size = (Path(MODEL)).stat().st_size
+    assert max(sizes) < model_size + (alone / "graph.npcov").stat().st_size // 4
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])

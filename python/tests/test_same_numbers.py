@@ -150,6 +150,17 @@ def test_build_and_cover(cli: CommandLine, images: Any, model: npcov.Model) -> N
     same_bits(explained.arrays, arrays(cli.folder / "out.npz"))
 
 
+def test_processes_select_together(graph: npcov.DecisionGraph, tmp_path: Path) -> None:
+    alone, joined = tmp_path / "alone.npz", tmp_path / "joined.npz"
+    whole = graph.select(IMAGES, by="additional:snpc", count=50, output=alone)
+    for part in ["1/2", "2/2"]:
+        assert graph.select(IMAGES, by="additional:snpc", count=50, output=joined, shard=part).part == part
+    assert graph.select(IMAGES, by="additional:snpc", count=50, output=joined, join=True).index.tolist() == whole.index.tolist()
+    assert joined.read_bytes() == alone.read_bytes()
+    with pytest.raises(npcov.OptionError, match="need `output`"):
+        graph.select(IMAGES, by="additional:snpc", count=50, shard="1/2")
+
+
 def test_gaps_merge_check_select_minimize(
     cli: CommandLine, graph: npcov.DecisionGraph, images: Any
 ) -> None:
@@ -237,7 +248,7 @@ def test_compile(program: str, cli: CommandLine) -> None:
 # What verbs of Python take as arguments that they name themselves.
 IN_PYTHON = {("cover", "name"), ("select", "given"), ("minimize", "given"), ("merge", "name"), ("gaps", "pool")}
 
-VERBS = "inspect predict explain tune build cover merge report check gaps select minimize attack compile".split()
+VERBS = "inspect predict explain tune build cover merge report check gaps select minimize attack compile export".split()
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -265,7 +276,7 @@ def test_every_verb_is_there(cli: CommandLine) -> None:
     said = cli.run("--help").stdout.split("Commands:")[1].split("Options:")[0]
     verbs = re.findall(r"^  ([a-z]+) ", said, re.MULTILINE)
     # What is about files, shells, stories and papers is the command line's alone, and so are mutants.
-    alone = {"demo", "init", "lab", "completions", "man", "help", "export", "mutate"}
+    alone = {"demo", "init", "lab", "completions", "man", "help", "mutate"}
     assert set(verbs) - set(VERBS) == alone
 
 

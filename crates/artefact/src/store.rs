@@ -110,9 +110,10 @@ const SHARD: &str = "shard";
 const PLAN: &str = "plan.json";
 
 /// What shards are called: one of these words, and numbers.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "paths",
     "calibration",
+    "clusters",
     "kept",
     "suite",
     "inputs",

@@ -53,6 +53,14 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         });
     }
     let mut progress = ProgressBar::new(runs.map(Inputs::len).sum(), printer).keeping(output);
+    if let Some(part) = args.shard_classes {
+        let done = model.cluster_part(inputs, calibration, &options, part, output, &mut progress);
+        drop(progress);
+        return printer.data(&match (done?, format) {
+            (done, Format::Text) => npcov_report::clustered_part(&done),
+            (done, Format::Json) => npcov_report::json(&done),
+        });
+    }
     let graph = match (calibration, args.join) {
         (calibration, true) => {
             model.join_parts(inputs, calibration, &options, output, &mut progress)

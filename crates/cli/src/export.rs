@@ -1,7 +1,9 @@
 //! `npcov export`.
 
+use std::path::Path;
+
 use npcov::artefact::GraphFile;
-use npcov_report::Activations;
+use npcov_report::{Activations, PathsFiles};
 
 use crate::args::{ExportArgs, ExportedActivations, Format};
 use crate::config::Config;
@@ -14,14 +16,24 @@ pub(crate) fn run(args: &ExportArgs, config: &Config, printer: &Printer) -> anyh
     outputs.add_folder("--output", &args.output)?;
     outputs.spare(&args.graph)?;
     let graph = GraphFile::open(&args.graph).map_err(npcov::Error::from)?;
+    let written = write(&graph, args, &args.output)?;
+    printer.data(&match args.format {
+        Format::Text => npcov_report::paths_files(&written),
+        Format::Json => npcov_report::json(&written),
+    })
+}
+
+/// Writes the files into a folder.
+pub(crate) fn write(
+    graph: &GraphFile,
+    args: &ExportArgs,
+    folder: &Path,
+) -> anyhow::Result<PathsFiles> {
     let activations = match args.activations {
         ExportedActivations::F32 => Activations::F32,
         ExportedActivations::F16 => Activations::F16,
         ExportedActivations::None => Activations::None,
     };
-    let written = npcov_report::write_paths(&graph, &args.output, activations, args.rows.get())?;
-    printer.data(&match args.format {
-        Format::Text => npcov_report::paths_files(&written),
-        Format::Json => npcov_report::json(&written),
-    })
+    let written = npcov_report::write_paths(graph, folder, activations, args.rows.get())?;
+    Ok(written)
 }

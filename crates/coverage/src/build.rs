@@ -22,6 +22,7 @@ use npcov_run::{
 };
 
 use crate::calibration::{self, Known, calibrate};
+use crate::classes::Classes;
 use crate::clustering::{Clustered, cluster};
 use crate::cover::sample_names;
 use crate::error::CoverageError;
@@ -326,6 +327,30 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
+    /// Clusters some classes of what is kept of all inputs, and keeps what comes out.
+    pub(crate) fn cluster_classes(
+        &self,
+        store: &ShardStore,
+        classes: Range<usize>,
+        progress: &mut dyn Progress,
+    ) -> Result<(), CoverageError> {
+        let (training, options) = (self.inputs.training, self.options);
+        let shards = open_shards(store, &self.forms[0], training)?;
+        let learn = options.learn_options(self.network.classes(), training.threads);
+        let keeps_apart = self.inputs.calibration.is_none();
+        let by_class = Classes::new(&options.clustering, &learn, &shards, keeps_apart);
+        for class in classes {
+            progress.tell(Event::Clustering)?;
+            by_class.keep(store, class)?;
+        }
+        Ok(())
+    }
+
+    /// How many classes the network tells apart.
+    pub(crate) fn classes(&self) -> usize {
+        self.network.classes()
+    }
+
     /// Learns the graph from what is kept of all inputs.
     pub(crate) fn finish(
         self,
@@ -349,22 +374,20 @@ impl<'a> Prepared<'a> {
         let (classes, choices) = (network.classes(), &options.choices);
         let [form, strangers_form] = &self.forms;
         progress.tell(Event::Clustering)?;
-        let labels = data.is_labelled().then(|| {
-            let rows = range.clone();
-            rows.filter_map(|row| data.label(row)).collect()
-        });
-        let shards = TrainingShards::open(&store, form, range.clone(), labels)?;
-        let Clustered {
-            graph,
-            landmarks,
-            shares,
-            calibration: mut scores,
-        } = cluster(
+        let shards = open_shards(&store, form, inputs.training)?;
+        let learn = options.learn_options(classes, threads);
+        let by_class = Classes::new(
             &options.clustering,
-            &options.learn_options(classes, threads),
+            &learn,
             &shards,
             inputs.calibration.is_none(),
-        )?;
+        );
+        let Clustered {
+            graph,
+            shares,
+            calibration: mut scores,
+        } = cluster(&by_class, &store)?;
+        let landmarks = by_class.landmarks;
         if let Some(strangers) = inputs.calibration {
             let known = Known {
                 shards: &shards,
@@ -438,6 +461,17 @@ impl<'a> Prepared<'a> {
         let method = options.method.clone();
         Ok(LearntGraph::learnt(file, network.clone(), method))
     }
+}
+
+/// What is kept of training inputs, with their labels.
+fn open_shards<'s>(
+    store: &'s ShardStore,
+    form: &ShardForm,
+    inputs: &SampleRange<'_>,
+) -> Result<TrainingShards<'s>, CoverageError> {
+    let SampleRange { data, range, .. } = inputs;
+    let labels = || range.clone().filter_map(|row| data.label(row)).collect();
+    TrainingShards::open(store, form, range.clone(), data.is_labelled().then(labels))
 }
 
 /// Whether a criterion looks at nothing but the probabilities of classes.

@@ -36,6 +36,7 @@ mod binomial;
 mod build;
 mod calibration;
 mod class_shares;
+mod classes;
 mod clustering;
 mod cover;
 mod coverage;
@@ -77,7 +78,9 @@ pub use graph_inspection::{AbstractLayer, ClassInspection, ClusterInspection, Gr
 pub use headline::Baselines;
 pub use measurement::{CoverOptions, Measurement};
 pub use missing::{ClassName, CountedBy, Judged, Thin};
-pub use parts::{BuiltPart, MissingParts, build_part, join_parts, missing_parts};
+pub use parts::{
+    BuiltPart, ClusteredPart, MissingParts, build_part, cluster_part, join_parts, missing_parts,
+};
 pub use placement::{ClusterPlacement, Exemplar, OtherPlacement, PathExplanation, Placement, Rank};
 pub use report::{
     ClassCoverage, ClusterCoverage, Contribution, LabelledClass, LayerCoverage, Report,

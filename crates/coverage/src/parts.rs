@@ -59,6 +59,43 @@ pub fn build_part<'a>(
     })
 }
 
+/// Classes of a decision graph that were clustered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusteredPart {
+    /// Which part of how many, as `2/4`.
+    pub part: String,
+    /// The folder that it was added to.
+    pub folder: String,
+    /// The first of its classes.
+    pub start: usize,
+    /// The one behind the last; the same as the first where there are more parts than classes.
+    pub end: usize,
+}
+
+/// Clusters a part of the classes, when all [parts](build_part) of the inputs are there, and keeps what comes out with
+/// them: [`join_parts`] does not cluster these again, unless it is asked for other clusters. Several processes may do
+/// that at the same time.
+pub fn cluster_part<'a>(
+    network: &Arc<Network>,
+    inputs: impl Into<Learning<'a>>,
+    options: &BuildOptions,
+    part: Part,
+    output: &Path,
+    progress: &mut dyn Progress,
+) -> Result<ClusteredPart, CoverageError> {
+    let prepared = Prepared::new(network, inputs.into(), options, Some(output))?;
+    let store = ShardStore::shared(output, &prepared.plan)?;
+    prepared.require_all(&store)?;
+    let classes = part.of(prepared.classes());
+    prepared.cluster_classes(&store, classes.clone(), progress)?;
+    Ok(ClusteredPart {
+        part: part.to_string(),
+        folder: store.folder_name(),
+        start: classes.start,
+        end: classes.end,
+    })
+}
+
 /// Inputs that no [part](build_part) holds yet, or none that is whole, shard by shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingParts {
@@ -101,19 +138,25 @@ pub fn join_parts<'a>(
 ) -> Result<LearntGraph, CoverageError> {
     let prepared = Prepared::new(network, inputs.into(), options, Some(output))?;
     let store = ShardStore::joining(output, &prepared.plan)?;
-    let runs = prepared.runs();
-    let runs: Vec<_> = runs
-        .map(|(inputs, form, data)| (inputs, form, prepared.origin(data)))
-        .collect();
-    let shared = &store;
-    store.require(runs.iter().flat_map(|(inputs, form, origin)| {
-        shards(inputs.range.clone()).map(move |(i, rows)| WantedShard {
-            name: form.name(i),
-            inputs: rows.clone(),
-            found: form.find(shared, i, rows),
-            origin,
-        })
-    }))?;
-    drop(runs);
+    prepared.require_all(&store)?;
     prepared.finish(store, progress)
+}
+
+impl Prepared<'_> {
+    /// Makes sure that all inputs have been run. What is missing, damaged, or made for something else is named.
+    fn require_all(&self, store: &ShardStore) -> Result<(), CoverageError> {
+        let runs: Vec<_> = (self.runs())
+            .map(|(inputs, form, data)| (inputs, form, self.origin(data)))
+            .collect();
+        Ok(
+            store.require(runs.iter().flat_map(|(inputs, form, origin)| {
+                shards(inputs.range.clone()).map(move |(i, rows)| WantedShard {
+                    name: form.name(i),
+                    inputs: rows.clone(),
+                    found: form.find(store, i, rows),
+                    origin,
+                })
+            }))?,
+        )
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
-use npcov_coverage::{BuildOptions, BuiltPart, Learning, LearntGraph, MissingParts};
+use npcov_coverage::{BuildOptions, BuiltPart, ClusteredPart, Learning, LearntGraph, MissingParts};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{JoinedTuning, TuneOptions, TunedPart, Tuning};
@@ -308,6 +308,25 @@ impl Model {
             let network = &model.network;
             let built = npcov_coverage::build_part(network, data, options, part, path, progress);
             Ok(built?)
+        })
+    }
+
+    /// Clusters a part of the classes of a graph whose [parts](Model::build_part) are all there, so that
+    /// [`join_parts`](Model::join_parts) has less to do.
+    pub fn cluster_part<'a>(
+        &self,
+        training: impl Into<Inputs<'a>>,
+        calibration: Option<Inputs<'a>>,
+        options: &BuildOptions,
+        part: Part,
+        path: impl AsRef<Path>,
+        progress: &mut dyn Progress,
+    ) -> Result<ClusteredPart, Error> {
+        let path = path.as_ref();
+        self.learning(training, calibration, |model, data| {
+            let network = &model.network;
+            let done = npcov_coverage::cluster_part(network, data, options, part, path, progress);
+            Ok(done?)
         })
     }
 

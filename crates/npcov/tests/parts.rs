@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use npcov::coverage::PerClass;
 use npcov::criteria::names;
 use npcov::data::{Arrays, Preprocessing, Samples, open};
-use npcov::paths::Clustering;
+use npcov::paths::{Clustering, Clusters};
 use npcov::run::Part;
 use npcov::{BuildOptions, Error, Inputs, Model};
 use tempfile::TempDir;
@@ -93,6 +94,26 @@ impl Case {
         Ok(())
     }
 
+    /// Clusters a part of the classes.
+    fn classes(&self, part: (usize, usize), output: &str) -> Result<usize, Error> {
+        let part = Part::new(part.0, part.1).unwrap();
+        let (calibration, output) = (self.calibration(), self.path(output));
+        let done = self.model.cluster_part(
+            &self.training,
+            calibration,
+            &self.options,
+            part,
+            &output,
+            &mut (),
+        )?;
+        Ok(done.end - done.start)
+    }
+
+    fn all_classes(&self, count: usize, output: &str) {
+        let done = (1..=count).map(|i| self.classes((i, count), output).unwrap());
+        assert_eq!(done.sum::<usize>(), 10);
+    }
+
     fn join(&self, output: &str) -> Result<Vec<u8>, Error> {
         let (calibration, path) = (self.calibration(), self.path(output));
         (self.model).join_parts(&self.training, calibration, &self.options, &path, &mut ())?;
@@ -178,6 +199,82 @@ fn clusters_of_kmeans_are_joined_too() {
     let case = Case::new("mlp-matlab.onnx", options);
     case.all_parts(4, "parts.npcov");
     same(&case.join("parts.npcov").unwrap(), &case.whole());
+}
+
+/// As many tasks as there are, for all ways of clustering; classes that nobody clustered are left to the join.
+#[test]
+fn classes_may_be_clustered_before_parts_are_joined() {
+    let auto = BuildOptions {
+        clusters: PerClass::all(Clusters::Auto(4)),
+        clustering: Clustering::KMeans,
+        ..snpc()
+    };
+    let kmeans = BuildOptions {
+        clustering: Clustering::KMeans,
+        ..snpc()
+    };
+    for (options, is_calibrated) in [
+        (snpc(), false),
+        (snpc(), true),
+        (kmeans, false),
+        (auto, true),
+    ] {
+        let case = Case {
+            calibration: is_calibrated.then(|| images(STRANGERS, 30)),
+            ..Case::new("mlp-matlab.onnx", options)
+        };
+        let whole = case.whole();
+        for count in [1, 3, 16] {
+            let output = format!("{count}.npcov");
+            case.all_parts(count, &output);
+            case.all_classes(count, &output);
+            same(&case.join(&output).unwrap(), &whole);
+        }
+        case.all_parts(2, "some.npcov");
+        assert_eq!(case.classes((2, 3), "some.npcov").unwrap(), 3);
+        same(&case.join("some.npcov").unwrap(), &whole);
+    }
+}
+
+/// The join takes the clusters that are there, and only those that it would have found.
+#[test]
+fn clusters_of_something_else_are_found_anew() {
+    let mut case = Case::new("mlp-matlab.onnx", snpc());
+    let error = case.classes((1, 2), "a.npcov").unwrap_err().to_string();
+    assert!(error.contains("5 of 5 parts are wrong"), "{error}");
+    case.all_parts(1, "a.npcov");
+    case.all_classes(2, "a.npcov");
+    let before = std::fs::read(case.shard("a.npcov", "clusters-000003")).unwrap();
+    let mut damaged = before.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    std::fs::write(case.shard("a.npcov", "clusters-000003"), damaged).unwrap();
+    std::fs::copy(
+        case.shard("a.npcov", "clusters-000004"),
+        case.shard("a.npcov", "clusters-000005"),
+    )
+    .unwrap();
+    // Done once more, only what is wrong is found anew.
+    case.all_classes(3, "a.npcov");
+    assert_eq!(
+        std::fs::read(case.shard("a.npcov", "clusters-000003")).unwrap(),
+        before
+    );
+    case.options.clustering = Clustering::KMeans;
+    same(&case.join("a.npcov").unwrap(), &case.whole());
+}
+
+#[test]
+fn clusters_that_are_there_are_not_found_again() {
+    let mut case = Case::new("mlp-matlab.onnx", snpc());
+    case.options.clustering = Clustering::KMeans;
+    case.options.clusters = PerClass::all(Clusters::Fixed(9));
+    case.all_parts(1, "a.npcov");
+    case.all_classes(1, "a.npcov");
+    let file = case.shard("a.npcov", "clusters-000000");
+    let modified = |file: &Path| std::fs::metadata(file).unwrap().modified().unwrap();
+    let before = modified(&file);
+    case.all_classes(2, "a.npcov");
+    assert_eq!(modified(&file), before);
 }
 
 /// In any order, at the same time, twice, and in folders of their own.

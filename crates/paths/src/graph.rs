@@ -40,6 +40,16 @@ pub enum Clusters {
     Auto(usize),
 }
 
+impl Clusters {
+    /// As how many are planned where so many were found.
+    pub fn planned(self, found: usize) -> usize {
+        match self {
+            Clusters::Fixed(clusters) => clusters,
+            Clusters::Auto(_) => found.max(1),
+        }
+    }
+}
+
 /// How the paths of a class become abstract paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassParameters {
@@ -91,6 +101,13 @@ impl ClusterList {
         self.end = self.end.max(cluster + 1);
     }
 
+    /// Puts the members of the class that is not closed yet into its clusters.
+    pub fn add_class(&mut self, members: &[u32], labels: &[u32]) {
+        for (&row, &label) in members.iter().zip(labels) {
+            self.add(row, label);
+        }
+    }
+
     /// The class has no more inputs, and the next one follows. As many clusters as `planned` were asked for, at least
     /// as many as there are; those that are there without it. `beta` is the share of a cluster's members above which a
     /// neuron is part of its abstract path.
@@ -101,6 +118,11 @@ impl ClusterList {
             clusters,
             beta,
         });
+    }
+
+    /// How many clusters the class has that is not closed yet.
+    pub fn open(&self) -> usize {
+        self.end - self.first()
     }
 
     /// The first cluster of the class that is not closed yet.
@@ -118,6 +140,52 @@ pub struct ClassNode {
     pub planned: usize,
     /// The share of members above which a neuron is abstract.
     pub beta: f64,
+}
+
+/// The clusters of a class by k-means, of its members in order: what [`PathGraph::learn`] does for each class by itself.
+pub fn cluster_class<S: PathSource<Error: Send> + Sync>(
+    training: &TrainingInputs,
+    source: &S,
+    options: &LearnOptions,
+    (class, members): (usize, &[u32]),
+) -> Result<Vec<u32>, S::Error> {
+    cluster_holding(training, source, options, (class, members), (HELD, READ))
+}
+
+/// The same with other limits than [`HELD`] and [`READ`].
+fn cluster_holding<S: PathSource<Error: Send> + Sync>(
+    training: &TrainingInputs,
+    source: &S,
+    options: &LearnOptions,
+    (class, rows): (usize, &[u32]),
+    (held, read): (usize, usize),
+) -> Result<Vec<u32>, S::Error> {
+    let layout = &training.layout;
+    let of_path = layout.width().max(1) * size_of::<u64>();
+    let (seed, threads) = (options.kmeans.seed, options.threads);
+    let kmeans = |clusters| KMeans {
+        clusters,
+        ..options.kmeans.clone()
+    };
+    let clusters = options.classes.get(class).map(|class| class.clusters);
+    let found = match clusters.unwrap_or(Clusters::Fixed(1)) {
+        Clusters::Fixed(number) if rows.len() * of_path > held => {
+            let shards = ClassShards {
+                source,
+                layout,
+                rows,
+                count: (read / of_path).max(1),
+            };
+            kmeans(number).run_shards(&shards, threads)?
+        }
+        Clusters::Fixed(number) => kmeans(number).run(&gather(source, layout, rows)?, threads),
+        Clusters::Auto(most) => {
+            let paths = gather(source, layout, rows)?;
+            let number = number_of_clusters(&paths, most, seed, threads);
+            kmeans(number).run(&paths, threads)
+        }
+    };
+    Ok(found.labels)
 }
 
 /// The paths of a class, so many in a shard.
@@ -194,42 +262,12 @@ impl PathGraph {
         (held, read): (usize, usize),
     ) -> Result<PathGraph, S::Error> {
         let mut clusters = ClusterList::new(training.len());
-        let layout = &training.layout;
-        let of_path = layout.width().max(1) * size_of::<u64>();
-        let (seed, threads) = (options.kmeans.seed, options.threads);
         for (class, parameters) in options.classes.iter().enumerate() {
             let rows = training.rows_of(class, options.members);
-            let kmeans = |clusters| KMeans {
-                clusters,
-                ..options.kmeans.clone()
-            };
-            let found = match parameters.clusters {
-                Clusters::Fixed(number) if rows.len() * of_path > held => {
-                    let shards = ClassShards {
-                        source,
-                        layout,
-                        rows: &rows,
-                        count: (read / of_path).max(1),
-                    };
-                    kmeans(number).run_shards(&shards, threads)?
-                }
-                Clusters::Fixed(number) => {
-                    kmeans(number).run(&gather(source, layout, &rows)?, threads)
-                }
-                Clusters::Auto(most) => {
-                    let paths = gather(source, layout, &rows)?;
-                    let number = number_of_clusters(&paths, most, seed, threads);
-                    kmeans(number).run(&paths, threads)
-                }
-            };
-            for (&row, &label) in rows.iter().zip(&found.labels) {
-                clusters.add(row, label);
-            }
-            let planned = match parameters.clusters {
-                Clusters::Fixed(clusters) => Some(clusters),
-                Clusters::Auto(_) => Some(found.sizes.len().max(1)),
-            };
-            clusters.close_class(planned, parameters.beta);
+            let labels = cluster_holding(&training, source, options, (class, &rows), (held, read))?;
+            clusters.add_class(&rows, &labels);
+            let planned = parameters.clusters.planned(clusters.open());
+            clusters.close_class(Some(planned), parameters.beta);
         }
         PathGraph::of_clusters(training, clusters, options.merge, source)
     }

@@ -78,7 +78,7 @@ pub use clustering::{Clustering, GraphClustering, number_of_clusters};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassNode, ClassParameters, ClusterList, Clusters, GraphParts, InvalidGraph, LearnOptions,
-    NO_CLUSTER, PathGraph, UNCLUSTERED,
+    NO_CLUSTER, PathGraph, UNCLUSTERED, cluster_class,
 };
 pub use kmeans::KMeans;
 pub use landmarks::{Landmarks, kept_apart};

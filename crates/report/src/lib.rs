@@ -79,7 +79,7 @@ pub use lab::{
 };
 pub use markdown::{linked_markdown, markdown};
 pub use mutation::mutation;
-pub use parts::{finished_part, tuned_part};
+pub use parts::{clustered_part, finished_part, tuned_part};
 pub use paths_files::{
     Activations, MANIFEST, PathsFile, PathsFiles, PathsFilesError, paths_files, write_paths,
 };

@@ -1,6 +1,7 @@
 //! Parts of work that several processes share, in words.
 
 use npcov::artefact::FinishedPart;
+use npcov::coverage::ClusteredPart;
 use npcov::masking::TunedPart;
 
 use crate::number::count;
@@ -21,6 +22,17 @@ pub(crate) fn rows(start: usize, end: usize) -> String {
 pub fn finished_part(done: &FinishedPart) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
     facts.row(["inputs", &rows(done.start, done.end)]);
+    format!("part {} in {}\n{}", done.part, done.folder, facts.lines())
+}
+
+/// Classes that were clustered, for people to read.
+pub fn clustered_part(done: &ClusteredPart) -> String {
+    let mut facts = Table::new([Align::Left, Align::Left]);
+    let classes = match done.end - done.start {
+        0 => "none: there are more parts than classes".to_owned(),
+        classes => format!("{}, {} to {}", count(classes), done.start, done.end - 1),
+    };
+    facts.row(["classes", &classes]);
     format!("part {} in {}\n{}", done.part, done.folder, facts.lines())
 }
 

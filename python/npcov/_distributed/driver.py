@@ -9,7 +9,7 @@ import os
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _npcov, _options
@@ -23,7 +23,7 @@ from .._results import BadRow
 from ..errors import DataError, ShardError
 from . import store, worker
 from .engine import Engine, Rows
-from .worker import Failed, Job, Known, Made, Piece, Seen, native
+from .worker import Failed, GraphFile, Job, Known, Made, Piece, Seen, Unseen, native
 
 # Rows that tell where the numbers of data lie: as many as a process alone looks at.
 _LOOKED_AT = 256
@@ -131,15 +131,7 @@ class _Survey:
 
     def samples(self) -> _npcov.Samples:
         """The rows as the driver has them: all of a path, or those that tell where numbers lie."""
-        reader = native(self.reader)
-        if self.source.path is not None:
-            assert self.known.kept is not None
-            data = Data(self.source.path)._samples
-            return _npcov.excerpt(reader, data, self.known.kept, self.known.blocks)
-        assert self.known.whole is not None
-        local = _npcov.Samples.arrays(self.known.whole[0], self.sample, (None, None, None))
-        runs = [(row, row + 1, place) for place, row in enumerate(self.sampled)]
-        return _npcov.excerpt(reader, local, runs, self.known.blocks, self.known.whole)
+        return worker.whole(self.reader, self.source.path, self.known, (self.sample, self.sampled))
 
 
 def _described(inputs: list[tuple[str, list[int], str]]) -> str:
@@ -171,6 +163,8 @@ class _Run:
         whole = -(-count // _SHARD)
         parts = min(whole, max(_PARTS_EACH * max(1, engine.slots()), -(-whole // _SHARDS_EACH)))
         self.parts = max(1, parts if shards is None else shards)
+        # The graph, where some workers do not see it.
+        self.sent: dict[str, GraphFile] = {}
 
     def _count(self) -> int:
         assert self.source.path is not None
@@ -212,12 +206,20 @@ class _Run:
 
     def _results(self, work: Any, shared: Mapping[str, Any], pieces: list[Piece]) -> Iterator[tuple[int, Any]]:
         failed: list[str] = []
-        for place, result in self.engine.run(work, shared, pieces, self.source.rows):
-            if isinstance(result, Failed):
+        unseen: list[int] = []
+        for place, result in self.engine.run(work, {**shared, **self.sent}, pieces, self.source.rows):
+            if isinstance(result, Unseen):
+                unseen.append(place)
+            elif isinstance(result, Failed):
                 start, end = pieces[place].source
                 failed.append(f"rows {start} to {end - 1}: {result.reason}")
             else:
                 yield place, result
+        if unseen:
+            assert self.job.graph is not None and not self.sent
+            self.sent = {"graph": self.job.graph}
+            for place, result in self._results(work, shared, [pieces[place] for place in unseen]):
+                yield unseen[place], result
         if failed:
             raise ShardError(
                 f"{len(failed)} of {len(pieces)} parts failed: {'; '.join(failed[:_LISTED])}",
@@ -244,6 +246,16 @@ class _Run:
         if bad:
             self.leave_out(bad)
             raise _Again
+
+    def cluster(self, shared: Mapping[str, Any], output: str) -> None:
+        """Has classes clustered where workers see the parts of all inputs. What is left of them is for the join."""
+        assert isinstance(self.reader, Model)
+        parts = min(self.reader.classes, max(1, self.engine.slots()))
+        pieces = [Piece(part, parts, (0, 0), (0, 0)) for part in range(1, parts + 1)]
+        sample = (self.survey.sample, self.survey.sampled)
+        more = {"output": os.path.abspath(output), "sample": sample}
+        for _ in self.engine.run(worker.cluster, {**shared, **more}, pieces, None):
+            pass
 
     def warn_of_bad_rows(self, output: str | None) -> list[BadRow]:
         """Says which rows were left out, here and in a file beside the output."""
@@ -309,8 +321,7 @@ def _workplace(output: str | None) -> Iterator[str]:
         path = os.path.join(folder, "result.npcov")
         yield path
         if output is not None and os.path.exists(path):
-            with open(path, "rb") as file:
-                store.write(*_beside(output, ""), file.read())
+            store.upload(output, path)
 
 
 def build(
@@ -384,6 +395,7 @@ def build(
                 _remove_parts(folder)
         else:
             raise DataError(f"after {_ROUNDS} rounds there are still rows that cannot be used")
+        run.cluster(shared, path)
         graph, warnings = opened._model.build(samples, [*flags, "--join"], apart, path, told)
         warn(warnings)
         bad_rows = run.warn_of_bad_rows(output)
@@ -393,10 +405,9 @@ def build(
         if output is not None and not store.is_url(output):
             found = DecisionGraph._of(graph, opened, output, training)
         else:
-            with open(path, "rb") as file:
-                found = DecisionGraph(
-                    file.read(), job.model, class_names=names, preprocess=opened._preprocess
-                )
+            # An open graph keeps its file.
+            found = DecisionGraph(path, job.model, class_names=names, preprocess=opened._preprocess)
+            found._file = None
     found.skipped = bad_rows
     return found
 
@@ -408,7 +419,7 @@ def _rows(pieces: Sequence[Piece]) -> int:
 def _remove_parts(place: str) -> None:
     """Removes parts of a graph and their plan, and nothing else that lies there."""
     for name in store.names(place):
-        is_part = name.startswith(("paths-", "calibration-")) and name.endswith(".safetensors")
+        is_part = name.startswith(("paths-", "calibration-", "clusters-")) and name.endswith(".safetensors")
         if is_part or name == "plan.json":
             store.remove(place, name)
 
@@ -429,6 +440,17 @@ def _fetch(place: str, folder: str, ending: str) -> None:
             content = store.read(place, name)
             if content is not None:
                 store.write(folder, name, content)
+
+
+@contextlib.contextmanager
+def _placed(graph: DecisionGraph) -> Iterator[GraphFile]:
+    """The file of a graph; one for now, where it is in memory."""
+    with tempfile.TemporaryDirectory(prefix="npcov-") as scratch:
+        path = graph._file
+        if path is None:
+            path = os.path.join(scratch, "graph.npcov")
+            graph._graph.save(path)
+        yield GraphFile(os.path.abspath(path), graph.id, os.path.getsize(path))
 
 
 class _Union:
@@ -470,14 +492,6 @@ def cover(
     if "shard" in given:
         raise TypeError("`shard` is no option here: `shards` says into how many parts rows are divided")
     flags = graph._flags("cover", given)
-    with tempfile.TemporaryDirectory(prefix="npcov-") as scratch:
-        if graph._file is None:
-            path = os.path.join(scratch, "graph.npcov")
-            graph._graph.save(path)
-        else:
-            path = graph._file
-        with open(path, "rb") as file:
-            content = file.read()
     names, named = _options.class_names(graph._class_names)
     kept = {key: value for key, value in graph._options.items() if key != "threads"}
     if named:
@@ -485,7 +499,7 @@ def cover(
     suite = name or os.path.basename(source.path or source.name or "arrays in memory")
     job = Job(
         model=_bytes_of(graph._model, graph._graph.model_files),
-        graph=content,
+        graph=None,
         class_names=names,
         preprocess=graph._preprocess,
         options=kept,
@@ -499,7 +513,8 @@ def cover(
     )
     if source.path is not None and graph._preprocess is not None:
         raise TypeError("`preprocess` takes rows: give them as a dataset of the engine, or preprocess the files")
-    with _workplace(output) as path, watching(progress, None, "cover") as told:
+    with _placed(graph) as file, _workplace(output) as path, watching(progress, None, "cover") as told:
+        job = replace(job, graph=file)
         run = _Run(
             engine, source, job, graph, shards=shards, threads=threads, strict=strict, limit=limit, told=told
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
@@ -33,6 +34,9 @@ _ROWS = 256
 # Models and graphs that a worker keeps ready.
 _READY = 2
 
+# Bytes of a graph's file that are sent at a time: what a driver holds of it.
+_SENT = 64 << 20
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -55,12 +59,55 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class GraphFile:
+    """A graph, which workers open where it lies. Those that do not see it there are sent its bytes."""
+
+    path: str
+    id: str
+    size: int
+
+    def slices(self) -> list[Slice]:
+        """All of its bytes, some at a time."""
+        starts = range(0, self.size, _SENT)
+        return [Slice(f"{_GRAPH}/{i}", f"{self.id}/{start}", self.path, start) for i, start in enumerate(starts)]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some bytes of a file, read when they are sent. They are known by what they belong to."""
+
+    name: str
+    digest: str
+    path: str
+    start: int
+
+    @property
+    def content(self) -> bytes:
+        with open(self.path, "rb") as file:
+            file.seek(self.start)
+            return file.read(_SENT)
+
+
+# The graph among what tasks share, where its bytes are sent; those are called `graph/NUMBER`.
+_GRAPH = "graph"
+
+
+class UnseenError(Exception):
+    """A worker does not see the graph, and was not sent it."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A task that has to wait until the graph is sent."""
+
+
+@dataclass(frozen=True)
 class Job:
     """What all tasks have in common."""
 
     # The model's file in bytes, or its name where it has several.
     model: bytes | str
-    graph: bytes | None
+    graph: GraphFile | None
     class_names: list[str] | None
     preprocess: Callable[[Any], Any] | None
     options: dict[str, Any]
@@ -99,6 +146,7 @@ class Seen:
     inputs: list[tuple[str, list[int], str]] = field(default_factory=list)
     # The numbers of the rows that were asked for.
     sample: list[tuple[str, Any]] = field(default_factory=list)
+    # Bytes of the rows that the engine handed over.
     traffic: int = 0
 
 
@@ -128,20 +176,29 @@ class Parcel:
     content: bytes
 
 
-def parcels(shared: Mapping[str, Any]) -> list[Parcel]:
-    """What tasks share, packed once."""
+def parcels(shared: Mapping[str, Any]) -> list[Parcel | Slice]:
+    """What tasks share, packed once; of a graph that is sent, its file in slices."""
     try:
         import cloudpickle as pickling
     except ImportError:
         import pickle as pickling
-    packed = {name: pickling.dumps(value) for name, value in shared.items()}
-    return [Parcel(name, hashlib.sha256(content).hexdigest(), content) for name, content in packed.items()]
+    found: list[Parcel | Slice] = []
+    for name, value in shared.items():
+        if isinstance(value, GraphFile):
+            found += value.slices()
+        else:
+            content = pickling.dumps(value)
+            found.append(Parcel(name, hashlib.sha256(content).hexdigest(), content))
+    return found
 
 
 def unpacked(addresses: Mapping[str, str], fetch: Callable[[str], bytes]) -> dict[str, Any]:
     """What tasks share, by name, from its digests: fetched and opened once in each worker process."""
-    found: dict[str, Any] = {}
+    slices = [digest for name, digest in addresses.items() if name.startswith(f"{_GRAPH}/")]
+    found: dict[str, Any] = {_GRAPH: map(fetch, slices) if slices else None}
     for name, digest in addresses.items():
+        if digest in slices:
+            continue
         if digest not in _parcels:
             content = fetch(digest)
             while len(_parcels) >= _PARCELS:
@@ -151,8 +208,9 @@ def unpacked(addresses: Mapping[str, str], fetch: Callable[[str], bytes]) -> dic
     return {**found, "job_key": addresses["job"]}
 
 
-def _opened(key: str, job: Job, threads: int) -> Model | DecisionGraph:
+def _opened(shared: Mapping[str, Any]) -> Model | DecisionGraph:
     """The model or graph of a job: opened once in each worker process."""
+    (key, job), threads = _job(shared), shared["threads"]
     name = f"{key}/{threads}"
     found = _ready.get(name)
     if found is None:
@@ -163,9 +221,36 @@ def _opened(key: str, job: Job, threads: int) -> Model | DecisionGraph:
         if job.graph is None:
             found = Model(job.model, **made, **options)
         else:
-            found = DecisionGraph(job.graph, job.model, **made, **options)
+            found = _graph(job.graph, shared[_GRAPH], lambda path: DecisionGraph(path, job.model, **made, **options))
         _ready[name] = found
     return found
+
+
+def _graph(
+    graph: GraphFile, sent: Iterable[bytes] | None, open_at: Callable[[str], DecisionGraph]
+) -> DecisionGraph:
+    """A graph where it lies, or of the bytes that were sent."""
+    if sees(graph):
+        found = open_at(graph.path)
+        if found.id == graph.id:
+            return found
+    if sent is None:
+        raise UnseenError(graph.path)
+    # An open graph keeps its file.
+    with tempfile.TemporaryDirectory(prefix="npcov-") as folder:
+        path = os.path.join(folder, "graph.npcov")
+        with open(path, "wb") as file:
+            for content in sent:
+                file.write(content)
+        found = open_at(path)
+    if found.id != graph.id:
+        raise DataError(f"`{graph.path}` changed while it was sent")
+    return found
+
+
+def sees(graph: GraphFile) -> bool:
+    """Whether there is a file where a graph should be that may be it."""
+    return os.path.isfile(graph.path) and os.path.getsize(graph.path) == graph.size
 
 
 @functools.lru_cache(maxsize=_READY)
@@ -191,6 +276,8 @@ def attempt(
     """Does a task. What npcov says is wrong stays wrong and is a result; anything else is for the engine to try again."""
     try:
         return work(unpacked(addresses, fetch), piece, columns)
+    except UnseenError:
+        return Unseen()
     except NpcovError as error:
         return Failed(str(error))
 
@@ -285,10 +372,9 @@ def _stacked(values: NDArray[Any]) -> tuple[NDArray[Any], list[tuple[int, str]]]
 
 def look(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Seen:
     """Digests of a piece's rows, rows that cannot be used, labels, and the numbers of the rows that are wanted."""
-    key, job = _job(shared)
+    _, job = _job(shared)
     threads = shared["threads"]
-    opened = _opened(key, job, threads)
-    reader = native(opened)
+    reader = native(_opened(shared))
     numbers = piece.numbers()
     start, end = piece.rows
     if job.path is not None:
@@ -326,15 +412,11 @@ def joined(spans: Sequence[Span]) -> list[Span]:
 
 def build(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Made:
     """The files that ``build --shard`` makes of a piece."""
-    key, job = _job(shared)
-    model = _opened(key, job, shared["threads"])
+    _, job = _job(shared)
+    model = _opened(shared)
     assert isinstance(model, Model)
     samples = _samples(shared, job, model, piece, columns)
-    apart = None
-    if job.calibration is not None:
-        apart = _npcov.excerpt(
-            model._model, model._data(job.calibration, None)._samples, *shared["calibration"]
-        )
+    apart = _calibration(shared, job, model)
     with tempfile.TemporaryDirectory(prefix="npcov-") as folder:
         output = os.path.join(folder, "graph.npcov")
         part = (piece.part, piece.parts)
@@ -347,10 +429,48 @@ def build(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> M
         return Made({name: store.hand_over(job.parts, name, os.path.join(made, name)) for name in names})
 
 
+def _calibration(shared: Mapping[str, Any], job: Job, model: Model) -> _npcov.Samples | None:
+    if job.calibration is None:
+        return None
+    data = model._data(job.calibration, None)._samples
+    return _npcov.excerpt(model._model, data, *shared["calibration"])
+
+
+def cluster(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Made:
+    """Clusters part ``piece`` of the classes, where this worker sees the parts of all inputs. Else it does nothing:
+    the driver clusters what nobody did."""
+    _, job = _job(shared)
+    output = shared["output"]
+    if os.path.isdir(output + ".parts"):
+        model = _opened(shared)
+        assert isinstance(model, Model)
+        samples = whole(model, job.path, shared["known"], shared["sample"])
+        flags = [*job.flags, f"--shard-classes={piece.part}/{piece.parts}"]
+        # A folder of that name with other parts is that of another machine.
+        with contextlib.suppress(NpcovError):
+            model._model.build_part(samples, flags, _calibration(shared, job, model), output)
+    return Made()
+
+
+def whole(
+    opened: Model | DecisionGraph, path: str | None, known: Known, sample: tuple[list[tuple[str, Any]], list[int]]
+) -> _npcov.Samples:
+    """The rows as one process knows them that has none: all of a path, or those that tell where numbers lie."""
+    reader = native(opened)
+    if path is not None:
+        assert known.kept is not None
+        return _npcov.excerpt(reader, _data(path)._samples, known.kept, known.blocks)
+    assert known.whole is not None
+    values, rows = sample
+    local = _npcov.Samples.arrays(known.whole[0], values, (None, None, None))
+    runs = [(row, row + 1, place) for place, row in enumerate(rows)]
+    return _npcov.excerpt(reader, local, runs, known.blocks, known.whole)
+
+
 def cover(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Made:
     """The coverage of a piece."""
-    key, job = _job(shared)
-    graph = _opened(key, job, shared["threads"])
+    _, job = _job(shared)
+    graph = _opened(shared)
     assert isinstance(graph, DecisionGraph)
     samples = _samples(shared, job, graph, piece, columns)
     try:

@@ -33,6 +33,7 @@ Examples:
   npcov build model.onnx --data train.npz --divide 255 \\
       --alpha 0.8 --clusters auto --beta 0.8 --anpc-upper auto -o graph.npcov
   npcov build model.onnx --data train.npz --divide 255 --shard 2/4 -o graph.npcov
+  npcov build model.onnx --data train.npz --divide 255 --shard-classes 2/4 -o graph.npcov
   npcov build model.onnx --data train.npz --divide 255 --join -o graph.npcov")]
 pub(crate) struct BuildArgs {
     /// The decision graph to write
@@ -57,6 +58,13 @@ pub(crate) struct BuildArgs {
     /// that all of them see, or each in its own, to be copied together. `docs/scale.md` has examples.
     #[arg(long, value_name = "I/N", conflicts_with = "join")]
     pub(crate) shard: Option<Part>,
+
+    /// Cluster only this part of the classes, when all parts of `--shard` are there, for `--join`
+    ///
+    /// Several processes can do their parts at the same time, with the options of the join. Classes that
+    /// none of them clustered, or clustered by other settings, are clustered by the join.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["shard", "join"])]
+    pub(crate) shard_classes: Option<Part>,
 
     /// Make the graph of all parts that `--shard` left beside it
     ///

@@ -243,7 +243,15 @@ fn sheet(
     })
 }
 
-/// Orders the inputs of a pool by what they are worth, and gives the first.
+/// Writes the training inputs of a graph as Parquet files into a folder.
+pub fn export(graph: &DecisionGraph, options: &[String], folder: &Path) -> anyhow::Result<Answer> {
+    let args = arguments!("export", Export, ["-", "--output=-"], options);
+    let written = crate::export::write(graph.learnt().file(), &args, folder)?;
+    Ok(Answer::new(&written, npcov_report::paths_files(&written)))
+}
+
+/// Orders the inputs of a pool by what they are worth, and gives the first. With `--shard`, it measures a part of
+/// them, beside `output`; with `--join`, it picks from all parts.
 pub fn select(
     graph: &DecisionGraph,
     pool: &Data,
@@ -254,9 +262,8 @@ pub fn select(
 ) -> anyhow::Result<Answer> {
     let known = ["-", "--data=-", "--output=-"];
     let args: args::SelectArgs = arguments!("select", Select, known, options);
-    if args.shard.is_some() || args.join {
-        let text =
-            "`shard` and `join` are for processes that share a folder: `npcov select` has them";
+    if output.is_none() && (args.shard.is_some() || args.join) {
+        let text = "`shard` and `join` need `output`: parts are beside it";
         return Err(OptionError::new(text).into());
     }
     let graph = measuring(graph, &args.measuring)?;
@@ -271,7 +278,12 @@ pub fn select(
     let inputs = samples::first(&pool.for_model(graph.model())?, args.limit);
     listener.warn(graph.warnings(inputs.clone())?);
     let progress = &mut *listener.progress;
+    if let (Some(part), Some(path)) = (args.shard, output) {
+        let done = graph.select_part(inputs, &settings, part, path, progress)?;
+        return Ok(Answer::new(&done, npcov_report::finished_part(&done)));
+    }
     let selection = match output {
+        Some(path) if args.join => graph.join_selection(inputs, &settings, path)?,
         Some(path) => graph.select_file(inputs, &settings, path, progress)?,
         None => graph.select(inputs, &settings, progress)?,
     };

@@ -213,7 +213,7 @@ pub fn build(
         settings,
         args,
     } = Learning::new(model, data, calibration, options, output, listener)?;
-    if args.shard.is_some() {
+    if args.shard.is_some() || args.shard_classes.is_some() {
         return Err(OptionError::new("`shard` makes a part, and no graph").into());
     }
     let progress = &mut *listener.progress;
@@ -234,7 +234,7 @@ pub fn build(
     Ok(graph)
 }
 
-/// Does the part of [`build`] that `--shard` names, and keeps it beside `output`.
+/// Does the part of [`build`] that `--shard` or `--shard-classes` names, and keeps it beside `output`.
 pub fn build_part(
     model: &Model,
     data: &Data,
@@ -251,10 +251,14 @@ pub fn build_part(
         settings,
         args,
     } = learning;
+    let progress = &mut *listener.progress;
+    if let Some(part) = args.shard_classes {
+        let done = model.cluster_part(inputs, calibration, &settings, part, output, progress)?;
+        return Ok(Answer::new(&done, npcov_report::clustered_part(&done)));
+    }
     let Some(part) = args.shard else {
         return Err(OptionError::new("`shard` says which part").into());
     };
-    let progress = &mut *listener.progress;
     let built = model.build_part(inputs, calibration, &settings, part, output, progress)?;
     Ok(Answer::new(&built, npcov_report::built_part(&built)))
 }

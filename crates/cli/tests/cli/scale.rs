@@ -56,6 +56,9 @@ fn processes_build_a_graph_together() {
         let output = format!("{count}.npcov");
         let part = |i: usize| project.command(&format!("{BUILD} --shard {i}/{count} -o {output}"));
         wait((1..=count).map(|i| start(part(i))).collect());
+        let part =
+            |i: usize| project.command(&format!("{BUILD} --shard-classes {i}/{count} -o {output}"));
+        wait((1..=count).map(|i| start(part(i))).collect());
         assert!(!project.path(&output).exists());
         succeed(&project, &format!("{BUILD} --join -o {output}"));
         assert!(bytes(&project, &output) == whole, "{count} processes");
@@ -74,6 +77,13 @@ fn a_part_says_what_it_did_and_a_join_what_is_missing() {
     let none = succeed(&project, &format!("{BUILD} --shard 1/9 -o g.npcov"));
     let words = "  inputs  none: there are more parts than shards of inputs\n";
     assert_eq!(none.stdout, format!("part 1/9 in g.npcov.parts\n{words}"));
+    let early = project.run(&format!("{BUILD} --shard-classes 1/2 -o g.npcov"));
+    assert_eq!((early.code, early.stdout.as_str()), (Some(2), ""));
+    assert!(
+        early.stderr.contains("2 of 4 parts are wrong:"),
+        "{}",
+        early.stderr
+    );
     let json = succeed(
         &project,
         &format!("{BUILD} --shard 2/2 -o g.npcov --format json"),
@@ -102,6 +112,17 @@ fn a_part_says_what_it_did_and_a_join_what_is_missing() {
     assert_eq!(both.code, Some(2));
     // What is there was not touched by any of these.
     succeed(&project, &format!("{BUILD} --shard 1/2 -o g.npcov"));
+    let classes = succeed(&project, &format!("{BUILD} --shard-classes 2/3 -o g.npcov"));
+    assert_eq!(
+        classes.stdout,
+        "part 2/3 in g.npcov.parts\n  classes  3, 3 to 5\n"
+    );
+    let none = succeed(
+        &project,
+        &format!("{BUILD} --shard-classes 1/11 -o g.npcov"),
+    );
+    let words = "  classes  none: there are more parts than classes\n";
+    assert_eq!(none.stdout, format!("part 1/11 in g.npcov.parts\n{words}"));
     succeed(&project, &format!("{BUILD} --join -o g.npcov"));
 }
 
@@ -272,11 +293,10 @@ fn expected(project: &Project) -> [Vec<u8>; 2] {
 fn in_one_folder(name: &str, tasks: usize, environment: Environment) {
     let project = with_data();
     let whole = expected(&project);
-    for step in ["build", "join", "cover", "merge"] {
-        let count = if ["build", "cover"].contains(&step) {
-            tasks
-        } else {
-            1
+    for step in ["build", "classes", "join", "cover", "merge"] {
+        let count = match ["join", "merge"].contains(&step) {
+            true => 1,
+            false => tasks,
         };
         let task = |i: usize| start(script(&project, &[name, step], environment(i, tasks)));
         wait((0..count).map(task).collect());

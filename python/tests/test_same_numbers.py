@@ -322,6 +322,13 @@ def test_calibration(cli: CommandLine, model: npcov.Model, images: Any) -> None:
     apart = npcov.Data(x[600:800], y[600:800])
     model.build(IMAGES, limit=200, calibration=apart, output=cli.folder / "python.npcov")
     assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+    # A table with a column `y` that is no label.
+    prices, train, test = (str(FIXTURES / name) for name in ("prices.onnx", "prices.csv", "prices-test.csv"))
+    words = ("build", prices, "--data", train, "--label-column", "price", "--bins", 4, "--calibration", test)
+    cli.json(*words, "-o", "cli.npcov")
+    tables = npcov.Model(prices, label_column="price", bins=4)
+    tables.build(train, calibration=test, output=cli.folder / "python.npcov")
+    assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
 
 
 def test_tables_and_numbers(cli: CommandLine) -> None:

@@ -37,8 +37,10 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     if let Some(warning) = model.label_warning(inputs.clone())? {
         printer.warning(&warning);
     }
-    let calibration = args.calibration.as_ref().map(samples::open).transpose()?;
-    let calibration = calibration.map(Inputs::new);
+    let calibration = match &args.calibration {
+        Some(data) => Some(Inputs::new(model.open_data(data)?)),
+        None => None,
+    };
     if let Some(calibration) = &calibration {
         samples::warn(&model.warnings(calibration.clone())?, printer);
     }

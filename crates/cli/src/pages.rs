@@ -42,11 +42,19 @@ pub(crate) fn write(
     let graph = match graph {
         Some(graph) => {
             let graph = DecisionGraph::open_with(graph, pages.model.as_deref())?;
+            let graph = match &config.label_column {
+                Some(name) => graph.with_label_column(name),
+                None => graph,
+            };
             Some(graph.with_threads(config.threads(pages.threads)))
         }
         None => None,
     };
-    let pool = pages.pool.as_ref().map(samples::open).transpose()?;
+    let pool = match (&pages.pool, &graph) {
+        (Some(pool), Some(graph)) => Some(graph.open_data(pool)?),
+        (Some(pool), None) => Some(samples::open(pool)?),
+        (None, _) => None,
+    };
     let material = Material {
         earlier,
         gate: Some(&config.rules(earlier.is_some())),
@@ -163,7 +171,7 @@ fn find_data(
 ) -> Result<Vec<Loader<'static>>, npcov::Error> {
     let mut found = Vec::new();
     for data in &pages.data {
-        found.push(graph.loader(samples::open(data)?)?);
+        found.push(graph.loader(graph.open_data(data)?)?);
     }
     let folder = state.parent().unwrap_or(Path::new(""));
     let mut places: Vec<OsString> = config.own_data().into_iter().collect();
@@ -183,7 +191,9 @@ fn find_data(
         }
     }
     for place in places {
-        let opened = samples::open(place).and_then(|samples| graph.loader(samples));
+        let opened = graph
+            .open_data(place)
+            .and_then(|samples| graph.loader(samples));
         found.extend(opened);
     }
     Ok(found)

@@ -73,10 +73,10 @@ impl<'a> Job<'a> {
     ) -> anyhow::Result<Job<'a>> {
         let config = Config::default();
         let mut settings = config.explain(&args.relevance)?;
-        if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
+        if let Some(first) = args.fixed_by_graphs().first() {
             bail!(
-                "a decision graph has its own alpha and rules: leave `alpha`, `class`, `rule`, `preset`, \
-                 `bias`, `batch_norm` and `attribution` out"
+                "a decision graph has its own alpha, rules and layers: leave `{}` out",
+                first.replace('-', "_")
             );
         }
         settings.input |= args.index.is_some();

@@ -10,9 +10,9 @@ from typing import Any, overload
 from . import _npcov, _options
 from ._coverage import Coverage, opened
 from ._data import Data, fitted, from_the_end
-from ._model import Model, StrPath, _path, _source
+from ._model import Model, _path, _source
 from ._progress import Progress, warn, watching
-from ._results import BadRow, Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection
+from ._results import BadRow, Explanation, Explanations, Gaps, GraphInspection, Minimization, Selection, StrPath
 from .errors import ArtefactError
 
 
@@ -71,20 +71,39 @@ class DecisionGraph:
 
     @property
     def id(self) -> str:
-        """What tells it from all other graphs."""
+        """What tells it from all other graphs.
+
+        >>> graph.id == model.build(x[:200], y[:200]).id
+        True
+        """
         return self._graph.id
 
     def save(self, path: StrPath) -> None:
-        """Writes it to a file, whole or not at all: the same that the command line reads and writes."""
+        """Writes it to a file, whole or not at all: the same that the command line reads and writes.
+
+        >>> learnt = model.build(x[:100], y[:100])
+        >>> learnt.save("graph.npcov")
+        >>> DecisionGraph("graph.npcov").id == learnt.id
+        True
+        """
         self._graph.save(os.fspath(path))
         self._file = os.fspath(path)
 
     def inspect(self) -> GraphInspection:
-        """Its classes, clusters and abstract paths."""
+        """Its classes, clusters and abstract paths.
+
+        >>> first = graph.inspect().classes[0]
+        >>> first.class_, len(first.clusters) > 0
+        (0, True)
+        """
         return GraphInspection(self._graph.inspect())
 
     def with_options(self, **options: Any) -> DecisionGraph:
-        """The same graph, opened in another way: with other ``threads``, or on another ``engine``."""
+        """The same graph, opened in another way: with other ``threads``, or on another ``engine``.
+
+        >>> graph.with_options(threads=1).id == graph.id
+        True
+        """
         options = {**self._options, **options}
         options = {**options, "class_names": self._class_names, "preprocess": self._preprocess}
         if self._file is not None:
@@ -146,10 +165,19 @@ class DecisionGraph:
                 suites, flags, None if before is None else before._coverage, _path(output), told
             )
         warn(warnings)
-        return Coverage._of(coverage, on, kept=kept + ([] if before is None else before._kept))
+        # Batches that come later belong to the same suite and are measured alike; which inputs of this data are is its own.
+        measured = {key: value for key, value in options.items() if key not in ("engine", "limit", "shard")}
+        kept += [] if before is None else before._kept
+        return Coverage._of(coverage, on, suites[0][0] if len(suites) == 1 else "suite", measured, kept)
 
     def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
-        """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
+        """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them.
+
+        >>> coverage = graph.empty_coverage("loop", criteria=["snpc"])
+        >>> coverage.update(x[:50], y[:50])
+        >>> coverage.suites
+        {'loop': 50}
+        """
         return Coverage._of(None, self, name, options, [])
 
     @overload

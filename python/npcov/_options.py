@@ -124,6 +124,11 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
+def words(value: Any) -> str:
+    """A value, or several, as they are written on the command line."""
+    return ",".join(word(part) for part in value) if _is_list(value) else word(value)
+
+
 def word(value: Any) -> str:
     """A value as it is written on the command line."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:

@@ -7,14 +7,18 @@ import copy
 import html
 import json
 import keyword
+import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _npcov
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+StrPath = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
@@ -313,7 +317,63 @@ class BuiltPart(Result):
 class AttackResult(_WithArrays):
     """Inputs after an attack: `x`, `y`, `prediction`, `success`, `index`, `distance`."""
 
-    _table = "per_class"
+    def _rows(self) -> list[dict[str, Any]]:
+        """How many there were, and what became of them."""
+        return [_flat({key: value for key, value in self._fields.items() if not isinstance(value, list)})]
+
+
+class Mutation(Result):
+    """What suites notice of models with something wrong in them: ``score``, by operator and by class.
+
+    :meth:`Model.mutate` makes one; :meth:`open` reads a file that it, or the command line, wrote.
+    """
+
+    _table = "operators"
+
+    def __init__(self, state: _npcov.Killed) -> None:
+        super().__init__(state.report())
+        self.__dict__["_state"] = state
+
+    @property
+    def _killed(self) -> _npcov.Killed:
+        state: _npcov.Killed = self.__dict__["_state"]
+        return state
+
+    @staticmethod
+    def is_file(path: StrPath) -> bool:
+        """Whether a file holds what was killed."""
+        return _npcov.Killed.is_file(os.fspath(path))
+
+    @classmethod
+    def open(cls, path: StrPath) -> Mutation:
+        """What a file says was killed."""
+        return cls(_npcov.Killed.open(os.fspath(path)))
+
+    def save(self, path: StrPath) -> None:
+        """Writes what was killed to a file: the same that the command line reads and writes."""
+        self._killed.save(os.fspath(path))
+
+    def merge(self, *others: Mutation | StrPath) -> Mutation:
+        """What any of the suites notices."""
+        found = [other if isinstance(other, Mutation) else Mutation.open(other) for other in others]
+        return Mutation(self._killed.merged([other._killed for other in found]))
+
+    def __or__(self, other: Mutation) -> Mutation:
+        return self.merge(other)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "killed.json")
+            self.save(path)
+            with open(path, "rb") as file:
+                return {"killed": file.read()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "killed.json")
+            with open(path, "wb") as file:
+                file.write(state["killed"])
+            self.__dict__.update(Mutation.open(path).__dict__)
 
 
 class Compilation(Result):

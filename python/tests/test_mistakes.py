@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, IMAGES, MODEL
+from conftest import FIXTURES, IMAGES, MODEL, CommandLine
 from test_frameworks import needs
 
 import npcov

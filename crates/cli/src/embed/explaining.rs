@@ -13,6 +13,7 @@ use super::model::Numbers;
 use super::{Answer, Data, Listener};
 use crate::args::ExplainArgs;
 use crate::config::Config;
+use crate::samples;
 
 /// What is explained, and how.
 pub(super) struct Job<'a> {
@@ -52,6 +53,7 @@ impl<'a> Job<'a> {
             Some(_) => config.paths.choices(&args.choices, None, None),
             None => Choices::default(),
         };
+        listener.warn(samples::preset_note(&settings.method, model.network()));
         let explainer = Explainer::new(model.network(), &settings).map_err(npcov::Error::from)?;
         let extractor = PathExtractor::explaining(explainer, &choices, &alpha);
         Ok(Job {

@@ -24,6 +24,7 @@ pub mod coverage;
 mod explaining;
 pub mod graph;
 pub mod model;
+pub mod mutation;
 pub mod parts;
 
 use std::ffi::{OsStr, OsString};
@@ -321,6 +322,7 @@ impl Failure {
 
 fn kind(error: &anyhow::Error) -> FailureKind {
     use npcov::Error;
+    use npcov::mutate::MutationError;
     use npcov::run::RunError;
     if error.is::<OptionError>() || error.is::<npcov::coverage::ConditionError>() {
         return FailureKind::Option;
@@ -334,7 +336,10 @@ fn kind(error: &anyhow::Error) -> FailureKind {
             FailureKind::Option
         }
         Some(Error::Run(_) | Error::Export(_)) => FailureKind::Model,
-        Some(Error::Artefact(_) | Error::Coverage(_)) => FailureKind::Artefact,
+        Some(Error::Artefact(_) | Error::Coverage(_))
+        | Some(Error::Mutation(MutationError::Misfit(_) | MutationError::File { .. })) => {
+            FailureKind::Artefact
+        }
         Some(_) => FailureKind::Other,
         None if error.is::<npcov::data::DataError>() => FailureKind::Data,
         None => FailureKind::Option,

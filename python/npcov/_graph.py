@@ -151,6 +151,10 @@ class DecisionGraph:
 
         With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
         is coverage that this is added to.
+
+        >>> first = graph.cover(x[:50], y[:50], name="first")
+        >>> graph.cover(x[50:80], y[50:80], name="second", earlier=first).suites
+        {'first': 50, 'second': 30}
         """
         on, flags = self._for("cover", options)
         before = None if earlier is None else opened(earlier)
@@ -200,7 +204,12 @@ class DecisionGraph:
         progress: Progress = None,
         **options: Any,
     ) -> Explanation | Explanations:
-        """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
+        """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all.
+
+        >>> one = graph.explain(x, index=3)
+        >>> one.path.placement.cluster >= 0
+        True
+        """
         data = self._data(x, y)
         index = from_the_end(index, self._graph, data)
         on, flags = self._for("explain", {**options, "index": index})
@@ -223,6 +232,11 @@ class DecisionGraph:
 
         The picture shows training data and suites that are still in memory, or their files. ``show`` is other such
         data, or a list of :class:`Data`.
+
+        >>> few = y[:200] < 9
+        >>> found = graph.gaps(graph.cover(x[:200][few], y[:200][few]), pool=x[200:300], count=4)
+        >>> bool(found), found.gaps[0].class_
+        (True, 9)
         """
         coverage = opened(coverage)
         if "class_shares" in options:
@@ -256,7 +270,12 @@ class DecisionGraph:
         progress: Progress = None,
         **options: Any,
     ) -> Selection:
-        """Picks the inputs of a pool that are worth having; ``result.index`` are their positions."""
+        """Picks the inputs of a pool that are worth having; ``result.index`` are their positions.
+
+        >>> found = graph.select(x[:100], by="additional:snpc", count=5)
+        >>> x[found.index].shape
+        (5, 28, 28)
+        """
         on, flags = self._for("select", {**options, "by": by})
         data = self._data(pool, y)
         with watching(progress, on._graph.count(data._samples), "select") as told:
@@ -276,7 +295,12 @@ class DecisionGraph:
         progress: Progress = None,
         **options: Any,
     ) -> Minimization:
-        """Finds a small part of a suite that covers all that the suite covers."""
+        """Finds a small part of a suite that covers all that the suite covers.
+
+        >>> found = graph.minimize(x[:100], y[:100], criteria=["snpc"])
+        >>> 0 < len(found.index) < 100
+        True
+        """
         on, flags = self._for("minimize", options)
         data = self._data(suite, y)
         with watching(progress, on._graph.count(data._samples), "minimize") as told:
@@ -290,7 +314,9 @@ class DecisionGraph:
         return f"<npcov.DecisionGraph {self._file or 'in memory'}: {self.id[:12]}>"
 
     def _repr_html_(self) -> str:
-        return self.inspect()._repr_html_()
+        inspection = self.inspect()
+        pictures = None if self._training is None else self._graph.clusters(self._training._samples)
+        return inspection._html_with(pictures)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._file is None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 StrPath = str | os.PathLike[str]
 Told = tuple[str, str, list[str]]
@@ -129,7 +129,7 @@ class DecisionGraph:
         flags: list[str],
         class_names: list[str] | None = ...,
         preprocessed: bool = ...,
-    ) -> None: ...
+    ) -> DecisionGraph: ...
     @property
     def id(self) -> str: ...
     @property
@@ -147,6 +147,7 @@ class DecisionGraph:
     def count(self, data: Samples) -> int: ...
     def save(self, path: StrPath) -> None: ...
     def inspect(self) -> Told: ...
+    def clusters(self, training: Samples) -> list[bytes] | None: ...
     def cover(
         self,
         suites: list[tuple[str, Samples]],

@@ -137,8 +137,12 @@ class Result(Record):
         return pandas.DataFrame(self._rows())
 
     def _repr_html_(self) -> str:
-        # Notebooks show `pre` in the font of prose, in which columns do not stand below each other.
-        return f'<pre style="font-family: monospace">{html.escape(str(self))}</pre>{table(self._rows())}'
+        return _pre(str(self)) + table(self._rows())
+
+
+def _pre(text: str) -> str:
+    # Notebooks show `pre` in the font of prose, in which columns do not stand below each other.
+    return f'<pre style="font-family: monospace">{html.escape(text)}</pre>'
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -152,8 +156,8 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Rows as a table of HTML, without what does not fit into a cell."""
+def table(rows: list[dict[str, Any]], beside: dict[str, list[str]] | None = None) -> str:
+    """Rows as a table of HTML, without what does not fit into a cell; ``beside`` are columns that are HTML already."""
     columns: list[str] = []
     for row in rows:
         columns += [key for key in row if key not in columns and not isinstance(row[key], list)]
@@ -165,8 +169,12 @@ def table(rows: list[dict[str, Any]]) -> str:
             return ""
         return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value))
 
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    lines = ("".join(f"<td>{cell(row.get(c))}</td>" for c in columns) for row in rows)
+    more = beside or {}
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in [*columns, *more])
+    lines = []
+    for place, row in enumerate(rows):
+        cells = [*(cell(row.get(c)) for c in columns), *(shown[place] for shown in more.values())]
+        lines.append("".join(f"<td>{found}</td>" for found in cells))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -204,6 +212,14 @@ class GraphInspection(Inspection):
                 row = {"class": found["class"], "name": found["name"], **cluster}
                 rows.append(_flat({k: v for k, v in row.items() if k != "layers"}))
         return rows
+
+    def _html_with(self, pictures: list[bytes] | None) -> str:
+        """The same beside a picture of typical inputs of each cluster."""
+        if pictures is None:
+            return self._repr_html_()
+        rows = self._rows()
+        shown = [picture(png, "typical inputs of the cluster") for png in pictures]
+        return _pre(str(self)) + table(rows, {"typical inputs": shown})
 
 
 class CoverageInspection(Inspection):

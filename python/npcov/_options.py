@@ -41,6 +41,8 @@ _OTHERWISE_OF = {
     ("report", "data"): "`data` is an argument of its own",
     ("report", "graph"): "the graph is an object: `Coverage(path, graph)`",
     ("report", "pool"): "`pool` is an argument of its own",
+    ("tune", "shard"): "parts lie beside the settings file that `npcov tune --write` names: the command does them",
+    ("tune", "join"): "parts lie beside the settings file that `npcov tune --write` names: the command joins them",
 }
 
 _BY_X = {"input-shape", "resize", "crop"}

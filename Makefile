@@ -249,4 +249,4 @@ miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an 
 	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed
-	rm -rf target exports .venv-test .venv-fixtures .venv-exports .venv-kmeans .venv-dsa .venv-train .venv-attacks .venv-wheel .venv-python .venv-python-full benches/peers/target fuzz/target
+	rm -rf target exports $(wildcard .venv-*) benches/peers/target fuzz/target

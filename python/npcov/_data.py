@@ -291,7 +291,7 @@ def _whole(x: Any) -> NDArray[Any] | None:
     """Everything at once, where it is there at once."""
     import numpy as np
 
-    if isinstance(x, list) and x and all(_is_pair(part) for part in x):
+    if isinstance(x, list) and x and all(is_pair(part) for part in x):
         return None
     is_array = isinstance(x, (np.ndarray, list, tuple)) or hasattr(x, "__array__")
     if is_array or hasattr(x, "__dlpack__") or _is_frame(x):
@@ -415,7 +415,7 @@ class Spool:
         import numpy as np
 
         for batch in batches:
-            x, y = (batch[0], batch[1]) if _is_pair(batch) else (batch, None)
+            x, y = (batch[0], batch[1]) if is_pair(batch) else (batch, None)
             if y is not None and np.ndim(y) == 0 and not isinstance(x, Mapping):
                 # A sample of a dataset, with its label.
                 x, y = array(x)[None], [y if isinstance(y, str) else array(y).item()]
@@ -491,10 +491,10 @@ def preprocessed(preprocess: Callable[[Any], Any], x: Any) -> Any:
     return found
 
 
-def _is_pair(batch: Any) -> bool:
+def is_pair(batch: Any) -> bool:
     """Whether it is inputs with their labels."""
     return isinstance(batch, (tuple, list)) and len(batch) == 2 and _is_batch(batch[0])
 
 
 def _is_batch(x: Any) -> bool:
-    return isinstance(x, Mapping) or (hasattr(x, "shape") and len(x.shape) >= 1)
+    return isinstance(x, Mapping) or hasattr(x, "__dlpack__") or (hasattr(x, "shape") and len(x.shape) >= 1)

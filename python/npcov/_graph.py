@@ -10,7 +10,7 @@ from typing import Any, overload
 from . import _npcov, _options
 from ._coverage import Coverage, opened
 from ._data import Data, fitted, from_the_end
-from ._model import Model, StrPath, _path, _source
+from ._model import Model, _path, _source
 from ._progress import Progress, warn, watching
 from ._results import (
     BadRow,
@@ -22,6 +22,7 @@ from ._results import (
     GraphInspection,
     Minimization,
     Selection,
+    StrPath,
 )
 from .errors import ArtefactError
 
@@ -81,20 +82,39 @@ class DecisionGraph:
 
     @property
     def id(self) -> str:
-        """What tells it from all other graphs."""
+        """What tells it from all other graphs.
+
+        >>> graph.id == model.build(x[:200], y[:200]).id
+        True
+        """
         return self._graph.id
 
     def save(self, path: StrPath) -> None:
-        """Writes it to a file, whole or not at all: the same that the command line reads and writes."""
+        """Writes it to a file, whole or not at all: the same that the command line reads and writes.
+
+        >>> learnt = model.build(x[:100], y[:100])
+        >>> learnt.save("graph.npcov")
+        >>> DecisionGraph("graph.npcov").id == learnt.id
+        True
+        """
         self._graph.save(os.fspath(path))
         self._file = os.fspath(path)
 
     def inspect(self) -> GraphInspection:
-        """Its classes, clusters and abstract paths."""
+        """Its classes, clusters and abstract paths.
+
+        >>> first = graph.inspect().classes[0]
+        >>> first.class_, len(first.clusters) > 0
+        (0, True)
+        """
         return GraphInspection(self._graph.inspect())
 
     def with_options(self, **options: Any) -> DecisionGraph:
-        """The same graph, opened in another way: with other ``threads``, or on another ``engine``."""
+        """The same graph, opened in another way: with other ``threads``, or on another ``engine``.
+
+        >>> graph.with_options(threads=1).id == graph.id
+        True
+        """
         options = {**self._options, **options}
         options = {**options, "class_names": self._class_names, "preprocess": self._preprocess}
         if self._file is not None:
@@ -142,6 +162,10 @@ class DecisionGraph:
 
         With ``output``, the coverage is written to that file, and an interrupted call can be repeated; ``earlier``
         is coverage that this is added to.
+
+        >>> first = graph.cover(x[:50], y[:50], name="first")
+        >>> graph.cover(x[50:80], y[50:80], name="second", earlier=first).suites
+        {'first': 50, 'second': 30}
         """
         on, flags = self._for("cover", options)
         before = None if earlier is None else opened(earlier)
@@ -156,10 +180,19 @@ class DecisionGraph:
                 suites, flags, None if before is None else before._coverage, _path(output), told
             )
         warn(warnings)
-        return Coverage._of(coverage, on, kept=kept + ([] if before is None else before._kept))
+        # Batches that come later belong to the same suite and are measured alike; which inputs of this data are is its own.
+        measured = {key: value for key, value in options.items() if key not in ("engine", "limit", "shard")}
+        kept += [] if before is None else before._kept
+        return Coverage._of(coverage, on, suites[0][0] if len(suites) == 1 else "suite", measured, kept)
 
     def empty_coverage(self, name: str = "suite", **options: Any) -> Coverage:
-        """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them."""
+        """Coverage of nothing yet, for an evaluation loop: ``update`` takes batches, ``compute`` measures them.
+
+        >>> coverage = graph.empty_coverage("loop", criteria=["snpc"])
+        >>> coverage.update(x[:50], y[:50])
+        >>> coverage.suites
+        {'loop': 50}
+        """
         return Coverage._of(None, self, name, options, [])
 
     @overload
@@ -182,7 +215,12 @@ class DecisionGraph:
         progress: Progress = None,
         **options: Any,
     ) -> Explanation | Explanations:
-        """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all."""
+        """Says which neurons decided, and where inputs are in the graph: the one at ``index``, or all.
+
+        >>> one = graph.explain(x, index=3)
+        >>> one.path.placement.cluster >= 0
+        True
+        """
         data = self._data(x, y)
         index = from_the_end(index, self._graph, data)
         on, flags = self._for("explain", {**options, "index": index})
@@ -205,6 +243,11 @@ class DecisionGraph:
 
         The picture shows training data and suites that are still in memory, or their files. ``show`` is other such
         data, or a list of :class:`Data`.
+
+        >>> few = y[:200] < 9
+        >>> found = graph.gaps(graph.cover(x[:200][few], y[:200][few]), pool=x[200:300], count=4)
+        >>> bool(found), found.gaps[0].class_
+        (True, 9)
         """
         coverage = opened(coverage)
         if "class_shares" in options:
@@ -294,6 +337,10 @@ class DecisionGraph:
 
         ``shard="2/4"`` only measures the second quarter of the pool and keeps that beside ``output``; ``join=True``
         picks from all parts.
+
+        >>> found = graph.select(x[:100], by="additional:snpc", count=5)
+        >>> x[found.index].shape
+        (5, 28, 28)
         """
         on, flags = self._for("select", {**options, "by": by, "shard": shard})
         data = self._data(pool, y)
@@ -314,7 +361,12 @@ class DecisionGraph:
         progress: Progress = None,
         **options: Any,
     ) -> Minimization:
-        """Finds a small part of a suite that covers all that the suite covers."""
+        """Finds a small part of a suite that covers all that the suite covers.
+
+        >>> found = graph.minimize(x[:100], y[:100], criteria=["snpc"])
+        >>> 0 < len(found.index) < 100
+        True
+        """
         on, flags = self._for("minimize", options)
         data = self._data(suite, y)
         with watching(progress, on._graph.count(data._samples), "minimize") as told:
@@ -328,7 +380,9 @@ class DecisionGraph:
         return f"<npcov.DecisionGraph {self._file or 'in memory'}: {self.id[:12]}>"
 
     def _repr_html_(self) -> str:
-        return self.inspect()._repr_html_()
+        inspection = self.inspect()
+        pictures = None if self._training is None else self._graph.clusters(self._training._samples)
+        return inspection._html_with(pictures)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._file is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from . import _npcov, _options
 from ._data import Data, fitted, from_the_end
@@ -19,16 +19,15 @@ from ._results import (
     Explanations,
     GraphInspection,
     Inspection,
+    Mutation,
     Predictions,
+    StrPath,
     Tuning,
 )
 from .errors import ModelError
 
 if TYPE_CHECKING:
     from ._graph import DecisionGraph
-
-StrPath = Union[str, "os.PathLike[str]"]
-
 
 class Model:
     """A model that is ready to be asked.
@@ -69,31 +68,55 @@ class Model:
 
     @property
     def classes(self) -> int:
-        """How many classes it tells apart."""
+        """How many classes it tells apart.
+
+        >>> model.classes
+        10
+        """
         return self._model.classes
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
+        """The shape of one input.
+
+        >>> model.input_shape
+        (784,)
+        """
         return tuple(self._model.input_shape)
 
     @property
     def layers(self) -> list[tuple[str, int]]:
-        """The path layers, from input to output: names, and numbers of neurons."""
+        """The path layers, from input to output: names, and numbers of neurons.
+
+        >>> [neurons for _, neurons in model.layers]
+        [24]
+        """
         return self._model.layers
 
     @property
     def sha256(self) -> str:
-        """What tells it from all other models."""
+        """What tells it from all other models.
+
+        >>> model.sha256 == Model(fixture("mlp-matlab.onnx")).sha256
+        True
+        """
         return self._model.sha256
 
     @property
     def file(self) -> Path | None:
-        """Its file; ``None`` for a model in memory."""
+        """Its file; ``None`` for a model in memory.
+
+        >>> Model(fixture("lenet.onnx")).file.name
+        'lenet.onnx'
+        """
         return None if self._model.file is None else Path(self._model.file)
 
     def with_options(self, **options: Any) -> Model:
-        """The same model, opened in another way."""
+        """The same model, opened in another way.
+
+        >>> model.with_options(units=True, threads=1).classes
+        10
+        """
         other = object.__new__(Model)
         other.__dict__.update(self.__dict__, _options={**self._options, **options})
         other._open()
@@ -189,7 +212,11 @@ class Model:
         return Explanations(answer, found) if index is None else Explanation(answer, found, heatmap)
 
     def tune(self, x: Any, y: Any = None, *, progress: Progress = None, **options: Any) -> Tuning:
-        """Finds good parameters for :meth:`build` by masking; ``result.chosen`` has them."""
+        """Finds good parameters for :meth:`build` by masking; ``result.chosen`` has them.
+
+        >>> model.tune(x[:60], y[:60], alphas=[0.8, 0.9], clusters=[1], betas=[0.8]).chosen.beta
+        0.8
+        """
         model, flags = self._for("tune", options)
         data = self._data(x, y)
         with watching(progress, None, "tune") as told:
@@ -259,6 +286,10 @@ class Model:
         ``shard="2/4"`` does only the second quarter of the work and keeps it beside ``output``, so that several
         processes and machines can share it; ``join=True`` makes the graph of all parts. Both are given the same data
         and options. In between, ``shard_classes="2/4"`` clusters the second quarter of the classes.
+
+        >>> learnt = model.build(x[:100], y[:100], criteria=["snpc", "nc"], output="graph.npcov")
+        >>> len(learnt.inspect().classes)
+        10
         """
         from ._graph import DecisionGraph
 
@@ -287,7 +318,12 @@ class Model:
         progress: Progress = None,
         **options: Any,
     ) -> AttackResult:
-        """Changes inputs a little, so that they are misclassified. Without ``output``, ``result.arrays`` has them."""
+        """Changes inputs a little, so that they are misclassified. Without ``output``, ``result.arrays`` has them.
+
+        >>> found = model.attack(x[:20], y[:20], method="fgsm", epsilon=0.1)
+        >>> found.correct_after < found.correct_before, found.arrays["x"].shape
+        (True, (20, 28, 28))
+        """
         model, flags = self._for("attack", options)
         data = self._data(x, y)
         with watching(progress, None, "attack") as told:
@@ -295,12 +331,53 @@ class Model:
         warn(answer[2])
         return AttackResult(answer, found if output is None else [])
 
+    def mutate(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        judge: Any = None,
+        graph: DecisionGraph | StrPath | None = None,
+        output: StrPath | None = None,
+        progress: Progress = None,
+        **options: Any,
+    ) -> Mutation:
+        """Makes models with something wrong in them, and counts which of them a suite notices.
+
+        ``judge`` is data whose accuracy says which of them count; by default the suite itself. With ``graph``, a decision
+        graph of the model, ``paths="inside"`` or ``"outside"`` says which neurons are changed. ``output`` is a file that
+        keeps what was killed; ``|`` and :func:`npcov.merge` unite what several suites kill.
+
+        >>> found = model.mutate(x[:60], y[:60], operators=["nai"], mutants=3)
+        >>> found.mutants, 0 <= found.score <= 1
+        (3, True)
+        """
+        from ._graph import DecisionGraph
+
+        model, flags = self._for("mutate", options)
+        data = self._data(x, y)
+        judging = None if judge is None else self._data(judge, None)._samples
+        among = graph if graph is None or isinstance(graph, DecisionGraph) else DecisionGraph(graph, self)
+        with watching(progress, None, "mutate") as told:
+            state, warnings = model._model.mutate(
+                data._samples, flags, judging, None if among is None else among._graph, _path(output), told
+            )
+        warn(warnings)
+        return Mutation(state)
+
     def compile(self, output: StrPath, **options: Any) -> Compilation:
-        """Writes what npcov computes as an ONNX file for any runtime."""
+        """Writes what npcov computes as an ONNX file for any runtime.
+
+        >>> written = model.compile("explain.onnx", program="explain", batch=4)
+        >>> written.outputs[0].name
+        'logits'
+        """
         known = _options.table("compile")
         own = {k: v for k, v in self._options.items() if k.replace("_", "-") in known}
         flags = _options.flags("compile", {**own, **options})
-        return Compilation(_npcov.compile(self._source, flags, os.fspath(output)))
+        answer = _npcov.compile(self._source, flags, os.fspath(output))
+        warn(answer[2])
+        return Compilation(answer)
 
     def __repr__(self) -> str:
         where = self.file or "in memory"

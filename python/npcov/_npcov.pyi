@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 StrPath = str | os.PathLike[str]
 Told = tuple[str, str, list[str]]
@@ -19,10 +19,12 @@ def options(verb: str) -> list[tuple[str, bool, bool, str]] | None: ...
 def inspect(source: str | bytes, flags: list[str]) -> Told: ...
 def compile(source: str | bytes, flags: list[str], output: StrPath) -> Told: ...
 
+@final
 class Array:
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+@final
 class Samples:
     @staticmethod
     def open(spec: str) -> Samples: ...
@@ -39,14 +41,15 @@ class Samples:
     def inputs(self) -> list[tuple[str, list[int], str]]: ...
     def digest(self) -> str: ...
 
+@final
 class Model:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         source: str | bytes,
         flags: list[str],
         class_names: list[str] | None = ...,
         preprocessed_by: str | None = ...,
-    ) -> None: ...
+    ) -> Model: ...
     @property
     def sha256(self) -> str: ...
     @property
@@ -97,15 +100,36 @@ class Model:
         self, data: Samples, flags: list[str], output: StrPath | None = ..., progress: Progress = ...
     ) -> tuple[Told, Arrays]: ...
 
-class DecisionGraph:
-    def __init__(
+    def mutate(
         self,
+        data: Samples,
+        flags: list[str],
+        judge: Samples | None = ...,
+        graph: DecisionGraph | None = ...,
+        output: StrPath | None = ...,
+        progress: Progress = ...,
+    ) -> tuple[Killed, list[str]]: ...
+
+@final
+class Killed:
+    @staticmethod
+    def open(path: StrPath) -> Killed: ...
+    @staticmethod
+    def is_file(path: StrPath) -> bool: ...
+    def save(self, path: StrPath) -> None: ...
+    def merged(self, others: list[Killed]) -> Killed: ...
+    def report(self) -> Told: ...
+
+@final
+class DecisionGraph:
+    def __new__(
+        cls,
         source: str | bytes,
         model: str | bytes | None,
         flags: list[str],
         class_names: list[str] | None = ...,
         preprocessed: bool = ...,
-    ) -> None: ...
+    ) -> DecisionGraph: ...
     @property
     def id(self) -> str: ...
     @property
@@ -123,6 +147,7 @@ class DecisionGraph:
     def count(self, data: Samples) -> int: ...
     def save(self, path: StrPath) -> None: ...
     def inspect(self) -> Told: ...
+    def clusters(self, training: Samples) -> list[bytes] | None: ...
     def cover(
         self,
         suites: list[tuple[str, Samples]],
@@ -161,6 +186,7 @@ class DecisionGraph:
         progress: Progress = ...,
     ) -> Told: ...
 
+@final
 class Coverage:
     @staticmethod
     def open(path: StrPath) -> Coverage: ...

@@ -41,6 +41,8 @@ _OTHERWISE_OF = {
     ("report", "data"): "`data` is an argument of its own",
     ("report", "graph"): "the graph is an object: `Coverage(path, graph)`",
     ("report", "pool"): "`pool` is an argument of its own",
+    ("tune", "shard"): "parts lie beside the settings file that `npcov tune --write` names: the command does them",
+    ("tune", "join"): "parts lie beside the settings file that `npcov tune --write` names: the command joins them",
 }
 
 _BY_X = {"input-shape", "resize", "crop"}
@@ -122,6 +124,11 @@ def _is_list(value: Any) -> bool:
     if isinstance(value, (str, bytes, os.PathLike)):
         return False
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+
+
+def words(value: Any) -> str:
+    """A value, or several, as they are written on the command line."""
+    return ",".join(word(part) for part in value) if _is_list(value) else word(value)
 
 
 def word(value: Any) -> str:

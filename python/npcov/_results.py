@@ -7,14 +7,18 @@ import copy
 import html
 import json
 import keyword
+import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _npcov
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+StrPath = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,12 @@ class Result(Record):
         return pandas.DataFrame(self._rows())
 
     def _repr_html_(self) -> str:
-        # Notebooks show `pre` in the font of prose, in which columns do not stand below each other.
-        return f'<pre style="font-family: monospace">{html.escape(str(self))}</pre>{table(self._rows())}'
+        return _pre(str(self)) + table(self._rows())
+
+
+def _pre(text: str) -> str:
+    # Notebooks show `pre` in the font of prose, in which columns do not stand below each other.
+    return f'<pre style="font-family: monospace">{html.escape(text)}</pre>'
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -148,8 +156,8 @@ def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Rows as a table of HTML, without what does not fit into a cell."""
+def table(rows: list[dict[str, Any]], beside: dict[str, list[str]] | None = None) -> str:
+    """Rows as a table of HTML, without what does not fit into a cell; ``beside`` are columns that are HTML already."""
     columns: list[str] = []
     for row in rows:
         columns += [key for key in row if key not in columns and not isinstance(row[key], list)]
@@ -161,8 +169,12 @@ def table(rows: list[dict[str, Any]]) -> str:
             return ""
         return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value))
 
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    lines = ("".join(f"<td>{cell(row.get(c))}</td>" for c in columns) for row in rows)
+    more = beside or {}
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in [*columns, *more])
+    lines = []
+    for place, row in enumerate(rows):
+        cells = [*(cell(row.get(c)) for c in columns), *(shown[place] for shown in more.values())]
+        lines.append("".join(f"<td>{found}</td>" for found in cells))
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -200,6 +212,14 @@ class GraphInspection(Inspection):
                 row = {"class": found["class"], "name": found["name"], **cluster}
                 rows.append(_flat({k: v for k, v in row.items() if k != "layers"}))
         return rows
+
+    def _html_with(self, pictures: list[bytes] | None) -> str:
+        """The same beside a picture of typical inputs of each cluster."""
+        if pictures is None:
+            return self._repr_html_()
+        rows = self._rows()
+        shown = [picture(png, "typical inputs of the cluster") for png in pictures]
+        return _pre(str(self)) + table(rows, {"typical inputs": shown})
 
 
 class CoverageInspection(Inspection):
@@ -319,7 +339,63 @@ class BuiltPart(Result):
 class AttackResult(_WithArrays):
     """Inputs after an attack: `x`, `y`, `prediction`, `success`, `index`, `distance`."""
 
-    _table = "per_class"
+    def _rows(self) -> list[dict[str, Any]]:
+        """How many there were, and what became of them."""
+        return [_flat({key: value for key, value in self._fields.items() if not isinstance(value, list)})]
+
+
+class Mutation(Result):
+    """What suites notice of models with something wrong in them: ``score``, by operator and by class.
+
+    :meth:`Model.mutate` makes one; :meth:`open` reads a file that it, or the command line, wrote.
+    """
+
+    _table = "operators"
+
+    def __init__(self, state: _npcov.Killed) -> None:
+        super().__init__(state.report())
+        self.__dict__["_state"] = state
+
+    @property
+    def _killed(self) -> _npcov.Killed:
+        state: _npcov.Killed = self.__dict__["_state"]
+        return state
+
+    @staticmethod
+    def is_file(path: StrPath) -> bool:
+        """Whether a file holds what was killed."""
+        return _npcov.Killed.is_file(os.fspath(path))
+
+    @classmethod
+    def open(cls, path: StrPath) -> Mutation:
+        """What a file says was killed."""
+        return cls(_npcov.Killed.open(os.fspath(path)))
+
+    def save(self, path: StrPath) -> None:
+        """Writes what was killed to a file: the same that the command line reads and writes."""
+        self._killed.save(os.fspath(path))
+
+    def merge(self, *others: Mutation | StrPath) -> Mutation:
+        """What any of the suites notices."""
+        found = [other if isinstance(other, Mutation) else Mutation.open(other) for other in others]
+        return Mutation(self._killed.merged([other._killed for other in found]))
+
+    def __or__(self, other: Mutation) -> Mutation:
+        return self.merge(other)
+
+    def __getstate__(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "killed.json")
+            self.save(path)
+            with open(path, "rb") as file:
+                return {"killed": file.read()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "killed.json")
+            with open(path, "wb") as file:
+                file.write(state["killed"])
+            self.__dict__.update(Mutation.open(path).__dict__)
 
 
 class Compilation(Result):

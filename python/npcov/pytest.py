@@ -14,7 +14,10 @@ A failure prints which rules do not hold, and what the suite is missing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +62,7 @@ def assert_coverage(
 @pytest.fixture(scope="session")
 def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
     """Builds decision graphs, and keeps them in pytest's cache: the next run with the same model, data, and options
-    opens them.
+    opens them. Of several processes that need one graph, as those of pytest-xdist, one builds it and the others wait.
 
     ``npcov_graph(model, x, y, **options)``; options are those of ``Model`` and of ``build``. ``pytest --cache-clear``
     forgets all graphs.
@@ -97,8 +100,39 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
             )
         )
         path = folder / f"{hashlib.sha256(made.encode()).hexdigest()[:24]}.npcov"
-        if path.exists():
-            return DecisionGraph(path, opened, preprocess=opened._preprocess)
-        return opened.build(data, shard=None, output=path, progress=False, **rest)
+        with _alone(path.with_suffix(".lock")):
+            if path.exists():
+                return DecisionGraph(path, opened, preprocess=opened._preprocess)
+            return opened.build(data, shard=None, output=path, progress=False, **rest)
 
     return build
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Waits until no other process has the lock, which goes with its process."""
+    with open(lock, "ab") as file:
+        while not _locked(file.fileno()):
+            time.sleep(0.1)
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: int) -> bool:
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _locked(file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

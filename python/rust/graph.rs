@@ -102,6 +102,13 @@ impl DecisionGraph {
         Ok(told(answer, Vec::new()))
     }
 
+    /// For every cluster a picture of typical training inputs, where these are images.
+    fn clusters(&self, py: Python<'_>, training: &Samples) -> PyResult<Option<Vec<Vec<u8>>>> {
+        let (graph, training) = (self.0.clone(), training.0.clone());
+        let (pictures, _) = work(py, None, move |_| graph::clusters(&graph, &training))?;
+        Ok(pictures)
+    }
+
     #[pyo3(signature = (suites, flags, earlier=None, output=None, progress=None))]
     fn cover(
         &self,

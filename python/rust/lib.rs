@@ -9,6 +9,7 @@ mod coverage;
 mod error;
 mod graph;
 mod model;
+mod mutation;
 mod parts;
 mod samples;
 mod work;
@@ -53,6 +54,8 @@ mod _npcov {
     use super::graph::DecisionGraph;
     #[pymodule_export]
     use super::model::{Model, compile, inspect};
+    #[pymodule_export]
+    use super::mutation::Killed;
     #[pymodule_export]
     use super::parts::{bad_rows, build_part, cover_part, excerpt, look, missing_parts, part_rows};
     #[pymodule_export]

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use npcov_cli::embed::{Answer, FileOrBytes, model};
+use npcov_cli::embed::{Answer, FileOrBytes, Listener, model, mutation};
 use pyo3::prelude::*;
 
 use crate::array::Array;
 use crate::error::raised;
 use crate::graph::DecisionGraph;
+use crate::mutation::Killed;
 use crate::samples::Samples;
 use crate::work::work;
 use crate::{Told, told};
@@ -59,9 +60,13 @@ pub(crate) fn compile(
     flags: Vec<String>,
     output: PathBuf,
 ) -> PyResult<Told> {
-    let answer = py.detach(|| model::compile(source.get(), &flags, &output));
-    let answer = answer.map_err(|error| raised(py, &error))?;
-    Ok(told(answer, Vec::new()))
+    let compile = || {
+        let mut nothing = ();
+        let mut listener = Listener::new(&mut nothing);
+        let answer = model::compile(source.get(), &flags, &output, &mut listener)?;
+        Ok(told(answer, listener.warnings))
+    };
+    py.detach(compile).map_err(|error| raised(py, &error))
 }
 
 #[pymethods]
@@ -251,6 +256,29 @@ impl Model {
             )
         })?;
         Ok(told(answer, warnings))
+    }
+
+    #[pyo3(signature = (data, flags, judge=None, graph=None, output=None, progress=None))]
+    #[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
+    fn mutate(
+        &self,
+        py: Python<'_>,
+        data: &Samples,
+        flags: Vec<String>,
+        judge: Option<&Samples>,
+        graph: Option<&DecisionGraph>,
+        output: Option<PathBuf>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Killed, Vec<String>)> {
+        let (model, data) = (self.0.clone(), data.0.clone());
+        let beside = mutation::Beside {
+            judge: judge.map(|data| data.0.clone()),
+            graph: graph.map(|graph| graph.0.clone()),
+        };
+        let (state, warnings) = work(py, progress, move |listener| {
+            mutation::mutate(&model, &data, &beside, &flags, output.as_deref(), listener)
+        })?;
+        Ok((Killed(state), warnings))
     }
 
     /// The arrays are those of the npz file, but for the shape of `x`, which is that of the data.

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +58,15 @@ def model() -> npcov.Model:
 def graph(model: npcov.Model, tmp_path_factory: pytest.TempPathFactory) -> npcov.DecisionGraph:
     path = tmp_path_factory.mktemp("graph") / "graph.npcov"
     return model.build(npcov.Data(IMAGES), limit=300, output=path)
+
+
+def png(gray: np.ndarray) -> bytes:
+    """A picture as a file."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in gray)
+    head = struct.pack(">IIBBBBB", gray.shape[1], gray.shape[0], 8, 0, 0, 0, 0)
+    parts = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

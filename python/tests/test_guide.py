@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, MODEL
+from conftest import FIXTURES, MODEL, png
 
 import npcov
 
@@ -33,18 +31,6 @@ def spans(section: str) -> list[str]:
 
 def has(*modules: str) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in modules)
-
-
-def png(gray: np.ndarray) -> bytes:
-    """A picture as a file."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    rows = b"".join(b"\0" + row.tobytes() for row in gray)
-    head = struct.pack(">IIBBBBB", gray.shape[1], gray.shape[0], 8, 0, 0, 0, 0)
-    parts = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import pickle
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, IMAGES, MODEL, CommandLine
+from conftest import FIXTURES, IMAGES, MODEL, CommandLine, png
 
 import npcov
 
@@ -119,6 +120,25 @@ def test_workers(start: str, model: npcov.Model, images: Any) -> None:
         assert pool.starmap(predicted, [(model, x)] * 4) == [expected] * 4
 
 
+INHERITED: dict[str, Any] = {}
+
+
+def asked_in_a_fork(rows: int) -> tuple[bytes, dict[str, int]]:
+    x = INHERITED["x"][:rows]
+    return predicted(INHERITED["model"], x), INHERITED["graph"].cover(x, name="s", progress=False).suites
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no forks")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_a_fork_inherits(model: npcov.Model, graph: npcov.DecisionGraph, images: Any) -> None:
+    """Nothing is pickled: models and graphs that were used before the fork are used after it."""
+    INHERITED.update(model=model, graph=graph, x=images[0])
+    expected = asked_in_a_fork(64)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(asked_in_a_fork, [64] * 4) == [expected] * 4
+    assert asked_in_a_fork(64) == expected
+
+
 def test_pickles_are_paths_and_digests(tmp_path: Path, images: Any) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(Path(MODEL).read_bytes())
@@ -155,23 +175,21 @@ def test_generators_larger_than_memory(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""
         import numpy as np, npcov
-        def resident():
+        def megabytes(field):
             with open("/proc/self/status") as status:
                 fields = dict(line.split(":", 1) for line in status)
-            return int(fields["VmRSS"].split()[0]) / 1024
+            return int(fields[field].split()[0]) / 1024
         model = npcov.Model({MODEL!r}, threads=1)
         graph = model.build(np.random.default_rng(0).random((200, 28, 28), np.float32), criteria=["snpc"])
         def batches(count):
             for seed in range(count):
                 yield np.random.default_rng(seed).random((2000, 28, 28), np.float32)
         graph.cover(batches(2), progress=False)
-        before = resident()
-        peak = 0
-        def told(event, count):
-            global peak
-            peak = max(peak, resident())
-        coverage = graph.cover(batches(80), progress=told)
-        print(sum(coverage.suites.values()), before, max(peak, resident()))
+        before = megabytes("VmRSS")
+        with open("/proc/self/clear_refs", "w") as refs:
+            refs.write("5")  # The peak is that from here on, while batches are spooled too.
+        coverage = graph.cover(batches(80), progress=False)
+        print(sum(coverage.suites.values()), before, megabytes("VmHWM"))
         """
     )
     found = subprocess.run(
@@ -200,9 +218,30 @@ def test_batches_are_the_same_as_all_at_once(graph: npcov.DecisionGraph, images:
     assert accumulated.compute() == expected
     assert accumulated.report().to_dict() == expected.report().to_dict()
     assert accumulated.compute() == expected
+    # As loaders give them, tuples or lists.
+    for kind in (tuple, list):
+        accumulated = graph.empty_coverage("suite")
+        for batch in batches(64):
+            accumulated.update(kind(batch))
+        assert accumulated.compute() == expected
     accumulated.reset()
     with pytest.raises(npcov.ArtefactError, match="nothing is measured"):
         accumulated.compute()
+
+
+def test_batches_go_on_with_a_suite(graph: npcov.DecisionGraph, images: Any, tmp_path: Path) -> None:
+    """What is updated is the suite that was measured, with the options that it was measured with."""
+    x, y = images
+    expected = graph.cover(x[:90], y[:90], name="test", criteria=["snpc"]).report().suites[0].criteria
+    coverage = graph.cover(x[:60], y[:60], name="test", criteria=["snpc"], limit=50)
+    coverage.save(tmp_path / "state.npcov")
+    coverage.update(x[50:90], y[50:90])
+    assert coverage.compute().suites == {"test": 90}
+    assert coverage.report().suites[0].criteria == expected
+    parts = graph.cover(x[:30], y[:30], name="a").merge(graph.cover(x[30:50], y[30:50], name="b"), name="test")
+    for begun in (npcov.Coverage(tmp_path / "state.npcov", graph), parts, coverage.with_class_shares("balanced")):
+        begun.update((x[:10], y[:10]))
+        assert begun._name == "test"
 
 
 def test_arrays_of_all_kinds(model: npcov.Model, images: Any) -> None:
@@ -233,6 +272,26 @@ def test_arrays_of_all_kinds(model: npcov.Model, images: Any) -> None:
         npcov.Data(x, texts, class_names=["class 1"])
 
 
+class Capsules:
+    """An array of a library that shares its memory by DLPack and has nothing else in common with numpy."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self._numbers = numbers
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._numbers.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._numbers.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries(model: npcov.Model, images: Any) -> None:
+    x = images[0][:40].astype(np.float32)
+    assert predicted(model, Capsules(x)) == predicted(model, x)  # type: ignore[arg-type]
+    batches = iter([(Capsules(x[:30]), images[1][:30]), (Capsules(x[30:]), images[1][30:40])])
+    assert model.predict(batches).accuracy == model.predict(x, images[1][:40]).accuracy
+
+
 def test_files_and_folders(tmp_path: Path, model: npcov.Model, images: Any) -> None:
     x, y = images
     expected = predicted(model, x[:30])
@@ -245,6 +304,22 @@ def test_files_and_folders(tmp_path: Path, model: npcov.Model, images: Any) -> N
     assert found.logits.tobytes() == expected and found.accuracy is not None
     with pytest.raises(TypeError, match="labels and names of its own"):
         model.predict(IMAGES, y)
+
+
+def test_a_list_of_images(tmp_path: Path, model: npcov.Model, images: Any) -> None:
+    x, y = images
+    files = [tmp_path / f"{i}.png" for i in range(12)]
+    for file, image in zip(files, x):
+        file.write_bytes(png(image))
+    if importlib.util.find_spec("PIL") is None:
+        with pytest.raises(npcov.DataError, match="needs Pillow") as error:
+            model.predict(files)
+        assert "pip install pillow" in str(error.value.hint)
+        return
+    found = model.predict(files, y[:12])
+    assert found.logits.tobytes() == predicted(model, x[:12])
+    assert found.accuracy == model.predict(x[:12], y[:12]).accuracy
+    assert npcov.Data(files).name == "arrays in memory"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import FIXTURES, IMAGES, MODEL
+from conftest import FIXTURES, IMAGES, MODEL, CommandLine
 from test_frameworks import needs
 
 import npcov
@@ -188,3 +188,34 @@ def test_torch_modules() -> None:
         npcov.Model(plain.state_dict())
     dataset = torch.utils.data.TensorDataset(x, torch.arange(6) % 5)
     assert model.predict(dataset).logits.tobytes() == model.predict(x).logits.tobytes()
+
+
+def test_options_that_a_graph_has_already(graph: npcov.DecisionGraph, images: Any, cli: CommandLine, tmp_path: Path) -> None:
+    """A graph is of a model that was opened in one way: to ask for another one is no silent wish."""
+    graph.save(tmp_path / "g.npcov")
+    for name, value in {"layers": "nonsense", "token": 0, "units": True, "task": "regression", "alpha": 0.5}.items():
+        with pytest.raises(npcov.OptionError, match=f"leave `{name}` out"):
+            graph.explain(images[0][:5], **{name: value})
+        said = cli.run("explain", tmp_path / "g.npcov", "--data", IMAGES, "--limit", 2, f"--{name}={value}".lower())
+        assert said.returncode == 2 and f"leave `--{name}` out" in said.stderr, said.stderr
+    assert graph.explain(images[0][:5], input_relevance=True, top=2, threads=1).inputs == 5
+
+
+def test_what_is_noted_is_a_warning(graph: npcov.DecisionGraph, model: npcov.Model, images: Any, tmp_path: Path) -> None:
+    bert, tokens = FIXTURES / "attention" / "bert.onnx", str(FIXTURES / "attention" / "bert.npz")
+    attention = npcov.Model(bert)
+    for verb in (
+        lambda: attention.explain(tokens, limit=2),
+        lambda: attention.build(tokens, limit=4),
+        lambda: attention.compile(tmp_path / "out.onnx"),
+    ):
+        with pytest.warns(npcov.NpcovWarning, match="the model has attention: relevance by the preset `transformer`"):
+            verb()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention.explain(tokens, limit=2, preset="epsilon-plus")
+    # Coverage of another graph can be compared, which is said.
+    x, y = images
+    other = model.build(x[:100], y[:100], alpha=0.7).cover(x[:50], y[:50], name="s")
+    with pytest.warns(npcov.NpcovWarning, match="graph"):
+        graph.cover(x[:50], y[:50], name="s").check(against=other)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from conftest import IMAGES, MODEL
 
@@ -36,3 +40,28 @@ def test_assert_coverage(pytester: pytest.Pytester) -> None:
     before = kept[0].stat().st_mtime_ns
     pytester.runpytest_subprocess().assert_outcomes(passed=1, failed=1)
     assert kept[0].stat().st_mtime_ns == before, "the next run opens it"
+
+
+def test_of_two_processes_one_builds(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"""
+        import os, time
+        from pathlib import Path
+
+        def test_graph(npcov_graph):
+            Path(os.environ["OWN"]).touch()
+            while not Path(os.environ["OTHER"]).exists():
+                time.sleep(0.001)
+            assert npcov_graph({MODEL!r}, {IMAGES!r}, divide=255).id
+        """
+    )
+    command = [sys.executable, "-m", "pytest", "-q"]
+    both = []
+    for own, other in (("one", "two"), ("two", "one")):
+        names = {**os.environ, "OWN": own, "OTHER": other}
+        both.append(subprocess.Popen(command, cwd=pytester.path, env=names, stdout=subprocess.PIPE, text=True))
+    for process in both:
+        said, _ = process.communicate()
+        assert process.returncode == 0, said
+    kept = list((pytester.path / ".pytest_cache").glob("**/npcov/*.npcov"))
+    assert len(kept) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import re
 import subprocess
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from conftest import FIXTURES, IMAGES, MODEL, CommandLine
 
 import npcov
+import npcov._options
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -245,38 +249,116 @@ def test_compile(program: str, cli: CommandLine) -> None:
     assert (cli.folder / "python.onnx").read_bytes() == (cli.folder / "cli.onnx").read_bytes()
 
 
-# What verbs of Python take as arguments that they name themselves.
-IN_PYTHON = {("cover", "name"), ("select", "given"), ("minimize", "given"), ("merge", "name"), ("gaps", "pool")}
+def test_mutate(cli: CommandLine, model: npcov.Model, images: Any) -> None:
+    x, y = images
+    for name, rows in (("a.npz", slice(0, 80)), ("b.npz", slice(80, 160)), ("judge.npz", slice(200, 400))):
+        np.savez(cli.folder / name, x=x[rows], y=y[rows])
+    graph = model.build(x[:200], y[:200], output=cli.folder / "g.npcov")
+    flags = ("--operators", "neb,nai", "--mutants", 3, "--judge", "judge.npz", "--graph", cli.folder / "g.npcov")
+    options: dict[str, Any] = {"operators": ["neb", "nai"], "mutants": 3, "paths": "inside", "graph": graph}
+    found = []
+    for name in ("a", "b"):
+        words = ("mutate", MODEL, "--data", f"{name}.npz", "--divide", 255, *flags, "--paths", "inside")
+        expected = cli.json(*words, "-o", f"{name}.json", "--predictions", f"{name}-cli.npz")
+        written = {"output": cli.folder / f"{name}-python.json", "predictions": cli.folder / f"{name}-python.npz"}
+        # Files are called in the state as they were given.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(cli.folder)
+            killed = model.mutate(f"{name}.npz", judge="judge.npz", **options, **written)
+        assert killed.to_dict() == expected
+        assert str(killed) == cli.run(*words).stdout
+        assert (cli.folder / f"{name}-python.json").read_bytes() == (cli.folder / f"{name}.json").read_bytes()
+        same_bits(arrays(cli.folder / f"{name}-python.npz"), arrays(cli.folder / f"{name}-cli.npz"))
+        found.append(killed)
+    assert 0 < found[0].score <= 1 and found[0].counted > 0
 
-VERBS = "inspect predict explain tune build cover merge report check gaps select minimize attack compile export".split()
+    expected = cli.json("merge", "a.json", "b.json", "-o", "all.json")
+    npcov.merge(*found, output=cli.folder / "written.json")
+    assert (cli.folder / "written.json").read_bytes() == (cli.folder / "all.json").read_bytes()
+    files = (cli.folder / "a.json", cli.folder / "b.json")
+    for united in (found[0] | found[1], npcov.merge(*found), npcov.merge(*files), npcov.merge(found[0], files[1])):
+        united.save(cli.folder / "python.json")
+        assert united.to_dict() == expected
+        assert (cli.folder / "python.json").read_bytes() == (cli.folder / "all.json").read_bytes()
+    assert pickle.loads(pickle.dumps(found[0])).merge(found[1]).to_dict() == expected
+    with pytest.raises(npcov.ArtefactError, match="cannot be merged: their mutants were judged by different data"):
+        found[0].merge(model.mutate(x[:20], y[:20], operators=["neb"], mutants=1))
+    with pytest.raises(npcov.OptionError, match="graph"):
+        model.mutate(x[:20], y[:20], paths="inside")
+    with pytest.raises(TypeError, match="`name` is for coverage"):
+        npcov.merge(*found, name="all")  # type: ignore[call-overload]
+
+
+VERBS = "inspect predict explain tune build cover merge report check gaps select minimize attack mutate compile export".split()
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_option_has_its_name(verb: str, cli: CommandLine) -> None:
-    """An option of the command line is an option of Python, or an error says what to give instead."""
-    from npcov import _options
-
+def test_every_option_has_its_name(
+    verb: str,
+    cli: CommandLine,
+    model: npcov.Model,
+    graph: npcov.DecisionGraph,
+    images: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An option of the command line is an argument or an option of Python, or an error says what to give instead."""
+    monkeypatch.chdir(cli.folder)
+    x, y = images[0][:8], images[1][:8]
+    coverage = graph.cover(x, y)
+    called: dict[str, Any] = {
+        "inspect": (npcov.inspect, MODEL),
+        "predict": (model.predict, x, y),
+        "explain": (model.explain, x),
+        "tune": (model.tune, x, y),
+        "build": (model.build, x, y),
+        "cover": (graph.cover, x, y),
+        "merge": (npcov.merge, coverage),
+        "report": (coverage.report,),
+        "check": (coverage.check,),
+        "gaps": (graph.gaps, coverage),
+        "select": (graph.select, x, y),
+        "minimize": (graph.minimize, x, y),
+        "attack": (model.attack, x, y),
+        "mutate": (model.mutate, x, y),
+        "export": (graph.export, cli.folder / "paths"),
+        "compile": (model.compile, cli.folder / "out.onnx"),
+    }
+    function, *arguments = called[verb]
+    named = inspect.signature(function).parameters
     said = cli.run(verb, "--help").stdout
     flags = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said, re.MULTILINE)) - {"help", "quiet", "config", "format"}
     assert "output" in flags or verb in ("inspect", "tune", "check", "report")
+    table = npcov._options.table(verb)
     for flag in sorted(flags):
         name = flag.replace("-", "_")
-        if (verb, name) in IN_PYTHON:
+        if name in named:
             continue
-        takes_value = _options.table(verb)[flag][0]
+        # A whole number is what most of them take. Those that do not say so, in the words of the command line.
+        given = {name: 1 if table[flag][0] else True, **({"by": "random"} if verb == "select" else {})}
+        if verb in ("build", "select", "tune") and name in ("shard", "join"):
+            given[name] = "1/2" if name == "shard" else True
         try:
-            words = _options.flags(verb, {name: "1" if takes_value else True})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                function(*arguments, **given)
         except TypeError as error:
-            assert f"`{name}` is no option here: " in str(error)
-        else:
-            assert words == [f"--{flag}=1" if takes_value else f"--{flag}"]
+            instead = re.fullmatch(rf"`{name}` is no option here: (.+)", str(error))
+            assert instead, (flag, str(error))
+            own = re.match(r"`(\w+)` is an argument of its own", instead[1])
+            assert own is None or own[1] in named, (flag, str(error))
+        except npcov.NpcovError as error:
+            assert f"`npcov {verb}` has" not in str(error), (flag, str(error))
+            # What it needs beside it can be given.
+            needed = re.findall(r"--([a-z-]+)", str(error).partition("arguments were not provided")[2])
+            otherwise = {name for name in needed if name in npcov._options._OTHERWISE}
+            assert not otherwise - set(named), (flag, str(error))
 
 
 def test_every_verb_is_there(cli: CommandLine) -> None:
     said = cli.run("--help").stdout.split("Commands:")[1].split("Options:")[0]
     verbs = re.findall(r"^  ([a-z]+) ", said, re.MULTILINE)
-    # What is about files, shells, stories and papers is the command line's alone, and so are mutants.
-    alone = {"demo", "init", "lab", "completions", "man", "help", "mutate"}
+    # What is about files, shells, stories and papers is the command line's alone.
+    alone = {"demo", "init", "lab", "completions", "man", "help"}
     assert set(verbs) - set(VERBS) == alone
 
 
@@ -332,6 +414,13 @@ def test_calibration(cli: CommandLine, model: npcov.Model, images: Any) -> None:
     cli.json(*words, "-o", "cli.npcov")
     apart = npcov.Data(x[600:800], y[600:800])
     model.build(IMAGES, limit=200, calibration=apart, output=cli.folder / "python.npcov")
+    assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
+    # A table with a column `y` that is no label.
+    prices, train, test = (str(FIXTURES / name) for name in ("prices.onnx", "prices.csv", "prices-test.csv"))
+    words = ("build", prices, "--data", train, "--label-column", "price", "--bins", 4, "--calibration", test)
+    cli.json(*words, "-o", "cli.npcov")
+    tables = npcov.Model(prices, label_column="price", bins=4)
+    tables.build(train, calibration=test, output=cli.folder / "python.npcov")
     assert (cli.folder / "python.npcov").read_bytes() == (cli.folder / "cli.npcov").read_bytes()
 
 

@@ -32,7 +32,16 @@ def results(graph: npcov.DecisionGraph, x: np.ndarray) -> list[float]:
     assert_coverage(graph, x, snpc=0.1, thin=False)
     accumulated = graph.empty_coverage("loop")
     accumulated.update(x)
+    accumulated.update((x, x))
+    both: npcov.Coverage = npcov.merge(coverage, "other.npcov", name="both")
+    print(both.suites)
     return [float(v) for v in accumulated.compute().report().to_dict()["suites"][0]["criteria"].values()]
+
+
+def mutants(model: npcov.Model, graph: npcov.DecisionGraph, x: np.ndarray) -> float:
+    killed: npcov.Mutation = model.mutate(x, graph=graph, paths="inside")
+    both: npcov.Mutation = npcov.merge(killed, Path("killed.json"))
+    return float((both | killed).score)
 
 
 def errors() -> str | None:

@@ -35,8 +35,10 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     samples::say_preset(&options.method, model.network(), printer);
     model.require_labels(inputs.clone())?;
     samples::warn(&model.warnings(inputs.clone())?, printer);
-    let calibration = args.calibration.as_ref().map(samples::open).transpose()?;
-    let calibration = calibration.map(Inputs::new);
+    let calibration = match &args.calibration {
+        Some(data) => Some(Inputs::new(model.open_data(data)?)),
+        None => None,
+    };
     if let Some(calibration) = &calibration {
         samples::warn(&model.warnings(calibration.clone())?, printer);
     }

@@ -15,12 +15,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config, printer: &Printer) -> anyho
     let ComparedReport { report, difference } = &found;
     let check = rules.check(report, difference.as_ref())?;
     if let Some(difference) = difference {
-        // Suites that are missing are among what was found.
-        let rest = Difference {
-            missing: Vec::new(),
-            ..difference.clone()
-        };
-        for note in npcov_report::notes(&rest) {
+        for note in notes(difference) {
             printer.note(&note);
         }
     }
@@ -35,4 +30,12 @@ pub(crate) fn run(args: &CheckArgs, config: &Config, printer: &Printer) -> anyho
         ),
     })?;
     Ok(u8::from(!check.passed))
+}
+
+/// What is to be said of a difference, but for suites that are missing: these are among what rules find.
+pub(crate) fn notes(difference: &Difference) -> Vec<String> {
+    npcov_report::notes(&Difference {
+        missing: Vec::new(),
+        ..difference.clone()
+    })
 }

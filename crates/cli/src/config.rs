@@ -51,7 +51,7 @@ pub(crate) struct Config {
     reference: Option<ReferenceName>,
     direction: Option<DirectionName>,
     tolerance: Option<f64>,
-    label_column: Option<String>,
+    pub(crate) label_column: Option<String>,
     layers: Option<Vec<LayerName>>,
     units: Option<bool>,
     rnn: Option<View>,

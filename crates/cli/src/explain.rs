@@ -95,10 +95,9 @@ fn by_graph(
     settings: ExplainOptions,
     preprocessing: &Preprocessing,
 ) -> anyhow::Result<()> {
-    if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
+    if let Some(first) = args.fixed_by_graphs().first() {
         bail!(
-            "`{}` is a decision graph and has its own alpha and rules: leave `--alpha`, `--class`, \
-             `--rule`, `--preset`, `--bias`, `--batch-norm` and `--attribution` out",
+            "`{}` is a decision graph, which has its own alpha, rules and layers: leave `--{first}` out",
             graph.display()
         );
     }

@@ -48,11 +48,16 @@ pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyh
     let threads = config.threads(args.run.threads);
 
     let options = options(args);
-    let among = among(args, network)?;
+    let graph = match &args.graph {
+        Some(file) => Some(DecisionGraph::open_with(file, network.file())?),
+        None => None,
+    };
+    let among = among(args.paths, graph.as_ref(), network)?;
     let mutants = Mutants::among(network, &options, among.as_ref());
     let mut mutants = mutants.map_err(npcov::Error::from)?;
     if let Some(folder) = &args.mutants_to {
-        write(&mutants, folder, &mut outputs, printer)?;
+        let written = write(&mutants, folder, &mut outputs)?;
+        printer.note(&format!("{written} mutants are in `{}`", folder.display()));
     }
     if let Some(judge) = &args.judge {
         let data = model.loader(model.open_data(judge)?)?;
@@ -87,7 +92,8 @@ pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyh
     })
 }
 
-fn options(args: &MutateArgs) -> MutationOptions {
+/// Which mutants are asked for.
+pub(crate) fn options(args: &MutateArgs) -> MutationOptions {
     MutationOptions {
         operators: args.operators.clone(),
         ratios: args.ratio.clone(),
@@ -99,22 +105,24 @@ fn options(args: &MutateArgs) -> MutationOptions {
 }
 
 /// The neurons that may be changed.
-fn among(args: &MutateArgs, network: &Network) -> anyhow::Result<Option<Among>> {
-    let (Some(file), Some(paths)) = (&args.graph, args.paths) else {
+pub(crate) fn among(
+    paths: Option<Whereabouts>,
+    graph: Option<&DecisionGraph>,
+    network: &Network,
+) -> anyhow::Result<Option<Among>> {
+    let (Some(paths), Some(graph)) = (paths, graph) else {
         return Ok(None);
     };
-    let graph = DecisionGraph::open_with(file, network.file())?;
     let learnt = graph.learnt();
     let own = learnt.network();
+    let file = learnt.file().path();
+    let file = file.map_or("a decision graph".into(), Path::to_string_lossy);
     let layers = |network: &Network| -> Vec<(String, usize)> {
         let layers = network.layers().iter();
         layers.map(|l| (l.name.clone(), l.neurons)).collect()
     };
     if own.digest() != network.digest() || layers(own) != layers(network) {
-        bail!(
-            "`{}` is of another model, or of other path layers",
-            file.display()
-        );
+        bail!("`{file}` is of another model, or of other path layers");
     }
     let parts = learnt.file().graph().parts();
     let layout = learnt.file().graph().layout();
@@ -132,18 +140,17 @@ fn among(args: &MutateArgs, network: &Network) -> anyhow::Result<Option<Among>> 
         Whereabouts::Outside => "on no abstract path of",
     };
     Ok(Some(Among {
-        words: format!("{words} {}", file.display()),
+        words: format!("{words} {file}"),
         neurons: neurons.collect(),
     }))
 }
 
-/// Writes the mutants as ONNX.
-fn write(
+/// Writes the mutants as ONNX, and gives their number.
+pub(crate) fn write(
     mutants: &Mutants<'_>,
     folder: &Path,
     outputs: &mut Outputs,
-    printer: &Printer,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<usize> {
     if !folder.is_dir() {
         bail!("`--mutants-to {}` is no folder", folder.display());
     }
@@ -159,12 +166,7 @@ fn write(
         let bytes = mutants.onnx(number).map_err(npcov::Error::from)?;
         write_whole(path, &bytes).map_err(npcov::Error::from)?;
     }
-    printer.note(&format!(
-        "{} mutants are in `{}`",
-        names.len(),
-        folder.display()
-    ));
-    Ok(())
+    Ok(names.len())
 }
 
 /// The file of a mutant.

@@ -44,11 +44,19 @@ pub(crate) fn write(
         Some(graph) => {
             let graph = DecisionGraph::open_with(graph, pages.model.as_deref())?;
             outputs.spare_graph(&graph)?;
+            let graph = match &config.label_column {
+                Some(name) => graph.with_label_column(name),
+                None => graph,
+            };
             Some(graph.with_threads(config.threads(pages.threads)))
         }
         None => None,
     };
-    let pool = pages.pool.as_ref().map(samples::open).transpose()?;
+    let pool = match (&pages.pool, &graph) {
+        (Some(pool), Some(graph)) => Some(graph.open_data(pool)?),
+        (Some(pool), None) => Some(samples::open(pool)?),
+        (None, _) => None,
+    };
     let material = Material {
         earlier,
         gate: Some(&config.rules(earlier.is_some())),
@@ -179,7 +187,7 @@ fn find_data(
 ) -> anyhow::Result<Vec<Loader<'static>>> {
     let mut found = Vec::new();
     for data in &args.pages.data {
-        found.push(graph.loader(samples::open(data)?)?);
+        found.push(graph.loader(graph.open_data(data)?)?);
     }
     let folder = args.state.parent().unwrap_or(Path::new(""));
     let mut places: Vec<OsString> = config.own_data().into_iter().collect();
@@ -191,7 +199,9 @@ fn find_data(
     }
     for place in places {
         outputs.spare_data(&place)?;
-        let opened = samples::open(place).and_then(|samples| graph.loader(samples));
+        let opened = graph
+            .open_data(place)
+            .and_then(|samples| graph.loader(samples));
         found.extend(opened);
     }
     Ok(found)

@@ -41,7 +41,13 @@ pub(crate) fn warn(warnings: &[String], printer: &Printer) {
 
 /// Says that a model is explained by other rules than most.
 pub(crate) fn say_preset(method: &Method, network: &Network, printer: &Printer) {
-    if method.preset_by_graph(network.graph()) == Some(Preset::Transformer) {
-        printer.note("the model has attention: relevance by the preset `transformer`");
+    if let Some(note) = preset_note(method, network) {
+        printer.note(&note);
     }
+}
+
+/// What is to be said where a model is explained by other rules than most.
+pub(crate) fn preset_note(method: &Method, network: &Network) -> Option<String> {
+    let is_other = method.preset_by_graph(network.graph()) == Some(Preset::Transformer);
+    is_other.then(|| "the model has attention: relevance by the preset `transformer`".to_owned())
 }

@@ -38,6 +38,15 @@ pub struct ImageGrid {
 }
 
 impl ImageGrid {
+    /// Draws a row of images, each as the numbers of its pixels. `None` where groups of them could not be drawn.
+    pub fn row(shape: ImageShape, images: Vec<Vec<f32>>, bytes: bool) -> Option<ImageGrid> {
+        let group = ImageGroup {
+            title: String::new(),
+            rows: vec![(String::new(), images)],
+        };
+        ImageGrid::new(shape, &[group], bytes)
+    }
+
     /// Draws groups of rows of images, each image as the numbers of its pixels, below what they are. `None` for shapes
     /// that cannot be shown, images of another size, and pictures that would be larger than any
     /// screen by far.

@@ -39,6 +39,7 @@ mod explainer;
 mod extraction;
 mod learn;
 mod masked;
+mod memory;
 mod method;
 mod network;
 mod parallel;

@@ -11,6 +11,7 @@ use npcov_engine::{Prepared, Worker};
 use npcov_program::{Output, Program, Tap, known_tokens};
 
 use crate::error::RunError;
+use crate::memory::fitting;
 use crate::network::Network;
 use crate::paths::Extras;
 use crate::signature::Signature;
@@ -143,17 +144,12 @@ impl Tracer {
             .collect()
     }
 
-    /// Bytes of memory that `threads` threads will need.
-    pub fn bytes(&self, threads: usize) -> usize {
-        threads * self.prepared.worker_bytes()
-    }
-
     /// Number of inputs that are computed together.
     pub fn micro_batch(&self) -> usize {
         self.prepared.together() * self.signature.batch()
     }
 
-    /// Runs the program on a range of a dataset, on `threads` threads, and hands the results to
+    /// Runs the program on a range of a dataset, on up to `threads` threads, and hands the results to
     /// `sink` in the order of the dataset. The results are the same bits for any number of
     /// threads and any range. An error of the sink ends the run.
     pub fn run<E: From<RunError>>(
@@ -200,7 +196,7 @@ impl Tracer {
         mut sink: impl FnMut(&TracedRows) -> Result<(), E>,
     ) -> Result<(), E> {
         let count = range.len().div_ceil(self.micro_batch());
-        let threads = threads.clamp(1, count.max(1));
+        let threads = fitting(threads.clamp(1, count.max(1)), self.prepared.worker_bytes());
         let (done, results) = mpsc::channel();
         let (free, buffers) = mpsc::channel();
         for _ in 0..threads * BUFFERS_PER_THREAD {

@@ -418,6 +418,44 @@ pub(crate) struct MethodArgs {
     pub(crate) attribution: Option<AttributionName>,
 }
 
+impl ExplainArgs {
+    /// What is given although a decision graph has it: how its model was opened, how relevances and paths come about.
+    pub(crate) fn fixed_by_graphs(&self) -> Vec<&'static str> {
+        let (model, task, method) = (&self.model, &self.model.task, &self.relevance.method);
+        let given = [
+            ("alpha", self.alpha.is_some()),
+            ("class", self.relevance.class.is_some()),
+            ("rule", !method.rule.is_empty()),
+            ("preset", method.preset.is_some()),
+            ("bias", method.bias.is_some()),
+            ("batch-norm", method.batch_norm.is_some()),
+            ("attribution", method.attribution.is_some()),
+            ("choices", self.choices.choices.is_some()),
+            ("threshold", self.choices.threshold.is_some()),
+            ("empty-layer", self.choices.empty_layer.is_some()),
+            ("relevance-seed", self.choices.relevance_seed.is_some()),
+            ("members", self.choices.members.is_some()),
+            ("merge", self.choices.merge.is_some()),
+            ("input-shape", model.input_shape.is_some()),
+            ("output-name", model.output_name.is_some()),
+            ("input", !model.input.is_empty()),
+            ("input-name", model.input_name.is_some()),
+            ("layers", model.layers.is_some()),
+            ("units", model.units.is_some()),
+            ("rnn", model.rnn.is_some()),
+            ("path-layers", model.path_layers.is_some()),
+            ("token", model.token.is_some()),
+            ("task", task.task.is_some()),
+            ("bins", task.bins.is_some()),
+            ("reference", task.reference.is_some()),
+            ("direction", task.direction.is_some()),
+            ("tolerance", task.tolerance.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(name, _)| name).collect()
+    }
+}
+
 impl RelevanceArgs {
     /// Whether any of them is given.
     pub(crate) fn is_given(&self) -> bool {

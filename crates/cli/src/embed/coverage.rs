@@ -134,6 +134,9 @@ pub fn check(
     let difference = difference.as_ref();
     let check = rules.check(report, difference)?;
     listener.warn(report.warnings.iter().cloned());
+    if let Some(difference) = difference {
+        listener.warn(crate::check::notes(difference));
+    }
     let written = Written {
         answer: Answer::new(&check, npcov_report::check(&check)),
         markdown: npcov_report::markdown(report, difference),

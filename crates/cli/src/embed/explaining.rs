@@ -13,6 +13,7 @@ use super::model::Numbers;
 use super::{Answer, Data, Listener};
 use crate::args::ExplainArgs;
 use crate::config::Config;
+use crate::samples;
 
 /// What is explained, and how.
 pub(super) struct Job<'a> {
@@ -52,6 +53,7 @@ impl<'a> Job<'a> {
             Some(_) => config.paths.choices(&args.choices, None, None),
             None => Choices::default(),
         };
+        listener.warn(samples::preset_note(&settings.method, model.network()));
         let explainer = Explainer::new(model.network(), &settings).map_err(npcov::Error::from)?;
         let extractor = PathExtractor::explaining(explainer, &choices, &alpha);
         Ok(Job {
@@ -73,10 +75,10 @@ impl<'a> Job<'a> {
     ) -> anyhow::Result<Job<'a>> {
         let config = Config::default();
         let mut settings = config.explain(&args.relevance)?;
-        if args.alpha.is_some() || settings.class.is_some() || args.relevance.method.is_given() {
+        if let Some(first) = args.fixed_by_graphs().first() {
             bail!(
-                "a decision graph has its own alpha and rules: leave `alpha`, `class`, `rule`, `preset`, \
-                 `bias`, `batch_norm` and `attribution` out"
+                "a decision graph has its own alpha, rules and layers: leave `{}` out",
+                first.replace('-', "_")
             );
         }
         settings.input |= args.index.is_some();

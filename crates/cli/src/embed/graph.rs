@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use npcov::data::Preprocessing;
+use npcov::data::{Element, Preprocessing};
 use npcov::select::counting_criteria;
 use npcov::{Coverage, DecisionGraph, GapOptions, Inputs, MinimizeOptions, SelectOptions, Suite};
-use npcov_report::GapImages;
+use npcov_report::{GapImages, ImageGrid};
 
 use super::explaining::Job;
 use super::model::Numbers;
@@ -248,6 +248,43 @@ pub fn export(graph: &DecisionGraph, options: &[String], folder: &Path) -> anyho
     let args = arguments!("export", Export, ["-", "--output=-"], options);
     let written = crate::export::write(graph.learnt().file(), &args, folder)?;
     Ok(Answer::new(&written, npcov_report::paths_files(&written)))
+}
+
+/// How many typical inputs of a cluster are shown.
+const TYPICAL: usize = 8;
+
+/// For every cluster, the training inputs that are most like its abstract path: a PNG file. `None` where inputs are no
+/// images, or `training` is other data than what the graph was learnt from.
+pub fn clusters(graph: &DecisionGraph, training: &Data) -> anyhow::Result<Option<Vec<Vec<u8>>>> {
+    let data = graph.loader(training.for_model(graph.model())?)?;
+    let file = graph.learnt().file();
+    let record = file.record();
+    let digest = data.fingerprint().map_err(npcov::Error::from)?.digest();
+    let Some(shape) = data.image() else {
+        return Ok(None);
+    };
+    if digest.to_string() != record.training.sha256 {
+        return Ok(None);
+    }
+    let bytes = data.input().element() == Element::U8;
+    let similarity = record.choices.similarity;
+    let mut pictures = Vec::new();
+    for cluster in 0..file.graph().parts().abstract_paths.len() {
+        let typical = file.graph().exemplars(file, cluster, similarity, TYPICAL);
+        let mut row = Vec::new();
+        for (input, _) in typical.map_err(npcov::Error::from)? {
+            let input = record.training.start + input as usize;
+            let mut image = vec![0.0; data.sample_len()];
+            let read = data.read_stored(input..input + 1, &mut image);
+            read.map_err(npcov::Error::from)?;
+            row.push(image);
+        }
+        let Some(grid) = ImageGrid::row(shape, row, bytes) else {
+            return Ok(None);
+        };
+        pictures.push(grid.to_png()?);
+    }
+    Ok(Some(pictures))
 }
 
 /// Orders the inputs of a pool by what they are worth, and gives the first. With `--shard`, it measures a part of

@@ -24,6 +24,7 @@ pub mod coverage;
 mod explaining;
 pub mod graph;
 pub mod model;
+pub mod mutation;
 pub mod parts;
 
 use std::ffi::{OsStr, OsString};
@@ -270,14 +271,23 @@ use arguments;
 
 /// An output, which is none of what is read.
 fn spare(output: Option<&Path>, files: &[impl AsRef<Path>], data: &[&Data]) -> anyhow::Result<()> {
-    let mut outputs = Outputs::new(&Config::default(), [("output", output)])?;
+    outputs([("output", output)], files, data).map(drop)
+}
+
+/// Outputs, which are none of what is read, for more to be added.
+fn outputs<'a>(
+    outputs: impl IntoIterator<Item = (&'static str, Option<&'a Path>)>,
+    files: &[impl AsRef<Path>],
+    data: &[&Data],
+) -> anyhow::Result<Outputs> {
+    let mut outputs = Outputs::new(&Config::default(), outputs)?;
     for file in files {
         outputs.spare(file.as_ref())?;
     }
     for spec in data.iter().filter_map(|data| data.spec()) {
         outputs.spare_data(spec)?;
     }
-    Ok(())
+    Ok(outputs)
 }
 
 /// The same for what is asked of a decision graph.
@@ -336,6 +346,7 @@ impl Failure {
 
 fn kind(error: &anyhow::Error) -> FailureKind {
     use npcov::Error;
+    use npcov::mutate::MutationError;
     use npcov::run::RunError;
     if error.is::<OptionError>() || error.is::<npcov::coverage::ConditionError>() {
         return FailureKind::Option;
@@ -349,7 +360,10 @@ fn kind(error: &anyhow::Error) -> FailureKind {
             FailureKind::Option
         }
         Some(Error::Run(_) | Error::Export(_)) => FailureKind::Model,
-        Some(Error::Artefact(_) | Error::Coverage(_)) => FailureKind::Artefact,
+        Some(Error::Artefact(_) | Error::Coverage(_))
+        | Some(Error::Mutation(MutationError::Misfit(_) | MutationError::File { .. })) => {
+            FailureKind::Artefact
+        }
         Some(_) => FailureKind::Other,
         None if error.is::<npcov::data::DataError>() => FailureKind::Data,
         None => FailureKind::Option,

@@ -7,8 +7,8 @@ use npcov::attack::{Adversaries, AttackFile, Attacked, attack as find_adversarie
 use npcov::coverage::GraphInspection;
 use npcov::data::OutputLock;
 use npcov::{
-    BuildOptions, Coverage, DecisionGraph, Inputs, Model, ModelOptions, TraceArray, TraceArrays,
-    TraceFile, TuneOptions,
+    BuildOptions, Coverage, DecisionGraph, Inputs, Model, ModelOptions, ProgramKind, TraceArray,
+    TraceArrays, TraceFile, TuneOptions,
 };
 
 use super::explaining::Job;
@@ -191,6 +191,7 @@ pub fn tune(
     let samples = data.for_model(&model)?;
     let (model, notes) = model.for_data(&samples)?;
     listener.warn(notes);
+    listener.warn(samples::preset_note(&settings.method, model.network()));
     listener.warn(model.warnings(&samples)?);
     let tuning = model.tune(&samples, &settings, listener.progress)?;
     Ok(Answer::new(&tuning, npcov_report::tuning(&tuning)))
@@ -292,6 +293,7 @@ impl Learning {
         let (model, notes) = model.for_data(inputs.clone())?;
         listener.warn(notes);
         model.require_labels(inputs.clone())?;
+        listener.warn(samples::preset_note(&settings.method, model.network()));
         listener.warn(model.warnings(inputs.clone())?);
         let calibration = match calibration {
             Some(data) => {
@@ -368,6 +370,7 @@ pub fn compile(
     source: FileOrBytes<'_>,
     options: &[String],
     output: &Path,
+    listener: &mut Listener<'_>,
 ) -> anyhow::Result<Answer> {
     let args = arguments!("compile", Compile, ["-", "--output=-"], options);
     let (kind, network) = crate::compile::program(&args, &Config::default())?;
@@ -376,6 +379,9 @@ pub fn compile(
         FileOrBytes::Bytes(bytes) => Model::from_bytes_with(bytes, &network)?,
     };
     spare(Some(output), model.network().files(), &[])?;
+    if let ProgramKind::Explain(options) = &kind {
+        listener.warn(samples::preset_note(&options.method, model.network()));
+    }
     let written = model.compile(&kind, output)?;
     Ok(Answer::new(&written, npcov_report::compilation(&written)))
 }

@@ -389,9 +389,9 @@ fn nothing_that_is_found_is_overwritten() {
 /// The same by way of `embed`.
 fn programs_overwrite_nothing(project: &Project, bytes: &[u8]) {
     use npcov_cli::embed::graph::{GapData, cover, explain, gaps, minimize, open, select};
-    use npcov_cli::embed::{Data, Listener, Source};
+    use npcov_cli::embed::{Data, FileOrBytes, Listener};
     let file = project.path("g.npcov");
-    let graph = open(Source::File(&file), None, &[], None).unwrap();
+    let graph = open(FileOrBytes::File(&file), None, &[], None).unwrap();
     let data = Data::open(project.path("fashion-1000.npz")).unwrap();
     let coverage = npcov::Coverage::open(project.path("s.npcov")).unwrap();
     let options = |list: &[&str]| -> Vec<String> { list.iter().map(|o| o.to_string()).collect() };
@@ -422,8 +422,8 @@ fn programs_overwrite_nothing(project: &Project, bytes: &[u8]) {
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     // What is taken into memory is a regular file, too.
     let error = open(
-        Source::File(Path::new("/dev/zero")),
-        Some(Source::Bytes(b"")),
+        FileOrBytes::File(Path::new("/dev/zero")),
+        Some(FileOrBytes::Bytes(b"")),
         &[],
         None,
     );

@@ -330,3 +330,62 @@ fn images_are_resized_and_cropped_as_people_do() {
     let file = project.run("predict lenet.onnx --data photos");
     assert_eq!(flags.stdout, file.stdout, "{}", file.stderr);
 }
+
+/// A table has a column `y` that is no label: who reads it without `--label-column` takes the wrong one.
+#[test]
+fn calibration_is_read_as_training_data_is() {
+    let project = Project::new();
+    let table = std::fs::read_to_string(fixtures().join("prices-test.csv")).unwrap();
+    let mut writer = NpzWriter::create(project.path("test.npz"), Compression::Stored).unwrap();
+    let x = writer.array::<f64>("x", &[9]).unwrap();
+    let rows: Vec<Vec<f64>> = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|x| x.parse().unwrap()).collect())
+        .collect();
+    for row in &rows {
+        writer.append(&x, &row[..9]).unwrap();
+    }
+    let price = writer.array::<f64>("price", &[]).unwrap();
+    for row in &rows {
+        writer.append(&price, &row[9..]).unwrap();
+    }
+    writer.finish().unwrap();
+    let ranks = |calibration: &str| {
+        for command in [
+            format!("{GRAPH} --calibration {calibration}"),
+            "cover prices.npcov --data prices-test.csv --label-column price --inputs inputs.npz"
+                .to_owned(),
+        ] {
+            let outcome = project.run(&command);
+            assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        }
+        project.rows("inputs.npz", "unfamiliar.p").concat()
+    };
+    assert_eq!(ranks("prices-test.csv"), ranks("test.npz"));
+}
+
+/// Suites and training data of tables and of models with several inputs are found only where they are read alike.
+#[test]
+fn pages_read_data_as_the_model_does() {
+    let project = Project::new();
+    project.masked("named.npz", ["image", "mask", "y"], 60, 2);
+    let two = "build two-inputs.onnx --data named.npz --divide 255 --criteria snpc -o two.npcov";
+    for (build, graph, label, data) in [
+        (GRAPH, "prices", "price", "prices-test.csv"),
+        (two, "two", "y", "named.npz"),
+    ] {
+        project.write("npcov.toml", format!("label-column = \"{label}\"\n"));
+        for command in [
+            build.to_owned(),
+            format!("cover {graph}.npcov --data {data} --name s -o {graph}-s.npcov"),
+            format!("report {graph}-s.npcov --html {graph} --data {data} --pool {data}"),
+        ] {
+            let outcome = project.run(&command);
+            assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        }
+        let pages = std::fs::read(project.path(&format!("{graph}/report.json"))).unwrap();
+        let pages: Value = serde_json::from_slice(&pages).unwrap();
+        assert_eq!(pages["notes"], serde_json::json!([]), "{graph}");
+    }
+}

@@ -141,7 +141,7 @@ pub(crate) fn erf(x: f32) -> f32 {
             3.807_895_6e-3,
             0.050_923_448,
             0.202_584_53,
-            1.128_379_1,
+            std::f32::consts::FRAC_2_SQRT_PI,
         ],
     );
     let q = polynomial(

@@ -186,6 +186,16 @@ def whole_runs():
                          "--limit 5000 --alpha 0.8 --clusters 4 --beta 0.8",
                          f"--test {DIGITS} --choices tables --sample 500 --controls 200 --per-class 20",
                          "--epsilon 0.3 --size 500 --repetitions 2")
+    # Every unit of a feature map is a neuron, not every channel.
+    for name, model, train, test, size, paper in [
+        ("sadl1", "sadl1-mnist.onnx", MNIST, DIGITS, 1000, "sadl-1"),
+        ("sadl2", "sadl2-cifar10.onnx", *cifar, 1000, "sadl-2"),
+        ("vgg16", "vgg16-cifar10.onnx", *cifar, 200, "vgg16"),
+        ("alexnet", "alexnet-svhn.onnx", *svhn, 500, f"alexnet {convolutions}"),
+    ]:
+        runs.append(Run(f"{name}-units-rq1",
+                        f"lab rq1 models/{model} --data {train} --divide 255 --choices tables --test {test} --units "
+                        f"--sample {size} --controls 100 --per-class 20 --paper {paper} -o OUT"))
     for name, model, test in [("sadl1", "sadl1-mnist.onnx", DIGITS), ("sadl2", "sadl2-cifar10.onnx", cifar[1]),
                               ("alexnet", "alexnet-svhn.onnx", svhn[1]), ("vgg16", "vgg16-cifar10.onnx", cifar[1])]:
         runs.append(Run(f"{name}-mutate",

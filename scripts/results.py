@@ -173,7 +173,7 @@ def whole_runs():
     convolutions = "--layers 0,1,2,3,4"
     runs += network("alexnet", "alexnet-svhn.onnx", *svhn, f"{convolutions} --alpha 0.7 --clusters 4 --beta 0.6",
                     rq1=convolutions, rq2=convolutions, rq3="--epsilon 0.03",
-                    rq4=f"{ATTACKS} --lambdas 0,1,100,10000", rounds=3, paper="alexnet")
+                    rq4=f"{ATTACKS} --sizes 100", rounds=3, paper="alexnet")
     # 600 images of which 4 are misclassified allow no larger suites; at 224x224 steps of attacks are dear.
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",

@@ -9,7 +9,7 @@ ONNX_RUNTIME = $$($(VENV)/bin/python -c 'import importlib.util as u, os; print(o
 .PHONY: help test ci format lint docs unit conformance agreement test-browser light faults package deny venv \
         venv-fixtures fixtures data demo-data models models-merged agreement-full agreement-images exports \
         fixtures-exports models-table bench-peers bench-kmeans bench-dsa bench-coverage bench-attacks bench-kinds bench-gaps \
-        bench-gates bench-headlines bench-mutants bench-scores size fuzz sanitize miri clean wheel test-python test-onnxruntime \
+        bench-gates bench-headlines bench-mutants bench-retrain bench-widths bench-scores size fuzz sanitize miri clean wheel test-python test-onnxruntime \
         test-python-full test-scale docs-notebooks bench-python results results-quick results-whole
 
 help: ## Shows this list
@@ -172,6 +172,14 @@ bench-mutants: venv ## Do suites that cover more kill more mutants? On the small
 	target/release/npcov build fixtures/lenet.onnx --data fixtures/fashion-1000.npz --divide 255 --limit 300 -o target/lenet.npcov
 	$(VENV)/bin/python benches/mutants/run.py --model fixtures/lenet.onnx --graph target/lenet.npcov \
 	    --pool fixtures/fashion-1000.npz --skip 300 --size 40 --suites 40
+
+bench-retrain: venv-fixtures data ## Is a network better that is trained again with what an order of `select` chooses? (over 5 GB)
+	cargo build --release --quiet
+	.venv-fixtures/bin/python benches/retrain/run.py
+
+bench-widths: venv-fixtures data ## Do paths of SADL-1 become narrower by another training? (over 5 GB)
+	cargo build --release --quiet
+	.venv-fixtures/bin/python benches/widths/run.py
 
 bench-scores: venv ## What scores of inputs are worth, and cost, for MODEL=file.onnx (CIFAR-10; LIMIT=20000)
 	cargo build --release --quiet --package npcov-cli

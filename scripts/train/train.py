@@ -60,6 +60,8 @@ class Recipe:
     mirror: bool = False
     # Whether `--full` mixes pairs of images: the names of the published checkpoints say so.
     mixup: bool = False
+    # How much of the square of weights is added to the loss.
+    decay: float = 0.0
 
 
 RECIPES = {
@@ -157,7 +159,7 @@ def train(network, recipe, pixels, labels, epochs, mixup):
     pixels, labels = torch.tensor(pixels), torch.tensor(labels.astype(np.int64))
     # A last batch of one image would have no variance for batch norm.
     steps = max(len(pixels) // BATCH, 1)
-    optimiser = torch.optim.Adam(network.parameters(), recipe.rate)
+    optimiser = torch.optim.Adam(network.parameters(), recipe.rate, weight_decay=recipe.decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, epochs * steps)
     for _ in range(epochs):
         network.train()

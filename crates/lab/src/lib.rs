@@ -70,4 +70,4 @@ pub use rq5::{Rq5, Rq5Row, Rq5Settings, rq5};
 pub use rq6::{Clustered, Rq6, Rq6Class, Rq6Row, Rq6Settings, rq6};
 pub use rq7::{OfKinds, Rq7, Rq7Cluster, Rq7Missing, Rq7Settings, rq7};
 pub use similarity::Similarities;
-pub use statistics::{Correlation, impartiality, normalised, pearson, spearman};
+pub use statistics::{Correlation, impartiality, normalised, pearson, spearman, spearman_interval};

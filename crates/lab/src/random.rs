@@ -25,11 +25,17 @@ pub(crate) enum Purpose {
     Seeds = 8,
     /// Suites without a kind, and complete ones.
     Kinds = 9,
+    /// Pairs of a bootstrap sample.
+    Bootstrap = 10,
+}
+
+pub(crate) fn generator(seed: u64, purpose: Purpose, stream: u64) -> Generator {
+    Generator::new(seed, DrawnFor::Experiments, purpose as u64, stream)
 }
 
 /// Puts a list into a random order; every order is equally likely.
 pub(crate) fn shuffle<T>(list: &mut [T], seed: u64, purpose: Purpose, stream: u64) {
-    Generator::new(seed, DrawnFor::Experiments, purpose as u64, stream).shuffle(list);
+    generator(seed, purpose, stream).shuffle(list);
 }
 
 /// Some of a list, in its order; every choice is equally likely.

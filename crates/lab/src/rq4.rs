@@ -17,7 +17,7 @@ use crate::folder::WorkFolder;
 use crate::inputs::labels;
 use crate::published::Paper;
 use crate::random::{Purpose, shuffle};
-use crate::statistics::{Correlation, impartiality, pearson, spearman};
+use crate::statistics::{Correlation, impartiality, pearson, spearman, spearman_interval};
 use crate::suites;
 
 /// How RQ4 is asked.
@@ -147,6 +147,8 @@ pub struct Rq4Correlation {
     pub correlation: Option<Correlation>,
     /// The same of ranks, which a few outliers do not make.
     pub ranks: Option<f64>,
+    /// The 95 % interval of that, by bootstrap.
+    pub ranks_interval: Option<(f64, f64)>,
     /// The paper's.
     pub published: Option<f64>,
 }
@@ -246,7 +248,7 @@ pub fn rq4(
         }
         sizes.push(Rq4Size {
             size,
-            correlations: correlations(&suites, size, settings.paper),
+            correlations: correlations(&suites, size, settings),
             suites,
         });
     }
@@ -340,7 +342,7 @@ fn measure(
     })
 }
 
-fn correlations(suites: &[Rq4Suite], size: usize, paper: Option<Paper>) -> Vec<Rq4Correlation> {
+fn correlations(suites: &[Rq4Suite], size: usize, settings: &Rq4Settings) -> Vec<Rq4Correlation> {
     let Some(first) = suites.first() else {
         return Vec::new();
     };
@@ -352,7 +354,10 @@ fn correlations(suites: &[Rq4Suite], size: usize, paper: Option<Paper>) -> Vec<R
             criterion: criterion.clone(),
             correlation: pearson(&coverage, &impartiality),
             ranks: spearman(&coverage, &impartiality),
-            published: paper.and_then(|p| p.published().correlation_of(criterion, size)),
+            ranks_interval: spearman_interval(&coverage, &impartiality, settings.seed),
+            published: settings
+                .paper
+                .and_then(|p| p.published().correlation_of(criterion, size)),
         }
     };
     first.coverage.0.iter().map(|(name, _)| of(name)).collect()
@@ -392,7 +397,11 @@ mod tests {
             ]),
         };
         let suites: Vec<_> = (0..5).map(suite).collect();
-        let found = correlations(&suites, 100, Some(Paper::Sadl1));
+        let settings = Rq4Settings {
+            paper: Some(Paper::Sadl1),
+            ..Rq4Settings::default()
+        };
+        let found = correlations(&suites, 100, &settings);
         assert!((found[0].correlation.unwrap().r - 1.0).abs() < 1e-12);
         assert_eq!(
             (found[1].correlation, found[1].published),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::random::{Purpose, generator};
+
 /// The quantile of the normal distribution that 95 % confidence intervals reach to on both sides.
 const Z_95: f64 = 1.959_963_984_540_054;
 
@@ -67,6 +69,36 @@ fn fisher(r: f64, n: usize) -> Option<(f64, f64)> {
 pub fn spearman(x: &[f64], y: &[f64]) -> Option<f64> {
     let n = x.len().min(y.len());
     pearson(&ranks(&x[..n]), &ranks(&y[..n])).map(|found| found.r)
+}
+
+/// A 95 % interval of Spearman's correlation, by the percentiles of 1,000 bootstrap samples of the pairs. Unlike
+/// Fisher's it knows nothing of how numbers are distributed. `None` where fewer than half of the samples have a
+/// correlation.
+///
+/// ```
+/// let (x, y): (Vec<f64>, Vec<f64>) = (0..30).map(|i| (f64::from(i), f64::from(i % 7))).unzip();
+/// let (low, high) = npcov_lab::spearman_interval(&x, &y, 0).unwrap();
+/// let found = npcov_lab::spearman(&x, &y).unwrap();
+/// assert!(low < found && found < high);
+/// ```
+pub fn spearman_interval(x: &[f64], y: &[f64], seed: u64) -> Option<(f64, f64)> {
+    const SAMPLES: usize = 1000;
+    let n = x.len().min(y.len());
+    let mut generator = generator(seed, Purpose::Bootstrap, 0);
+    let mut found: Vec<f64> = (0..SAMPLES)
+        .filter_map(|_| {
+            let mut draw = || generator.below(n as u64) as usize;
+            let pairs = (0..n).map(|_| draw()).map(|i| (x[i], y[i]));
+            let (x, y): (Vec<f64>, Vec<f64>) = pairs.unzip();
+            spearman(&x, &y)
+        })
+        .collect();
+    if found.len() < SAMPLES / 2 {
+        return None;
+    }
+    found.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| found[((found.len() - 1) as f64 * share).round() as usize];
+    Some((at(0.025), at(0.975)))
 }
 
 fn ranks(values: &[f64]) -> Vec<f64> {
@@ -180,6 +212,25 @@ mod tests {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 7.0]), [2.5, 1.0, 2.5, 4.0]);
         assert_eq!(spearman(&[1.0, 2.0, 3.0], &[1.0, 8.0, 27.0]), Some(1.0));
         assert_eq!(spearman(&[1.0, 2.0, 3.0], &[5.0, 5.0, 5.0]), None);
+    }
+
+    #[test]
+    fn intervals_of_ranks_hold_the_correlation_and_shrink_with_pairs() {
+        let pairs = |n: u32| -> (Vec<f64>, Vec<f64>) {
+            let pair = |i: u32| (f64::from(i), f64::from(i + 17 * (i * i % 11)));
+            (0..n).map(pair).unzip()
+        };
+        let interval = |(x, y): (Vec<f64>, Vec<f64>)| {
+            let (low, high) = spearman_interval(&x, &y, 0).unwrap();
+            let found = spearman(&x, &y).unwrap();
+            assert!(low < found && found < high, "{low} {found} {high}");
+            high - low
+        };
+        assert!(interval(pairs(100)) < interval(pairs(20)));
+        let line = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(spearman_interval(&line, &line, 0), Some((1.0, 1.0)));
+        assert_eq!(spearman_interval(&line, &[5.0; 4], 0), None);
+        assert_eq!(spearman_interval(&[], &[], 0), None);
     }
 
     /// In one pass over sums, as textbooks also have it.

@@ -69,7 +69,7 @@ class Tally:
     """
 
     def __init__(self):
-        self.rows = self.above = self.failed = 0
+        self.rows = self.above = self.failed = self.beyond = 0
 
     def judge(self, what, program, inputs, ours, theirs):
         """Arrays by name, each of one input; says how far they are apart."""
@@ -84,12 +84,14 @@ class Tally:
             exact = {name: exact[name].ravel()[: theirs[name].size] for name in theirs}
         except Unsupported as unknown:
             self.failed += 1
+            self.beyond += 1
             print(f"    {what}: apart {apart:.1e}; not evaluated in float64: {unknown}  FAILED")
             return apart
         npcov, onnx_runtime = distance(ours, exact), distance(theirs, exact)
         good = npcov <= max(onnx_runtime, TOLERANCE) and npcov <= CAP
         self.failed += not good
-        verdict = "" if good else "  FAILED"
+        self.beyond += npcov > CAP
+        verdict = "" if good else "  not explained by rounding"
         print(f"    {what}: apart {apart:.1e}; from float64: npcov {npcov:.1e}, ONNX Runtime {onnx_runtime:.1e}{verdict}")
         return apart
 

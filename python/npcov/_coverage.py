@@ -216,7 +216,7 @@ class Coverage:
         return Report(found)
 
     def check(self, *, against: Coverage | StrPath | None = None, class_shares: Any = None, **options: Any) -> Check:
-        """Whether rules hold: ``fail_under={"snpc": "0.8*random"}``, ``fail_on_thin=True``, ...
+        """Whether rules hold: ``fail_under={"snpc": "0.8*random"}``, ``fail_on_thin=True`` (or ``"clusters"``), ...
 
         >>> coverage = graph.cover(x[:50], y[:50])
         >>> bool(coverage.check(fail_under={"accuracy": 0.99}))

@@ -38,6 +38,7 @@ _OTHERWISE = {
 # The same, where a name means different things to different verbs.
 _OTHERWISE_OF = {
     ("cover", "all"): "`coverage.report(all=True)` shows everything",
+    ("export", "output"): "the folder is the first argument",
     ("report", "data"): "`data` is an argument of its own",
     ("report", "graph"): "the graph is an object: `Coverage(path, graph)`",
     ("report", "pool"): "`pool` is an argument of its own",
@@ -46,6 +47,9 @@ _OTHERWISE_OF = {
 }
 
 _BY_X = {"input-shape", "resize", "crop"}
+
+# Options that have a meaning without a value, too.
+_WITHOUT_VALUE = {"fail-on-thin"}
 
 
 def class_names(given: Any) -> tuple[list[str] | None, list[str]]:
@@ -105,7 +109,7 @@ def _with_library(engine: str) -> str:
 
 
 def _flag(name: str, value: Any, takes_value: bool, repeats: bool) -> list[str]:
-    if not takes_value:
+    if not takes_value or (name in _WITHOUT_VALUE and isinstance(value, bool)):
         if not isinstance(value, bool):
             raise OptionError(f"`{name.replace('-', '_')}` is True or False, not {value!r}")
         return [f"--{name}"] if value else []

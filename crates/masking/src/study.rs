@@ -395,6 +395,7 @@ impl<'a> MaskingStudy<'a> {
         let training = self.training();
         let mut numbers: Vec<usize> = (0..self.network.classes())
             .map(|class| training.rows_of(class, self.options.choices.members))
+            .map(Vec::from_iter)
             .filter(|rows| !rows.is_empty())
             .map(|rows| {
                 let paths = self.sets.paths[alpha].gather(&rows);

@@ -269,7 +269,12 @@ fn tuning_mutants_and_attacks_notice_that_too() {
         Ok(())
     });
     // Nothing was kept of what was computed from rows that are other ones now.
-    assert!(!folder.path().join("t.parts/masked-000001.safetensors").exists());
+    assert!(
+        !folder
+            .path()
+            .join("t.parts/masked-000001.safetensors")
+            .exists()
+    );
     notices_a_change(|data, progress| {
         let few = MutationOptions {
             mutants: 1,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use npcov_data::{Loader, SeenRows};
 use npcov_data::npz::{Compression, NpzWriter};
+use npcov_data::{Loader, SeenRows};
 use npcov_graph::Graph;
 use npcov_program::{Edit, mutant, mutated_graph};
 use npcov_run::{Event, Network, Progress, RunError, SampleRange, Tracer, labels};

@@ -232,7 +232,7 @@ bench-attacks: data ## Attacks beside torchattacks and foolbox, on MODELS=folder
 
 fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed.sh
-	for target in onnx network external npy npz idx cifar labels images settings safetensors \
+	for target in onnx network external npy npz idx cifar tables texts labels images settings safetensors \
 	    artefacts shards; do \
 	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done

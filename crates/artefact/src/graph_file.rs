@@ -183,13 +183,13 @@ impl GraphFile {
     }
 
     /// Writes a decision graph as the artefact that shards were made for, and opens it. `numbers` has
-    /// the paths, activations and profiles of training inputs.
+    /// the paths, activations and profiles of training inputs, and is done with before the file is read again.
     pub fn write(
         store: &ShardStore,
         record: &GraphRecord,
         graph: PathGraph,
         surroundings: &Surroundings<'_>,
-        numbers: &(impl TrainingActivations<Error = ArtefactError> + TrainingProfiles),
+        numbers: impl TrainingActivations<Error = ArtefactError> + TrainingProfiles,
     ) -> Result<GraphFile, ArtefactError> {
         let Surroundings {
             fits,
@@ -274,7 +274,7 @@ impl GraphFile {
             }
             Ok::<(), ArtefactError>(())
         })?;
-        drop(graph);
+        drop((graph, numbers));
         let path = store.artefact().map(Path::to_owned);
         // What is used is what is written.
         let record = record_of(&reader, Kind::DecisionGraph)?;

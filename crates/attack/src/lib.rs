@@ -17,7 +17,7 @@ mod pgd;
 mod random;
 mod seeds;
 
-use npcov_data::Loader;
+use npcov_data::{Loader, SeenRows};
 use serde::{Deserialize, Serialize};
 
 pub use cw::CarliniWagner;
@@ -289,12 +289,16 @@ pub fn attack<E: From<AttackError>>(
 ) -> Result<AttackReport, E> {
     let attacker = Attacker::new(network, inputs, options).map_err(AttackError::from)?;
     let mut tally = Tally::default();
+    let samples = inputs.data.samples();
+    let failed = |error| AttackError::from(RunError::from(error));
+    let seen = SeenRows::of(samples, inputs.rows.iter().copied()).map_err(failed)?;
     for rows in inputs.rows.chunks(attacker.batch()) {
         let seeds = attacker.seeds(rows)?;
         let adversaries = attacker.attack(seeds, &mut tally, progress);
         let adversaries = adversaries.map_err(AttackError::from)?;
         sink(&adversaries)?;
     }
+    seen.check(samples, 0..samples.len()).map_err(failed)?;
     Ok(tally.report(network, inputs.data, options, inputs.rows.len()))
 }
 

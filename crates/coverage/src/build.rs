@@ -455,8 +455,7 @@ impl<'a> Prepared<'a> {
             calibration: &scores,
             names: &names,
         };
-        let file = GraphFile::write(&store, &record, graph, &surroundings, &shards)?;
-        drop(shards);
+        let file = GraphFile::write(&store, &record, graph, &surroundings, shards)?;
         store.remove()?;
         let method = options.method.clone();
         Ok(LearntGraph::learnt(file, network.clone(), method))

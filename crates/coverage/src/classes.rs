@@ -9,7 +9,7 @@ use std::ops::Range;
 use npcov_artefact::{ArtefactError, ShardStore};
 use npcov_data::safetensors::TensorSpec;
 use npcov_paths::{
-    Clustering, Clusters, GraphClustering, Landmarks, LearnOptions, NO_CLUSTER, Neighbour,
+    Clustering, Clusters, GraphClustering, Landmarks, LearnOptions, NO_CLUSTER, Narrow, Neighbour,
     cluster_class, kept_apart, vote,
 };
 use serde_json::{Value, json};
@@ -39,12 +39,19 @@ pub(crate) struct Classes<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct ClassClusters {
     /// By member, in order: its cluster among those of the class.
-    pub(crate) labels: Vec<u32>,
+    labels: Narrow,
     /// By cluster: training inputs in it, by the vote that inputs of suites are told by. Nothing is known of
     /// clusters by k-means.
     pub(crate) shares: Vec<u64>,
     /// How unfamiliar the members are that are kept apart.
     pub(crate) unfamiliar: Vec<f64>,
+}
+
+impl ClassClusters {
+    /// By member, in order: its cluster among those of the class.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = u32> {
+        self.labels.iter().map(|label| label as u32)
+    }
 }
 
 impl<'a> Classes<'a> {
@@ -72,34 +79,28 @@ impl<'a> Classes<'a> {
     }
 
     /// The training inputs of a class, ascending.
-    pub(crate) fn members(&self, class: usize) -> Vec<u32> {
+    pub(crate) fn members(&self, class: usize) -> impl Iterator<Item = u32> {
         self.shards.known().rows_of(class, self.options.members)
     }
 
     /// Finds the clusters of a class.
-    pub(crate) fn learn(
-        &self,
-        class: usize,
-        members: &[u32],
-    ) -> Result<ClassClusters, CoverageError> {
+    pub(crate) fn learn(&self, class: usize) -> Result<ClassClusters, CoverageError> {
         let is_apart = |row: &u32| self.apart.binary_search(row).is_ok();
         let mut found = ClassClusters {
-            labels: Vec::new(),
+            labels: Narrow::default(),
             shares: Vec::new(),
             unfamiliar: Vec::new(),
         };
         match self.clustering {
             Clustering::KMeans => {
-                let apart: Vec<u32> = members
-                    .iter()
-                    .filter(|row| is_apart(row))
-                    .copied()
-                    .collect();
-                self.look(class, &apart, |_, nearest| {
+                let apart = self.members(class).filter(is_apart);
+                self.look(class, apart, |_, nearest| {
                     found.unfamiliar.push(unfamiliar(nearest));
                 })?;
-                let (training, class) = (self.shards.known(), (class, members));
-                found.labels = cluster_class(training, self.shards, self.options, class)?;
+                let members: Vec<u32> = self.members(class).collect();
+                let (training, class) = (self.shards.known(), (class, &members[..]));
+                let labels = cluster_class(training, self.shards, self.options, class)?;
+                found.labels.extend(labels.into_iter().map(i64::from));
             }
             Clustering::Graph(clustering) => {
                 let labels = self.labels(class, clustering)?;
@@ -107,7 +108,7 @@ impl<'a> Classes<'a> {
                     Ok(place) => labels[place].1,
                     Err(_) => NO_CLUSTER,
                 };
-                self.look(class, members, |row, nearest| {
+                self.look(class, self.members(class), |row, nearest| {
                     let voted = vote(nearest, of_landmark).unwrap_or(NO_CLUSTER);
                     if voted != NO_CLUSTER {
                         *at(&mut found.shares, voted) += 1;
@@ -119,7 +120,7 @@ impl<'a> Classes<'a> {
                         label => label,
                     };
                     at(&mut found.shares, cluster);
-                    found.labels.push(cluster);
+                    found.labels.push(cluster.into());
                     if is_apart(&row) {
                         found.unfamiliar.push(unfamiliar(nearest));
                     }
@@ -129,29 +130,22 @@ impl<'a> Classes<'a> {
         Ok(found)
     }
 
-    /// The clusters of a class that are kept in `store`: whole, of so many members, and found as they would be here.
-    pub(crate) fn stored(
-        &self,
-        store: &ShardStore,
-        class: usize,
-        members: usize,
-    ) -> Option<ClassClusters> {
+    /// The clusters of a class that are kept in `store`: whole, of all its members, and found as they would be here.
+    pub(crate) fn stored(&self, store: &ShardStore, class: usize) -> Option<ClassClusters> {
         let reader = store.open(&name(class), self.inputs()).ok()?;
         reader.check().ok()?;
         let metadata: Value = serde_json::from_str(reader.metadata()?).ok()?;
         if metadata.get(SETTINGS) != Some(&self.settings(class)) {
             return None;
         }
+        let labels: Vec<u32> = reader.read("label").ok()?;
         let found = ClassClusters {
-            labels: reader.read("label").ok()?,
+            labels: labels.into_iter().map(i64::from).collect(),
             shares: reader.read("share").ok()?,
             unfamiliar: reader.read("unfamiliar").ok()?,
         };
-        let clusters = found
-            .labels
-            .iter()
-            .max()
-            .map_or(0, |&last| last as usize + 1);
+        let clusters = found.labels().max().map_or(0, |last| last as usize + 1);
+        let members = self.members(class).count();
         let shares = match self.clustering {
             Clustering::KMeans => 0,
             Clustering::Graph(_) => clusters,
@@ -162,11 +156,10 @@ impl<'a> Classes<'a> {
 
     /// Keeps the clusters of a class in `store`.
     pub(crate) fn keep(&self, store: &ShardStore, class: usize) -> Result<(), CoverageError> {
-        let members = self.members(class);
-        if self.stored(store, class, members.len()).is_some() {
+        if self.stored(store, class).is_some() {
             return Ok(());
         }
-        let found = self.learn(class, &members)?;
+        let found = self.learn(class)?;
         let metadata = json!({ SETTINGS: self.settings(class) }).to_string();
         let specs = [
             TensorSpec::of::<u32>("label", &[found.labels.len()]),
@@ -174,7 +167,7 @@ impl<'a> Classes<'a> {
             TensorSpec::of::<f64>("unfamiliar", &[found.unfamiliar.len()]),
         ];
         store.write(&name(class), self.inputs(), &metadata, &specs, |writer| {
-            writer.append("label", &found.labels)?;
+            writer.append("label", &found.labels().collect::<Vec<u32>>())?;
             writer.append("share", &found.shares)?;
             Ok(writer.append("unfamiliar", &found.unfamiliar)?)
         })
@@ -219,23 +212,27 @@ impl<'a> Classes<'a> {
     fn look(
         &self,
         class: usize,
-        rows: &[u32],
+        rows: impl IntoIterator<Item = u32>,
         mut take: impl FnMut(u32, &[Neighbour]),
     ) -> Result<(), ArtefactError> {
         let all = self.landmarks.rows();
         let of_landmarks =
             |range: Range<usize>, out: &mut [u8]| self.shards.read_profiles(&all[range], out);
-        for rows in rows.chunks(BLOCK) {
-            let mut bytes = vec![0; rows.len() * self.width];
-            self.shards.read_profiles(rows, &mut bytes)?;
+        let mut rows = rows.into_iter();
+        loop {
+            let block: Vec<u32> = rows.by_ref().take(BLOCK).collect();
+            if block.is_empty() {
+                return Ok(());
+            }
+            let mut bytes = vec![0; block.len() * self.width];
+            self.shards.read_profiles(&block, &mut bytes)?;
             let queries = (&bytes[..], self.width);
             let (landmarks, threads) = (&self.landmarks, self.options.threads);
-            let found = neighbours(landmarks, class, &of_landmarks, queries, rows, threads)?;
-            for (&row, nearest) in rows.iter().zip(&found) {
+            let found = neighbours(landmarks, class, &of_landmarks, queries, &block, threads)?;
+            for (&row, nearest) in block.iter().zip(&found) {
                 take(row, nearest);
             }
         }
-        Ok(())
     }
 }
 

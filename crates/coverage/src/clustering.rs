@@ -28,12 +28,11 @@ pub(crate) fn cluster(
     let mut clusters = ClusterList::new(training.len());
     let (mut shares, mut unfamiliar_scores) = (Vec::new(), Vec::new());
     for (class, parameters) in options.classes.iter().enumerate() {
-        let members = classes.members(class);
-        let found = match classes.stored(store, class, members.len()) {
+        let found = match classes.stored(store, class) {
             Some(found) => found,
-            None => classes.learn(class, &members)?,
+            None => classes.learn(class)?,
         };
-        clusters.add_class(&members, &found.labels);
+        clusters.add_class(classes.members(class), found.labels());
         shares.extend(found.shares);
         unfamiliar_scores.extend(found.unfamiliar);
         let planned = match classes.clustering {

@@ -208,6 +208,51 @@ impl Fingerprint {
     }
 }
 
+/// Some rows as they were when someone began to read them: a sample of a large dataset is looked at again without the
+/// rest of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRows(Vec<(Range<usize>, Digest)>);
+
+impl SeenRows {
+    /// Rows as they are now.
+    pub fn of<S: Samples + ?Sized>(
+        samples: &S,
+        rows: impl IntoIterator<Item = usize>,
+    ) -> Result<SeenRows, DataError> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for row in rows {
+            match runs.last_mut() {
+                Some(run) if run.end == row && run.len() < BLOCK_ROWS => run.end += 1,
+                _ => runs.push(row..row.saturating_add(1)),
+            }
+        }
+        let seen = runs.into_iter().map(|run| {
+            let digest = samples.digest_rows(run.clone())?;
+            Ok((run, digest))
+        });
+        Ok(SeenRows(seen.collect::<Result<_, DataError>>()?))
+    }
+
+    /// Fails unless those that lie in a range are what they were.
+    pub fn check<S: Samples + ?Sized>(
+        &self,
+        samples: &S,
+        range: Range<usize>,
+    ) -> Result<(), DataError> {
+        let lies_there = |run: &Range<usize>| run.start < range.end && range.start < run.end;
+        for (run, seen) in self.0.iter().filter(|(run, _)| lies_there(run)) {
+            if samples.digest_rows(run.clone())? != *seen {
+                return Err(DataError::Changed {
+                    file: samples.name().to_owned(),
+                    start: run.start,
+                    end: run.end,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The block that begins with a row.
 fn block(start: usize, len: usize) -> Range<usize> {
     start..len.min(start.saturating_add(BLOCK_ROWS))
@@ -470,6 +515,31 @@ mod tests {
             digest(&path)
         });
         assert_eq!(little, big);
+    }
+
+    #[test]
+    fn rows_of_a_sample_that_change_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npz");
+        let x: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+        write(&path, &[2], &x, None);
+        let samples = crate::open(path.to_str().unwrap()).unwrap();
+        let seen = SeenRows::of(&samples, (3..5).chain([130, 7]).chain(131..199)).unwrap();
+        let others = SeenRows::of(&samples, (0..130).chain([131])).unwrap();
+        seen.check(&samples, 0..200).unwrap();
+        // Row 130.
+        let mut bytes = fs::read(&path).unwrap();
+        let place = bytes.windows(9).rposition(|w| w == &x[258..267]).unwrap() + 2;
+        bytes[place] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        others.check(&samples, 0..200).unwrap();
+        seen.check(&samples, 0..130).unwrap();
+        seen.check(&samples, 131..200).unwrap();
+        let error = seen.check(&samples, 100..131).unwrap_err().to_string();
+        assert!(
+            error.ends_with("changed while it was read: rows 130 to 130"),
+            "{error}"
+        );
     }
 
     #[test]

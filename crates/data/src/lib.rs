@@ -112,7 +112,7 @@ mod whole_file;
 pub use arrays::Arrays;
 pub use classes::{match_classes, read_class_names, with_classes};
 pub use contained::silence_contained_panics;
-pub use digest::{BLOCK_ROWS, Digest, Digester, Fingerprint, NotADigest};
+pub use digest::{BLOCK_ROWS, Digest, Digester, Fingerprint, NotADigest, SeenRows};
 pub use element::Element;
 pub use error::{DataError, ReadError};
 pub use excerpt::{Excerpt, Run, Whole};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use npcov_data::Loader;
+use npcov_data::{DataError, Loader, SeenRows};
 use npcov_paths::choices::{Average, Members, Population};
 use npcov_paths::{
     BitRows, Choices, ClassParameters, Clusters, KMeans, LearnOptions, NO_CLUSTER, PathGraph,
@@ -90,6 +90,7 @@ pub struct MaskingStudy<'a> {
     sets: Sets,
     /// Labels of the sample, where there are labels and something depends on them.
     labels: Option<Vec<i64>>,
+    seen: Arc<SeenRows>,
     counted: Vec<u32>,
     threads: usize,
 }
@@ -105,6 +106,8 @@ pub(super) struct Subject<'a> {
     pub(super) sample: Vec<usize>,
     /// Labels of the sample, where there are labels and something depends on them.
     labels: Option<Vec<i64>>,
+    /// The sample as it is before anything is computed from it.
+    seen: Arc<SeenRows>,
 }
 
 impl<'a> Subject<'a> {
@@ -141,6 +144,7 @@ impl<'a> Subject<'a> {
             extractor: PathExtractor::new(network, &options.method, choices, &options.alphas)?,
             masked: Arc::new(MaskedNetwork::new(network)?),
             labels: labels.map(|l| sample.iter().map(|&row| l[row] as i64).collect()),
+            seen: Arc::new(SeenRows::of(data.samples(), sample.iter().copied())?),
             sample,
         })
     }
@@ -171,7 +175,9 @@ impl<'a> Subject<'a> {
         let (options, sample) = (self.options, &self.sample[positions]);
         let grid = (&options.alphas[..], &options.choices);
         let (extractor, bands) = (&self.extractor, options.bands);
-        Sets::extract(extractor, self.data, sample, grid, bands, threads, progress)
+        let sets = Sets::extract(extractor, self.data, sample, grid, bands, threads, progress)?;
+        unchanged(&self.seen, self.data, sample)?;
+        Ok(sets)
     }
 
     /// A study of some inputs of the sample, which have these sets.
@@ -202,6 +208,7 @@ impl<'a> Subject<'a> {
             sample: self.sample[positions].to_vec(),
             sets,
             labels,
+            seen: self.seen.clone(),
             counted,
             threads,
         }
@@ -395,6 +402,7 @@ impl<'a> MaskingStudy<'a> {
         let training = self.training();
         let mut numbers: Vec<usize> = (0..self.network.classes())
             .map(|class| training.rows_of(class, self.options.choices.members))
+            .map(Vec::from_iter)
             .filter(|rows| !rows.is_empty())
             .map(|rows| {
                 let paths = self.sets.paths[alpha].gather(&rows);
@@ -540,11 +548,21 @@ impl<'a> MaskingStudy<'a> {
         self.answers.predict(inputs, self.sample.len(), |inputs| {
             let rows: Vec<usize> = inputs.iter().map(|&i| self.sample[i as usize]).collect();
             let off = |place: usize, off: &mut [u64]| set(inputs[place] as usize, off);
-            let threads = self.threads;
-            self.masked
-                .predict(self.data, &rows, &off, threads, progress)
+            let (data, threads) = (self.data, self.threads);
+            let classes = self.masked.predict(data, &rows, &off, threads, progress)?;
+            unchanged(&self.seen, data, &rows)?;
+            Ok(classes)
         })
     }
+}
+
+/// Fails where rows that something was computed from are no longer what they were at first.
+fn unchanged(seen: &SeenRows, data: &Loader<'_>, rows: &[usize]) -> Result<(), DataError> {
+    let end = rows.iter().max().map_or(0, |last| last + 1);
+    seen.check(
+        data.samples(),
+        rows.iter().min().copied().unwrap_or(end)..end,
+    )
 }
 
 /// The share of each group that is true, averaged over the groups.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use npcov_data::Loader;
 use npcov_data::npz::{Compression, NpzWriter};
+use npcov_data::{Loader, SeenRows};
 use npcov_graph::Graph;
 use npcov_program::{Edit, mutant, mutated_graph};
 use npcov_run::{Event, Network, Progress, RunError, SampleRange, Tracer, labels};
@@ -120,6 +120,7 @@ impl<'a> Mutants<'a> {
     ) -> Result<MutationState, MutationError> {
         let create = |path: &Path| NpzWriter::create(path, Compression::Deflated);
         let mut writer = file.map(create).transpose()?;
+        let seen = SeenRows::of(suite.data.samples(), suite.range.clone())?;
         let (truths, predictions) = self.truths(suite, progress)?;
         let array = |writer: &mut NpzWriter| writer.array("mutants", &[suite.range.len()]);
         let mutants = writer.as_mut().map(array).transpose()?;
@@ -135,6 +136,8 @@ impl<'a> Mutants<'a> {
             }
             state.add_mutant(i, &truths, &predictions, &found);
         }
+        // All mutants have to be shown the same inputs.
+        seen.check(data.samples(), suite.range.clone())?;
         if let Some(mut writer) = writer {
             for (name, classes) in [("truth", &truths), ("prediction", &predictions)] {
                 let array = writer.array(name, &[])?;

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::artefact::{ArtefactError, GraphFile};
+use npcov::attack::{AttackMethod, Pgd};
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::safetensors::SafetensorsReader;
 use npcov::data::{Arrays, DataError, Preprocessing, Samples, open};
-use npcov::run::RunError;
+use npcov::run::{Part, RunError};
 use npcov::{
-    BuildOptions, CoverOptions, Coverage, DecisionGraph, Error, Event, Inputs, Model, Suite,
+    AttackOptions, BuildOptions, CoverOptions, Coverage, DecisionGraph, Error, Event, Inputs,
+    Model, MutationOptions, Progress, Suite, TuneOptions,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -211,8 +213,8 @@ fn names_of_samples_travel() {
     }
 }
 
-#[test]
-fn data_that_changes_while_it_is_read_is_an_error() {
+/// Data of which row 600 changes when the first inputs are done: whoever computes with it has to notice.
+fn notices_a_change(work: impl FnOnce(&dyn Samples, &mut dyn Progress) -> Result<(), Error>) {
     let folder = tempfile::tempdir().unwrap();
     let data = images();
     let mut pixels = vec![0; 1000 * 784];
@@ -223,7 +225,6 @@ fn data_that_changes_while_it_is_read_is_an_error() {
     let path = folder.path().join("x.npy");
     std::fs::write(&path, [&start[..], &pixels].concat()).unwrap();
     let data = open(path.to_str().unwrap()).unwrap();
-    // Row 600 changes when the first inputs are done.
     let place = start.len() + 600 * 784;
     let mut progress = |event| {
         if let Event::Finished(_) = event {
@@ -233,11 +234,60 @@ fn data_that_changes_while_it_is_read_is_an_error() {
         }
         ControlFlow::Continue(())
     };
-    let built = model().build(&data, &options(), &mut progress);
-    let Err(Error::Run(RunError::Data(DataError::Changed { start, end, .. }))) = built else {
-        panic!("the change went unseen");
+    let outcome = work(&*data, &mut progress);
+    let Err(Error::Run(RunError::Data(DataError::Changed { start, end, .. }))) = outcome else {
+        panic!("the change went unseen: {outcome:?}");
     };
     assert!((start..end).contains(&600), "{start} to {end}");
+}
+
+#[test]
+fn data_that_changes_while_it_is_read_is_an_error() {
+    notices_a_change(|data, progress| {
+        model().build(data, &options(), progress)?;
+        Ok(())
+    });
+}
+
+#[test]
+fn tuning_mutants_and_attacks_notice_that_too() {
+    let tuned = TuneOptions {
+        sample: None,
+        alphas: vec![0.8],
+        clusters: vec![1],
+        betas: vec![0.8],
+        ..TuneOptions::default()
+    };
+    notices_a_change(|data, progress| {
+        model().tune(data, &tuned, progress)?;
+        Ok(())
+    });
+    let folder = tempfile::tempdir().unwrap();
+    notices_a_change(|data, progress| {
+        let whole = Part::new(1, 1).unwrap();
+        model().tune_part(data, &tuned, whole, folder.path().join("t"), progress)?;
+        Ok(())
+    });
+    // Nothing was kept of what was computed from rows that are other ones now.
+    assert!(
+        !folder
+            .path()
+            .join("t.parts/masked-000001.safetensors")
+            .exists()
+    );
+    notices_a_change(|data, progress| {
+        let few = MutationOptions {
+            mutants: 1,
+            ..MutationOptions::default()
+        };
+        model().mutate(data, &few, progress)?;
+        Ok(())
+    });
+    notices_a_change(|data, progress| {
+        let fast = AttackOptions::from(AttackMethod::Pgd(Pgd::fast(0.1)));
+        model().attack(data, &fast, progress)?;
+        Ok(())
+    });
 }
 
 #[test]

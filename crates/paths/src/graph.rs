@@ -102,8 +102,12 @@ impl ClusterList {
     }
 
     /// Puts the members of the class that is not closed yet into its clusters.
-    pub fn add_class(&mut self, members: &[u32], labels: &[u32]) {
-        for (&row, &label) in members.iter().zip(labels) {
+    pub fn add_class(
+        &mut self,
+        members: impl IntoIterator<Item = u32>,
+        labels: impl IntoIterator<Item = u32>,
+    ) {
+        for (row, label) in members.into_iter().zip(labels) {
             self.add(row, label);
         }
     }
@@ -263,9 +267,9 @@ impl PathGraph {
     ) -> Result<PathGraph, S::Error> {
         let mut clusters = ClusterList::new(training.len());
         for (class, parameters) in options.classes.iter().enumerate() {
-            let rows = training.rows_of(class, options.members);
+            let rows: Vec<u32> = training.rows_of(class, options.members).collect();
             let labels = cluster_holding(&training, source, options, (class, &rows), (held, read))?;
-            clusters.add_class(&rows, &labels);
+            clusters.add_class(rows, labels);
             let planned = parameters.clusters.planned(clusters.open());
             clusters.close_class(Some(planned), parameters.beta);
         }

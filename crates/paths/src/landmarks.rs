@@ -37,21 +37,27 @@ pub struct Landmarks {
 
 impl Landmarks {
     /// Chooses from the members of each of so many classes, but for those that are kept apart (ascending).
-    pub fn choose(
+    pub fn choose<M: IntoIterator<Item = u32>>(
         classes: usize,
-        members: impl Fn(usize) -> Vec<u32>,
+        members: impl Fn(usize) -> M,
         apart: &[u32],
         seed: u64,
     ) -> Landmarks {
         let most = MOST_OF_CLASS.min(MOST / classes.max(1)).max(1);
         let mut landmarks = Landmarks::default();
         for class in 0..classes {
-            let mut free = members(class);
-            free.retain(|row| apart.binary_search(row).is_err());
+            // Gone through twice: a list of all would grow with the training data.
+            let free = || {
+                let members = members(class).into_iter();
+                members.filter(|row| apart.binary_search(row).is_err())
+            };
             let start = landmarks.rows.len();
             let mut draw = Generator::new(seed, DrawnFor::Clusters, PURPOSE, class as u64);
-            let chosen = draw.sample(free.len(), most);
-            landmarks.rows.extend(chosen.into_iter().map(|i| free[i]));
+            let chosen = draw.sample(free().count(), most);
+            let mut chosen = chosen.into_iter().peekable();
+            let is_chosen = |&(i, _): &(usize, u32)| chosen.next_if_eq(&i).is_some();
+            let rows = free().enumerate().filter(is_chosen);
+            landmarks.rows.extend(rows.map(|(_, row)| row));
             landmarks.classes.push(start..landmarks.rows.len());
         }
         landmarks

@@ -121,13 +121,12 @@ impl TrainingInputs {
     }
 
     /// The training inputs that a class has, in order.
-    pub fn rows_of(&self, class: usize, members: Members) -> Vec<u32> {
+    pub fn rows_of(&self, class: usize, members: Members) -> impl Iterator<Item = u32> {
         let rows = self.predictions.iter().enumerate();
-        let of_class = rows.filter(|&(_, prediction)| prediction == class as i64);
+        let of_class = rows.filter(move |&(_, prediction)| prediction == class as i64);
         of_class
-            .filter(|&(row, _)| self.is_member(row, members))
+            .filter(move |&(row, _)| self.is_member(row, members))
             .map(|(row, _)| row as u32)
-            .collect()
     }
 }
 

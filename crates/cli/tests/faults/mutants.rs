@@ -14,8 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use npcov::data::{Arrays, Preprocessing, Samples, open};
+use npcov::masking::{Keep, MaskingOptions, MaskingStudy, Neurons};
+use npcov::run::Part;
 use npcov::select::{SelectOptions, Strategy};
-use npcov::{BuildOptions, CoverOptions, Coverage, DecisionGraph, Event, Inputs, Model, Suite};
+use npcov::{
+    BuildOptions, CoverOptions, Coverage, DecisionGraph, Event, Inputs, Model, Suite, TuneOptions,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -86,6 +90,16 @@ fn shards_of_select() {
     no_mutant_gets_through("select");
 }
 
+#[test]
+fn shards_of_tune() {
+    no_mutant_gets_through("tune");
+}
+
+#[test]
+fn explained_inputs_of_lab() {
+    no_mutant_gets_through("lab");
+}
+
 /// What is being tried, since when, and what had been computed before.
 static TRIED: Mutex<Option<(Instant, f64, String)>> = Mutex::new(None);
 
@@ -118,6 +132,8 @@ fn child() {
         "build" => shards(Run::Build, &mut random),
         "cover" => shards(Run::Cover, &mut random),
         "select" => shards(Run::Select, &mut random),
+        "tune" => shards(Run::Tune, &mut random),
+        "lab" => shards(Run::Lab, &mut random),
         other => panic!("no mutants of `{other}`"),
     }
 }
@@ -397,6 +413,17 @@ fn build_options() -> BuildOptions {
     }
 }
 
+fn tune_options() -> TuneOptions {
+    TuneOptions {
+        sample: Some(20),
+        alphas: vec![0.8],
+        clusters: vec![1],
+        betas: vec![0.8],
+        restarts: 1,
+        ..TuneOptions::default()
+    }
+}
+
 /// So many images: those there are, again and again.
 fn repeated(data: &dyn Samples, inputs: usize) -> Arrays<'static> {
     let mut pixels = vec![0; data.len() * 784];
@@ -483,6 +510,10 @@ enum Run {
     Build,
     Cover,
     Select,
+    /// A part of a search for parameters, whose first step has to be done by others too.
+    Tune,
+    /// The explained inputs that masking in `lab` keeps.
+    Lab,
 }
 
 /// A run that was cut off when all its shards were there.
@@ -509,12 +540,62 @@ impl<'a> ShardRun<'a> {
         shards.expected = read(&shards.output());
         std::fs::remove_file(shards.output()).unwrap();
         let parts = shards.folder.path().join("out.parts");
-        for entry in shards.stopped(&parts) {
+        for entry in shards.cut_off(&parts) {
             let bytes = read(&entry);
             shards.files.push((entry, bytes));
         }
         shards.files.sort();
         shards
+    }
+
+    /// The files that a run leaves which is cut off.
+    fn cut_off(&self, parts: &Path) -> Vec<PathBuf> {
+        match self.run {
+            Run::Build | Run::Cover | Run::Select => self.stopped(parts),
+            Run::Tune => {
+                self.tune_part().unwrap();
+                // Another plan than it should be is an error here, not a reason to begin anew.
+                let names = ["masked-000000.safetensors", "abstract-000000.safetensors"];
+                names.map(|name| parts.join(name)).into()
+            }
+            Run::Lab => {
+                std::fs::create_dir_all(parts).unwrap();
+                self.study(&mut ()).unwrap();
+                vec![parts.join("explained.safetensors")]
+            }
+        }
+    }
+
+    /// Both steps of a search.
+    fn tune_part(&self) -> Result<(), npcov::Error> {
+        let whole = Part::new(1, 1).unwrap();
+        let (data, options) = (&*self.honest.data, tune_options());
+        for _ in 0..2 {
+            model().tune_part(data, &options, whole, self.output(), &mut ())?;
+        }
+        Ok(())
+    }
+
+    /// What masking the paths of a few inputs does, in words.
+    fn study(&self, progress: &mut dyn npcov::Progress) -> Result<String, npcov::Error> {
+        let model = model();
+        let data = model.loader(self.honest.data.clone())?;
+        let options = MaskingOptions {
+            method: tune_options().method,
+            choices: tune_options().choices,
+            sample: Some(20),
+            alphas: vec![0.8],
+            bands: None,
+            restarts: 1,
+            seed: 0,
+            keep: Some(Keep {
+                file: self.folder.path().join("out.parts/explained.safetensors"),
+                plan: "a plan".to_owned(),
+            }),
+        };
+        let study = MaskingStudy::new(model.network(), &data, &options, 1, progress)?;
+        let found = study.inconsistency(0, Neurons::Path, study.counted(), progress)?;
+        Ok(format!("{found:?} {}", study.width(0)))
     }
 
     fn output(&self) -> PathBuf {
@@ -571,6 +652,16 @@ impl<'a> ShardRun<'a> {
                     ..SelectOptions::from(by)
                 };
                 graph.select_file(inputs, &options, &output, progress)?;
+            }
+            Run::Tune => {
+                self.tune_part()?;
+                let found = model().join_tuning(&*self.honest.data, &tune_options(), &output)?;
+                let found = format!("{:?}", found.remove_parts()?);
+                std::fs::write(output, found).unwrap();
+            }
+            Run::Lab => {
+                std::fs::create_dir_all(self.folder.path().join("out.parts")).unwrap();
+                std::fs::write(output, self.study(progress)?).unwrap();
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `npcov build`.
 
-use npcov::{Inputs, Model, ModelOptions};
+use npcov::{Inputs, Model, ModelOptions, TrainingInputs};
 
 use crate::args::{BuildArgs, Format};
 use crate::config::Config;
@@ -35,19 +35,19 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     samples::say_preset(&options.method, model.network(), printer);
     model.require_labels(inputs.clone())?;
     samples::warn(&model.warnings(inputs.clone())?, printer);
-    let calibration = match &args.calibration {
-        Some(data) => Some(Inputs::new(model.open_data(data)?)),
-        None => None,
-    };
-    if let Some(calibration) = &calibration {
+    let mut training = TrainingInputs::from(inputs);
+    if let Some(data) = &args.calibration {
+        let calibration = Inputs::new(model.open_data(data)?);
         samples::warn(&model.warnings(calibration.clone())?, printer);
+        training = training.calibrated(calibration);
     }
     let (output, format) = (&args.output, args.run.format);
-    let runs = [Some(&inputs), calibration.as_ref()].into_iter().flatten();
+    let runs = [Some(&training.training), training.calibration.as_ref()];
+    let runs = runs.into_iter().flatten();
     if let Some(part) = args.shard {
         let work = runs.map(|inputs| part.rows(inputs.range()).len()).sum();
         let mut progress = ProgressBar::new(work, printer).keeping(output);
-        let built = model.build_part(inputs, calibration, &options, part, output, &mut progress);
+        let built = model.build_part(training, &options, part, output, &mut progress);
         drop(progress);
         return printer.data(&match (built?, format) {
             (built, Format::Text) => npcov_report::built_part(&built),
@@ -56,21 +56,16 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
     }
     let mut progress = ProgressBar::new(runs.map(Inputs::len).sum(), printer).keeping(output);
     if let Some(part) = args.shard_classes {
-        let done = model.cluster_part(inputs, calibration, &options, part, output, &mut progress);
+        let done = model.cluster_part(training, &options, part, output, &mut progress);
         drop(progress);
         return printer.data(&match (done?, format) {
             (done, Format::Text) => npcov_report::clustered_part(&done),
             (done, Format::Json) => npcov_report::json(&done),
         });
     }
-    let graph = match (calibration, args.join) {
-        (calibration, true) => {
-            model.join_parts(inputs, calibration, &options, output, &mut progress)
-        }
-        (Some(calibration), false) => {
-            model.build_calibrated(inputs, calibration, &options, Some(output), &mut progress)
-        }
-        (None, false) => model.build_file(inputs, &options, output, &mut progress),
+    let graph = match args.join {
+        true => model.join_parts(training, &options, output, &mut progress),
+        false => model.build_file(training, &options, output, &mut progress),
     };
     drop(progress);
     let inspection = graph?.inspect()?;

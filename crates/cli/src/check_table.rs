@@ -12,8 +12,8 @@ use crate::args::{CheckArgs, ThinParts};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct CheckTable {
-    fail_under: Option<RuleList<Floor>>,
-    fail_on_drop: Option<RuleList<Allowance>>,
+    fail_under: Option<GateRules<Floor>>,
+    fail_on_drop: Option<GateRules<Allowance>>,
     fail_on_loss: Option<Names>,
     fail_on_thin: Option<Thin>,
     pub(crate) against: Option<PathBuf>,
@@ -86,7 +86,7 @@ impl Names {
     }
 }
 
-fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<RuleList<R>>) -> Vec<R> {
+fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<GateRules<R>>) -> Vec<R> {
     let file = || file.as_ref().map(|list| list.0.clone());
     flag.clone().or_else(file).unwrap_or_default()
 }
@@ -94,51 +94,51 @@ fn rules<R: Clone>(flag: &Option<Vec<R>>, file: &Option<RuleList<R>>) -> Vec<R> 
 /// Rules as on the command line (`"snpc=0.05,kmnc=40%"`), or a table of criteria.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
-    try_from = "RuleTexts",
+    try_from = "GateTexts",
     bound(deserialize = "R: FromStr<Err = ConditionError>")
 )]
-struct RuleList<R>(Vec<R>);
+struct GateRules<R>(Vec<R>);
 
 #[derive(Deserialize)]
 #[serde(
     untagged,
     expecting = "expected a number, rules as in a flag, or a table of criteria"
 )]
-enum RuleTexts {
-    One(NumberOrText),
-    Table(BTreeMap<String, NumberOrText>),
+enum GateTexts {
+    One(Threshold),
+    Table(BTreeMap<String, Threshold>),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a number or a rule")]
-enum NumberOrText {
+enum Threshold {
     Whole(u32),
     Number(f64),
     Text(String),
 }
 
-impl NumberOrText {
+impl Threshold {
     fn text(&self) -> String {
         match self {
-            NumberOrText::Whole(number) => number.to_string(),
-            NumberOrText::Number(number) => number.to_string(),
-            NumberOrText::Text(text) => text.clone(),
+            Threshold::Whole(number) => number.to_string(),
+            Threshold::Number(number) => number.to_string(),
+            Threshold::Text(text) => text.clone(),
         }
     }
 }
 
-impl<R: FromStr<Err = ConditionError>> TryFrom<RuleTexts> for RuleList<R> {
+impl<R: FromStr<Err = ConditionError>> TryFrom<GateTexts> for GateRules<R> {
     type Error = ConditionError;
 
-    fn try_from(texts: RuleTexts) -> Result<RuleList<R>, ConditionError> {
+    fn try_from(texts: GateTexts) -> Result<GateRules<R>, ConditionError> {
         let rules: Result<Vec<R>, ConditionError> = match &texts {
-            RuleTexts::One(rules) => rules.text().split(',').map(str::parse).collect(),
-            RuleTexts::Table(table) => table
+            GateTexts::One(rules) => rules.text().split(',').map(str::parse).collect(),
+            GateTexts::Table(table) => table
                 .iter()
                 .map(|(criterion, rule)| format!("{criterion}={}", rule.text()).parse())
                 .collect(),
         };
-        rules.map(RuleList)
+        rules.map(GateRules)
     }
 }
 

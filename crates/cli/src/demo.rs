@@ -267,7 +267,8 @@ fn write_images(
 }
 
 /// The numbers below `count` in an order that looks random: Fisher and Yates's shuffle with the
-/// generator SplitMix64.
+/// generator SplitMix64. The tour, its documentation and the gaps it shows are of this very order, which
+/// [the generator of all else](npcov::paths::random) does not draw.
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut state = seed;
     let mut next = || {

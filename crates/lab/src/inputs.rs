@@ -6,6 +6,15 @@ use npcov::run::{MaskedNetwork, Network, RunError};
 use crate::error::LabError;
 use crate::random::{Purpose, shuffle};
 
+/// What a network was trained with, and what it is tested with.
+#[derive(Clone, Copy)]
+pub struct TrainingAndTest<T> {
+    /// Training data.
+    pub training: T,
+    /// Test data.
+    pub test: T,
+}
+
 /// The labels of a dataset, every one a class of the network.
 pub(crate) fn labels<'d>(network: &Network, data: &'d Loader<'d>) -> Result<&'d [i64], LabError> {
     let name = || data.name().to_owned();

@@ -8,6 +8,14 @@ use npcov::paths::PathGraph;
 
 use crate::error::LabError;
 
+/// Test data or training data, with a kind for each input.
+pub struct OfKinds<'a> {
+    /// The inputs.
+    pub data: &'a Loader<'a>,
+    /// Their kinds.
+    pub kinds: &'a [i64],
+}
+
 /// The kinds of a dataset, one for each input.
 pub(crate) fn of_data<'k>(data: &Loader<'_>, kinds: &'k [i64]) -> Result<&'k [i64], LabError> {
     match kinds.len() == data.len() {

@@ -10,7 +10,7 @@
 //! ```
 //! use npcov::data::{Loader, Preprocessing, open};
 //! use npcov::run::{Network, ModelOptions};
-//! use npcov_lab::{Rq1Settings, WorkFolder, rq1};
+//! use npcov_lab::{Rq1Settings, TrainingAndTest, WorkFolder, rq1};
 //!
 //! # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
 //! # let (model, data) = (format!("{fixtures}/lenet.onnx"), format!("{fixtures}/fashion-1000.npz"));
@@ -25,8 +25,9 @@
 //!     per_class: 5,
 //!     ..Rq1Settings::default()
 //! };
+//! let data = TrainingAndTest { training: &loader, test: &loader };
 //! let work = WorkFolder::open(&folder, &"lenet, 50 inputs")?;
-//! let found = rq1(&network, &loader, &loader, &settings, &work, 2, &mut ())?;
+//! let found = rq1(&network, data, &settings, &work, 2, &mut ())?;
 //! let point = &found.points[0];
 //! assert!(point.path.inc_c > point.random.inc_c);
 //! assert!(point.similarity.intra > point.similarity.inter);
@@ -59,15 +60,17 @@ mod suites;
 pub use agreement::{adjusted_rand, purity};
 pub use error::LabError;
 pub use folder::WorkFolder;
+pub use inputs::TrainingAndTest;
+pub use kinds::OfKinds;
 pub use published::{Masking, Paper, Published, RQ4_CRITERIA, RQ5_CRITERIA};
 pub use rq1::{Bands, Rq1, Rq1Bands, Rq1Point, Rq1Settings, rq1};
-pub use rq2::{Rq2, Rq2Point, Rq2Settings, Rq2Similarity, SheetClass, rq2};
+pub use rq2::{Rq2, Rq2Point, Rq2Settings, Rq2Similarity, ShownClass, rq2};
 pub use rq3::{Family, Rq3, Rq3Curve, Rq3Family, Rq3Settings, rq3};
 pub use rq4::{
     AttackKind, Configuration, Rq4, Rq4Correlation, Rq4Settings, Rq4Size, Rq4Suite, rq4,
 };
 pub use rq5::{Rq5, Rq5Row, Rq5Settings, rq5};
 pub use rq6::{Clustered, Rq6, Rq6Class, Rq6Row, Rq6Settings, rq6};
-pub use rq7::{OfKinds, Rq7, Rq7Cluster, Rq7Missing, Rq7Settings, rq7};
+pub use rq7::{Rq7, Rq7Cluster, Rq7Missing, Rq7Settings, rq7};
 pub use similarity::Similarities;
 pub use statistics::{Correlation, impartiality, normalised, pearson, spearman, spearman_interval};

@@ -10,7 +10,7 @@ pub(crate) enum Purpose {
     /// Inputs that controls are masked for.
     Controls = 1,
     /// Inputs that are shown for a cluster.
-    Sheet = 2,
+    Shown = 2,
     /// The suite that errors are put into.
     Benign = 3,
     /// Which inputs of it are replaced, and the order of classes.

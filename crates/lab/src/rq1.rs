@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
 use crate::folder::WorkFolder;
-use crate::inputs::{correct_of_each_class, labels};
+use crate::inputs::{TrainingAndTest, correct_of_each_class, labels};
 use crate::published::{Masking, Paper};
 use crate::random::{Purpose, some};
 use crate::similarity::{Similarities, similarities};
@@ -183,13 +183,15 @@ impl Rq1Settings {
     }
 }
 
-/// Masks paths of `data`, and compares those of `test`. What is finished is kept in `work`, whose
+/// Masks paths of training data, and compares those of test data. What is finished is kept in `work`, whose
 /// plan must tell model, data and settings apart; `progress` is told how many inputs more are done,
 /// [`Rq1Settings::work`] says of how many.
 pub fn rq1(
     network: &Network,
-    data: &Loader,
-    test: &Loader,
+    TrainingAndTest {
+        training: data,
+        test,
+    }: TrainingAndTest<&Loader<'_>>,
     settings: &Rq1Settings,
     work: &WorkFolder,
     threads: usize,

@@ -95,7 +95,7 @@ pub struct Rq2 {
     /// With and without clusters.
     pub similarity: Rq2Similarity,
     /// Inputs of clusters.
-    pub sheet: Vec<SheetClass>,
+    pub sheet: Vec<ShownClass>,
 }
 
 /// What masking the abstract paths of one choice of clusters and beta does.
@@ -125,7 +125,7 @@ pub struct Rq2Similarity {
 
 /// Inputs of the clusters of a class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SheetClass {
+pub struct ShownClass {
     /// The class.
     pub class: usize,
     /// For each cluster, positions of some of its inputs in the training data.
@@ -307,7 +307,7 @@ fn sheet_inputs(
     study: &MaskingStudy<'_>,
     clustered: &ClusteredPaths,
     settings: &Rq2Settings,
-) -> Vec<SheetClass> {
+) -> Vec<ShownClass> {
     let graph = clustered.graph();
     let classes = &graph.parts().classes;
     let known = settings
@@ -316,13 +316,13 @@ fn sheet_inputs(
         .filter(|c| **c < classes.len());
     let of_cluster = |cluster: usize| {
         let mut members = graph.members(cluster);
-        shuffle(&mut members, settings.seed, Purpose::Sheet, cluster as u64);
+        shuffle(&mut members, settings.seed, Purpose::Shown, cluster as u64);
         members.truncate(settings.sheet_inputs);
         let row = |&member: &u32| study.sample()[member as usize];
         members.iter().map(row).collect()
     };
     known
-        .map(|&class| SheetClass {
+        .map(|&class| ShownClass {
             class,
             clusters: classes[class].clusters.clone().map(of_cluster).collect(),
         })

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::agreement::{adjusted_rand, purity};
 use crate::error::LabError;
 use crate::folder::WorkFolder;
-use crate::kinds::TrainingKinds;
+use crate::kinds::{OfKinds, TrainingKinds};
 
 /// How RQ6 is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,8 +121,7 @@ impl Clustered {
 /// positive. Pixels are scaled to the range of bytes.
 pub fn rq6(
     graph: &LearntGraph,
-    data: &Loader<'_>,
-    kinds: &[i64],
+    &OfKinds { data, kinds }: &OfKinds<'_>,
     settings: &Rq6Settings,
     work: &WorkFolder,
     threads: usize,

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
 use crate::folder::WorkFolder;
-use crate::kinds::{TrainingKinds, of_data};
+use crate::inputs::TrainingAndTest;
+use crate::kinds::{OfKinds, TrainingKinds, of_data};
 use crate::random::{Purpose, shuffle};
 use crate::suites;
 
@@ -120,21 +121,12 @@ impl Rq7 {
     }
 }
 
-/// Test data or training data, with a kind for each input.
-pub struct OfKinds<'a> {
-    /// The inputs.
-    pub data: &'a Loader<'a>,
-    /// Their kinds.
-    pub kinds: &'a [i64],
-}
-
 /// Removes each kind in turn from suites of test data. What is finished is kept in `work`, whose plan
 /// must tell graph, data, kinds and settings apart; `progress` is told of each input that is measured,
 /// first of the test data, then of the training data.
 pub fn rq7(
     measurement: &Measurement<'_>,
-    training: &OfKinds<'_>,
-    test: &OfKinds<'_>,
+    TrainingAndTest { training, test }: TrainingAndTest<OfKinds<'_>>,
     settings: &Rq7Settings,
     work: &WorkFolder,
     threads: usize,

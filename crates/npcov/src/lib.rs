@@ -125,7 +125,7 @@ pub use explain::{
     InputRelevance, LayerRelevance, LayerSummary, NeuronCount, NeuronRelevance, Spread,
     TokenRelevance, explain_all, explain_one,
 };
-pub use inputs::Inputs;
+pub use inputs::{Inputs, TrainingInputs};
 pub use inspect::{
     Batching, EndingKind, Extent, Inspection, LayerInfo, Port, Unsupported, inspect, inspect_bytes,
 };

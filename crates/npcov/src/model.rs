@@ -21,7 +21,7 @@ use crate::compile::{Compilation, ProgramKind, compile};
 use crate::decision_graph::DecisionGraph;
 use crate::error::Error;
 use crate::explain::{Explanation, explain_one};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, TrainingInputs};
 
 /// A model that is ready to be asked: its logits and path layers are found, and it is known what
 /// happens to samples on their way into it.
@@ -237,36 +237,23 @@ impl Model {
     /// Learns a decision graph from training data, in memory.
     pub fn build<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.build_at(training, None, options, None, progress)
+        self.build_at(training, options, None, progress)
     }
 
     /// The same with a file. Finished shards are kept in a folder beside it until the file is whole: a
     /// run that is cut off goes on where it was, and gives the same bytes.
     pub fn build_file<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         path: impl AsRef<Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.build_at(training, None, options, Some(path.as_ref()), progress)
-    }
-
-    /// The same with inputs that the model was not trained with: scores of others are ranked among theirs.
-    /// Otherwise `build` sets one in ten training inputs aside for that.
-    pub fn build_calibrated<'a>(
-        &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: impl Into<Inputs<'a>>,
-        options: &BuildOptions,
-        path: Option<&Path>,
-        progress: &mut dyn Progress,
-    ) -> Result<DecisionGraph, Error> {
-        self.build_at(training, Some(calibration.into()), options, path, progress)
+        self.build_at(training, options, Some(path.as_ref()), progress)
     }
 
     /// Does one part of the work of [building](Model::build_file) a graph in a file, and keeps it in the
@@ -277,7 +264,7 @@ impl Model {
     /// ```
     /// use npcov::run::Part;
     /// use npcov::data::{Preprocessing, open};
-    /// use npcov::{BuildOptions, Inputs, Model};
+    /// use npcov::{BuildOptions, Model};
     ///
     /// # let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
     /// # let (file, images) = (format!("{fixtures}/mlp-matlab.onnx"), format!("{fixtures}/fashion-1000.npz"));
@@ -288,23 +275,22 @@ impl Model {
     /// let data = open(&images)?;
     /// let options = BuildOptions::default();
     /// for part in [1, 2].map(|i| Part::new(i, 2).unwrap()) {
-    ///     model.build_part(&data, None, &options, part, &graph, &mut ())?;
+    ///     model.build_part(&data, &options, part, &graph, &mut ())?;
     /// }
-    /// let graph = model.join_parts(&data, None, &options, &graph, &mut ())?;
+    /// let graph = model.join_parts(&data, &options, &graph, &mut ())?;
     /// assert_eq!(graph.inspect()?.inputs, 1000);
     /// # Ok::<(), npcov::Error>(())
     /// ```
     pub fn build_part<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         part: Part,
         path: impl AsRef<Path>,
         progress: &mut dyn Progress,
     ) -> Result<BuiltPart, Error> {
         let path = path.as_ref();
-        self.learning(training, calibration, |model, data| {
+        self.learning(training, |model, data| {
             let network = &model.network;
             let built = npcov_coverage::build_part(network, data, options, part, path, progress);
             Ok(built?)
@@ -315,15 +301,14 @@ impl Model {
     /// [`join_parts`](Model::join_parts) has less to do.
     pub fn cluster_part<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         part: Part,
         path: impl AsRef<Path>,
         progress: &mut dyn Progress,
     ) -> Result<ClusteredPart, Error> {
         let path = path.as_ref();
-        self.learning(training, calibration, |model, data| {
+        self.learning(training, |model, data| {
             let network = &model.network;
             let done = npcov_coverage::cluster_part(network, data, options, part, path, progress);
             Ok(done?)
@@ -333,13 +318,12 @@ impl Model {
     /// The inputs that are in no [part](Model::build_part) beside a file yet.
     pub fn missing_parts<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         path: impl AsRef<Path>,
     ) -> Result<MissingParts, Error> {
         let path = path.as_ref();
-        self.learning(training, calibration, |model, data| {
+        self.learning(training, |model, data| {
             let network = &model.network;
             Ok(npcov_coverage::missing_parts(network, data, options, path)?)
         })
@@ -349,14 +333,13 @@ impl Model {
     /// in one go. Parts that are missing or do not belong together are errors that name them.
     pub fn join_parts<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         path: impl AsRef<Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
         let path = path.as_ref();
-        self.learning(training, calibration, |model, data| {
+        self.learning(training, |model, data| {
             let network = &model.network;
             let graph = npcov_coverage::join_parts(network, data, options, path, progress)?;
             Ok(self.learnt(graph))
@@ -365,13 +348,12 @@ impl Model {
 
     fn build_at<'a>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         options: &BuildOptions,
         output: Option<&Path>,
         progress: &mut dyn Progress,
     ) -> Result<DecisionGraph, Error> {
-        self.learning(training, calibration, |model, data| {
+        self.learning(training, |model, data| {
             let graph = npcov_coverage::build(&model.network, data, options, output, progress)?;
             Ok(self.learnt(graph))
         })
@@ -388,10 +370,13 @@ impl Model {
     /// Inputs that a graph is learnt from, with all that work on them takes.
     fn learning<'a, R>(
         &self,
-        training: impl Into<Inputs<'a>>,
-        calibration: Option<Inputs<'a>>,
+        training: impl Into<TrainingInputs<'a>>,
         learn: impl FnOnce(&Model, Learning<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        let TrainingInputs {
+            training,
+            calibration,
+        } = training.into();
         self.with_inputs(training, |model, training| match calibration {
             Some(inputs) => model.with_inputs(inputs, |_, inputs| {
                 let calibration = Some(inputs);

@@ -8,7 +8,7 @@ use npcov::criteria::names;
 use npcov::data::{Arrays, Preprocessing, Samples, open};
 use npcov::paths::{Clustering, Clusters};
 use npcov::run::Part;
-use npcov::{BuildOptions, Error, Inputs, Model};
+use npcov::{BuildOptions, Error, Inputs, Model, TrainingInputs};
 use tempfile::TempDir;
 
 /// Four whole shards of 512 inputs, and some inputs more.
@@ -72,22 +72,18 @@ impl Case {
         self.folder.path().join(name)
     }
 
-    fn calibration(&self) -> Option<Inputs<'_>> {
-        self.calibration.as_ref().map(Inputs::from)
+    fn inputs(&self) -> TrainingInputs<'_> {
+        TrainingInputs {
+            training: Inputs::from(&self.training),
+            calibration: self.calibration.as_ref().map(Inputs::from),
+        }
     }
 
     /// Does a part in the folder beside `output`.
     fn part(&self, part: (usize, usize), output: &str) -> Result<(), Error> {
         let part = Part::new(part.0, part.1).unwrap();
-        let (calibration, output) = (self.calibration(), self.path(output));
-        let built = self.model.build_part(
-            &self.training,
-            calibration,
-            &self.options,
-            part,
-            &output,
-            &mut (),
-        )?;
+        let (options, output) = (&self.options, self.path(output));
+        let built = (self.model).build_part(self.inputs(), options, part, &output, &mut ())?;
         assert_eq!(built.folder, format!("{}.parts", output.display()));
         assert_eq!(built.end - built.start, part.rows(0..INPUTS).len());
         assert!(!output.exists());
@@ -97,15 +93,8 @@ impl Case {
     /// Clusters a part of the classes.
     fn classes(&self, part: (usize, usize), output: &str) -> Result<usize, Error> {
         let part = Part::new(part.0, part.1).unwrap();
-        let (calibration, output) = (self.calibration(), self.path(output));
-        let done = self.model.cluster_part(
-            &self.training,
-            calibration,
-            &self.options,
-            part,
-            &output,
-            &mut (),
-        )?;
+        let (options, output) = (&self.options, self.path(output));
+        let done = (self.model).cluster_part(self.inputs(), options, part, &output, &mut ())?;
         Ok(done.end - done.start)
     }
 
@@ -115,8 +104,8 @@ impl Case {
     }
 
     fn join(&self, output: &str) -> Result<Vec<u8>, Error> {
-        let (calibration, path) = (self.calibration(), self.path(output));
-        (self.model).join_parts(&self.training, calibration, &self.options, &path, &mut ())?;
+        let path = self.path(output);
+        (self.model).join_parts(self.inputs(), &self.options, &path, &mut ())?;
         assert!(!self.path(&format!("{output}.parts")).exists());
         Ok(std::fs::read(path).unwrap())
     }
@@ -124,19 +113,7 @@ impl Case {
     /// The bytes of a graph that is built in one go.
     fn whole(&self) -> Vec<u8> {
         let path = self.path("whole.npcov");
-        let training = Inputs::from(&self.training);
-        let built = match self.calibration() {
-            Some(calibration) => self.model.build_calibrated(
-                training,
-                calibration,
-                &self.options,
-                Some(&path),
-                &mut (),
-            ),
-            None => self
-                .model
-                .build_file(training, &self.options, &path, &mut ()),
-        };
+        let built = (self.model).build_file(self.inputs(), &self.options, &path, &mut ());
         drop(built.unwrap());
         std::fs::read(path).unwrap()
     }
@@ -388,7 +365,7 @@ fn parts_of_something_else_are_named() {
     let training = &case.training;
     let part = Part::new(1, 2).unwrap();
     let error = (case.model)
-        .build_part(training, None, &other.options, part, path(&case), &mut ())
+        .build_part(training, &other.options, part, path(&case), &mut ())
         .unwrap_err()
         .to_string();
     assert!(error.contains("plan.json` does not fit"), "{error}");
@@ -397,7 +374,7 @@ fn parts_of_something_else_are_named() {
         "{error}"
     );
     let error = (case.model)
-        .join_parts(training, None, &other.options, path(&case), &mut ())
+        .join_parts(training, &other.options, path(&case), &mut ())
         .err()
         .unwrap()
         .to_string();

@@ -9,7 +9,7 @@ use npcov::artefact::{NO_SCORE, ScoreKind};
 use npcov::data::{Preprocessing, Samples, open};
 use npcov::paths::{Clustering, NO_CLUSTER};
 use npcov::run::{PathRows, RunError};
-use npcov::{BuildOptions, DecisionGraph, Inputs, Model};
+use npcov::{BuildOptions, DecisionGraph, Inputs, Model, TrainingInputs};
 
 /// Training inputs; the others are the suite.
 const TRAINING: usize = 600;
@@ -195,10 +195,12 @@ fn clusters_and_scores_are_told_by_neighbours() {
 fn scores_are_ranked_among_inputs_of_the_users_own() {
     let data = images();
     let part = |range| Inputs::from(&data).rows(range);
-    let train = || part(0..TRAINING);
+    let build = |calibration| {
+        let training = TrainingInputs::from(part(0..TRAINING)).calibrated(calibration);
+        model(2).build(training, &options(), &mut ())
+    };
     let strangers = part(TRAINING..1000);
-    let graph = model(2).build_calibrated(train(), strangers, &options(), None, &mut ());
-    let graph = graph.unwrap();
+    let graph = build(strangers).unwrap();
     let file = graph.learnt().file();
     // No training input has to be kept apart.
     let mut landmarks = file.landmarks().rows().to_vec();
@@ -230,11 +232,9 @@ fn scores_are_ranked_among_inputs_of_the_users_own() {
 
     // What the network was trained with is known to it.
     let overlap = part(TRAINING - 1..1000);
-    let refused = model(2).build_calibrated(train(), overlap, &options(), None, &mut ());
-    let reason = refused.err().unwrap().to_string();
+    let reason = build(overlap).err().unwrap().to_string();
     assert!(reason.contains("was not trained with"), "{reason}");
-    let nothing = model(2).build_calibrated(train(), part(9..9), &options(), None, &mut ());
-    assert!(nothing.is_err());
+    assert!(build(part(9..9)).is_err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use npcov::coverage::GraphInspection;
 use npcov::data::OutputLock;
 use npcov::{
     BuildOptions, Coverage, DecisionGraph, Inputs, Model, ModelOptions, ProgramKind, TraceArray,
-    TraceArrays, TraceFile, TuneOptions,
+    TraceArrays, TraceFile, TrainingInputs, TuneOptions,
 };
 
 use super::explaining::Job;
@@ -209,8 +209,7 @@ pub fn build(
 ) -> anyhow::Result<DecisionGraph> {
     let Learning {
         model,
-        inputs,
-        calibration,
+        training,
         settings,
         args,
     } = Learning::new(model, data, calibration, options, output, listener)?;
@@ -218,18 +217,13 @@ pub fn build(
         return Err(OptionError::new("`shard` makes a part, and no graph").into());
     }
     let progress = &mut *listener.progress;
-    let graph = match (output, calibration, args.join) {
-        (Some(path), calibration, true) => {
-            model.join_parts(inputs, calibration, &settings, path, progress)?
-        }
-        (None, _, true) => {
+    let graph = match (output, args.join) {
+        (Some(path), true) => model.join_parts(training, &settings, path, progress)?,
+        (None, true) => {
             return Err(OptionError::new("`join` needs `output`: parts are beside it").into());
         }
-        (output, Some(calibration), false) => {
-            model.build_calibrated(inputs, calibration, &settings, output, progress)?
-        }
-        (Some(path), None, false) => model.build_file(inputs, &settings, path, progress)?,
-        (None, None, false) => model.build(inputs, &settings, progress)?,
+        (Some(path), false) => model.build_file(training, &settings, path, progress)?,
+        (None, false) => model.build(training, &settings, progress)?,
     };
     listener.warn(graph.inspect()?.warnings);
     Ok(graph)
@@ -247,28 +241,26 @@ pub fn build_part(
     let learning = Learning::new(model, data, calibration, options, Some(output), listener)?;
     let Learning {
         model,
-        inputs,
-        calibration,
+        training,
         settings,
         args,
     } = learning;
     let progress = &mut *listener.progress;
     if let Some(part) = args.shard_classes {
-        let done = model.cluster_part(inputs, calibration, &settings, part, output, progress)?;
+        let done = model.cluster_part(training, &settings, part, output, progress)?;
         return Ok(Answer::new(&done, npcov_report::clustered_part(&done)));
     }
     let Some(part) = args.shard else {
         return Err(OptionError::new("`shard` says which part").into());
     };
-    let built = model.build_part(inputs, calibration, &settings, part, output, progress)?;
+    let built = model.build_part(training, &settings, part, output, progress)?;
     Ok(Answer::new(&built, npcov_report::built_part(&built)))
 }
 
 /// What a decision graph, or a part of it, is built from.
 struct Learning {
     model: Model,
-    inputs: Inputs<'static>,
-    calibration: Option<Inputs<'static>>,
+    training: TrainingInputs<'static>,
     settings: BuildOptions,
     args: BuildArgs,
 }
@@ -295,18 +287,15 @@ impl Learning {
         model.require_labels(inputs.clone())?;
         listener.warn(samples::preset_note(&settings.method, model.network()));
         listener.warn(model.warnings(inputs.clone())?);
-        let calibration = match calibration {
-            Some(data) => {
-                let inputs = Inputs::new(data.for_model(&model)?);
-                listener.warn(model.warnings(inputs.clone())?);
-                Some(inputs)
-            }
-            None => None,
-        };
+        let mut training = TrainingInputs::from(inputs);
+        if let Some(data) = calibration {
+            let calibration = Inputs::new(data.for_model(&model)?);
+            listener.warn(model.warnings(calibration.clone())?);
+            training = training.calibrated(calibration);
+        }
         Ok(Learning {
             model,
-            inputs,
-            calibration,
+            training,
             settings,
             args,
         })

@@ -11,7 +11,7 @@ use std::path::Path;
 use npcov::coverage::{BuiltPart, MissingParts};
 use npcov::data::{BLOCK_ROWS, DataError, Digest, Excerpt, Fingerprint, Run, WantedInput, Whole};
 use npcov::run::{Part, RunError, in_parallel};
-use npcov::{BuildOptions, Coverage, DecisionGraph, Inputs, Model, Suite};
+use npcov::{BuildOptions, Coverage, DecisionGraph, Inputs, Model, Suite, TrainingInputs};
 
 use super::graph::measuring;
 use super::model::with_threads;
@@ -127,8 +127,7 @@ pub fn excerpt(
 /// What `build` is asked for, in all processes alike.
 struct Asked {
     model: Model,
-    training: Inputs<'static>,
-    calibration: Option<Inputs<'static>>,
+    training: TrainingInputs<'static>,
     settings: BuildOptions,
 }
 
@@ -146,14 +145,13 @@ impl Asked {
         let model = with_threads(model, args.run.threads);
         let training = samples::first(&data.for_model(&model)?, args.limit);
         let (model, _) = model.for_data(training.clone())?;
-        let calibration = match calibration {
-            Some(data) => Some(Inputs::new(data.for_model(&model)?)),
-            None => None,
-        };
+        let mut training = TrainingInputs::from(training);
+        if let Some(data) = calibration {
+            training = training.calibrated(Inputs::new(data.for_model(&model)?));
+        }
         Ok(Asked {
             model,
             training,
-            calibration,
             settings,
         })
     }
@@ -169,16 +167,9 @@ pub fn build_part(
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<BuiltPart> {
     let asked = Asked::new(model, data, calibration, options)?;
-    let (training, calibration) = (asked.training, asked.calibration);
+    let (training, settings) = (asked.training, &asked.settings);
     let progress = &mut *listener.progress;
-    let built = (asked.model).build_part(
-        training,
-        calibration,
-        &asked.settings,
-        part,
-        output,
-        progress,
-    );
+    let built = (asked.model).build_part(training, settings, part, output, progress);
     Ok(built?)
 }
 
@@ -190,8 +181,7 @@ pub fn missing_parts(
     output: &Path,
 ) -> anyhow::Result<MissingParts> {
     let asked = Asked::new(model, data, calibration, options)?;
-    let (training, calibration) = (asked.training, asked.calibration);
-    Ok((asked.model).missing_parts(training, calibration, &asked.settings, output)?)
+    Ok((asked.model).missing_parts(asked.training, &asked.settings, output)?)
 }
 
 /// Measures the inputs of a range as a part of a suite, in memory.

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use npcov::data::formats::split;
 use npcov::data::{Digester, Loader};
 use npcov::{CoverOptions, DecisionGraph};
-use npcov_lab::{OfKinds, Rq6Settings, Rq7Settings};
+use npcov_lab::{OfKinds, Rq6Settings, Rq7Settings, TrainingAndTest};
 
 use super::{Results, plain};
 use crate::args::{KindsArgs, LabOptions, Rq6Args, Rq7Args};
@@ -98,8 +98,10 @@ pub(super) fn rq6(args: &Rq6Args, config: &Config, printer: &Printer) -> anyhow:
     let mut progress = ProgressBar::counting("ways to cluster", settings.work(), printer);
     let found = npcov_lab::rq6(
         setup.graph.learnt(),
-        &setup.data,
-        &setup.kinds,
+        &OfKinds {
+            data: &setup.data,
+            kinds: &setup.kinds,
+        },
         &settings,
         &work,
         threads,
@@ -139,13 +141,15 @@ pub(super) fn rq7(args: &Rq7Args, config: &Config, printer: &Printer) -> anyhow:
     let mut progress = ProgressBar::new(inputs, printer);
     let found = npcov_lab::rq7(
         &measurement,
-        &OfKinds {
-            data: &setup.data,
-            kinds: &setup.kinds,
-        },
-        &OfKinds {
-            data: &test,
-            kinds: &kinds,
+        TrainingAndTest {
+            training: OfKinds {
+                data: &setup.data,
+                kinds: &setup.kinds,
+            },
+            test: OfKinds {
+                data: &test,
+                kinds: &kinds,
+            },
         },
         &settings,
         &work,

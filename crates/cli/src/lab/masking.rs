@@ -7,7 +7,7 @@ use npcov::Model;
 use npcov::data::{Digest, Loader};
 use npcov::paths::Choices;
 use npcov::run::{Method, ModelOptions};
-use npcov_lab::{Rq1Settings, Rq2Settings};
+use npcov_lab::{Rq1Settings, Rq2Settings, TrainingAndTest};
 
 use super::{Results, plain};
 use crate::args::{Rq1Args, Rq2Args, StudyArgs};
@@ -92,8 +92,10 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(&setup.data));
     let found = npcov_lab::rq1(
         setup.model.network(),
-        &setup.data,
-        &test,
+        TrainingAndTest {
+            training: &setup.data,
+            test: &test,
+        },
         &settings,
         &work,
         threads,

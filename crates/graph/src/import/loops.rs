@@ -336,3 +336,52 @@ struct Sequence {
     axis: usize,
     reverse: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{attribute, node, ops, specialise, value};
+    use super::*;
+    use crate::graph::Graph;
+    use crate::onnx::proto::{AttributeProto, TensorProto, data_type};
+
+    /// A `Loop` that doubles what it carries; `condition` is the body's own.
+    fn doubling(most: &str, condition: NodeProto) -> Result<Graph, GraphError> {
+        let body = GraphProto {
+            node: vec![node("Add", &["carried", "carried"], &["twice"]), condition],
+            input: ["number", "going", "carried"]
+                .map(|name| value(name, None))
+                .to_vec(),
+            output: ["on", "twice", "twice"]
+                .map(|name| value(name, None))
+                .to_vec(),
+            ..Default::default()
+        };
+        let mut repeated = node("Loop", &[most, "", "x"], &["last", "y"]);
+        repeated.attribute.push(AttributeProto {
+            g: Some(Box::new(body)),
+            ..attribute("body")
+        });
+        let three = TensorProto {
+            name: Some("three".to_owned()),
+            data_type: Some(data_type::INT64),
+            int64_data: vec![3],
+            ..Default::default()
+        };
+        specialise(&[2], vec![repeated], vec![three], vec![])
+    }
+
+    #[test]
+    fn loops_that_constants_decide_are_unrolled() {
+        let goes_on = || node("Identity", &["going"], &["on"]);
+        let graph = doubling("three", goes_on()).unwrap();
+        let sums = ops(&graph).into_iter().filter(|op| op.name() == "Add");
+        assert_eq!(sums.count(), 3);
+        assert_eq!(graph.shape(graph.outputs()[0]), [3, 2]);
+        let endless = doubling("", goes_on()).unwrap_err().to_string();
+        assert!(endless.contains("more than 1024 repetitions"), "{endless}");
+        // As long as something in the input is positive.
+        let depends = node("Identity", &["carried"], &["on"]);
+        let error = doubling("three", depends).unwrap_err().to_string();
+        assert!(error.contains("depends on the model's input"), "{error}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Coverage of real models.
+
+mod case;
+mod damage;
+mod definition;
+mod suites;

@@ -134,6 +134,7 @@ fixtures: data venv-fixtures ## Makes fixtures/ anew; installs PyTorch and Keras
 	.venv-attention/bin/python scripts/attention_oracles.py
 	.venv-fixtures/bin/python scripts/binomial_oracle.py
 	.venv-fixtures/bin/python scripts/task_fixtures.py
+	.venv-fixtures/bin/python scripts/sequence_fixtures.py
 	cargo build --release --quiet
 	.venv-fixtures/bin/python scripts/criteria_oracles.py --npcov target/release/npcov
 	.venv-fixtures/bin/python scripts/community_oracles.py

@@ -1,8 +1,8 @@
 //! CSV: a line of names, then a line of numbers for each sample. Fields are separated by commas, in `.tsv` files by tabs,
 //! and may be quoted (RFC 4180); that is what spreadsheets, pandas and R write.
 //!
-//! A field that is empty or no number is an error that names the row and the column: what a missing value stands for is
-//! not for npcov to guess.
+//! A field that is no number is an error that names the row and the column. One that is empty is a missing value, NaN:
+//! what it stands for is not for npcov to guess, but a model may say.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -97,17 +97,16 @@ fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
     while reader.read_record(&mut record).map_err(failed)? {
         for (column, text) in columns.iter_mut().zip(&record) {
             let number = match text {
-                "" => None,
+                "" => Some(f64::NAN),
                 text => text.parse::<f64>().ok().filter(|x| x.is_finite()),
             };
             let number = number.ok_or_else(|| {
                 let line = record.position().map_or(0, csv::Position::line);
                 let shown: String = text.escape_debug().take(40).collect();
-                let what = match text {
-                    "" => "is missing".to_owned(),
-                    _ => format!("is `{shown}`, not a number"),
-                };
-                malformed(format!("row {row} (line {line}): `{}` {what}", column.name))
+                malformed(format!(
+                    "row {row} (line {line}): `{}` is `{shown}`, not a number",
+                    column.name
+                ))
             })?;
             column.numbers.push(number);
         }
@@ -148,6 +147,7 @@ mod tests {
 
     use super::*;
     use crate::formats::{Reading, open_as};
+    use crate::{Loader, Preprocessing, WantedInput};
 
     fn open(
         folder: &Path,
@@ -207,14 +207,40 @@ mod tests {
         assert!(error.contains("a line is longer than"), "{error}");
     }
 
+    /// An empty field is NaN for models with an imputer, and an error that names row and column for others.
+    #[test]
+    fn empty_fields_are_for_models_that_fill_them_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = open(folder.path(), "t.csv", "a,b\n1,2\n3,\n", None).unwrap();
+        let read = |missing: bool| {
+            let wanted = WantedInput {
+                name: "x".to_owned(),
+                shape: vec![2],
+                whole: false,
+                missing,
+                fixed: None,
+            };
+            let nothing = Preprocessing::default();
+            let loader = Loader::of_inputs(Arc::clone(&table), &[wanted], 0, &nothing).unwrap();
+            let mut out = [0.0; 4];
+            loader.read(0..2, &mut out).map(|()| out)
+        };
+        let found = read(true).unwrap();
+        assert_eq!(found[..3], [1.0, 2.0, 3.0]);
+        assert!(found[3].is_nan());
+        let error = read(false).unwrap_err().to_string();
+        let expected = "t.csv`, row 1: `b` is missing, and the model has no imputer";
+        assert!(error.ends_with(expected), "{error}");
+    }
+
     #[test]
     fn what_is_no_number_names_the_row() {
         let folder = tempfile::tempdir().unwrap();
         for (text, labels, expected) in [
             (
                 "a,b\n1,2\n3,\n",
-                None,
-                "`t.csv`: row 1 (line 3): `b` is missing",
+                Some("b"),
+                "`t.csv`: row 1: the label `b` is missing",
             ),
             (
                 "a,b\n1,NA\n",

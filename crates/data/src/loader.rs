@@ -544,13 +544,16 @@ impl<'a> Loader<'a> {
                 .position(|&value| !self.fits(value))
                 .unwrap_or(0);
             let value = samples.get(place).copied().unwrap_or(f32::NAN);
+            let number = place % self.sample_len.max(1);
+            let columns = self.column_names().filter(|_| value.is_nan());
+            let column = columns.and_then(|names| names.get(number).copied());
             Err(DataError::Row {
                 file: self.name().to_owned(),
                 row: row + place / self.sample_len.max(1),
-                reason: format!(
-                    "number {} {reason} `{value}`",
-                    place % self.sample_len.max(1)
-                ),
+                reason: match column {
+                    Some(name) => format!("`{name}` is missing, and the model has no imputer"),
+                    None => format!("number {number} {reason} `{value}`"),
+                },
             })
         };
         if self.input.element().is_float() {

@@ -1,7 +1,7 @@
 //! Parquet: a table by columns, as pandas, Polars, Spark and DuckDB write it.
 //!
 //! Columns of truth values, integers and floats are read; texts, dates, decimals and nested columns are named in an
-//! error. A missing value is an error that names the row. Pages may be uncompressed, or compressed with Snappy (the
+//! error. A missing value is NaN. Pages may be uncompressed, or compressed with Snappy (the
 //! default of pandas and Spark) or gzip.
 
 mod footer;
@@ -135,19 +135,13 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
                 ColumnReader::DoubleColumnReader(reader) => {
                     values(reader, optional, |x| x, most, numbers)
                 }
-                _ => Ok(None),
+                _ => Ok(()),
             };
-            let missing = all(&mut column.numbers).map_err(damaged)?;
-            if let Some(row) = missing {
-                return Err(ReadError::malformed(format!(
-                    "row {row}: `{}` is missing",
-                    column.name
-                )));
-            }
+            all(&mut column.numbers).map_err(damaged)?;
         }
     }
     for column in &columns {
-        if let Some(row) = column.numbers.iter().position(|x| !x.is_finite()) {
+        if let Some(row) = column.numbers.iter().position(|x| x.is_infinite()) {
             return Err(ReadError::malformed(format!(
                 "row {row}: `{}` is `{}`, not a number",
                 column.name, column.numbers[row]
@@ -157,29 +151,33 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
     Ok(columns)
 }
 
-/// Appends all values of a column; the first row that has none, if there is one.
+/// Appends all values of a column, NaN for rows that have none.
 fn values<T: DataType>(
     mut reader: ColumnReaderImpl<T>,
     optional: bool,
     number: impl Fn(T::T) -> f64,
     most: usize,
     numbers: &mut Vec<f64>,
-) -> Result<Option<usize>, ParquetError> {
+) -> Result<(), ParquetError> {
     loop {
         let (mut found, mut levels) = (Vec::new(), Vec::new());
         let levels_out = optional.then_some(&mut levels);
         let (records, _, _) = reader.read_records(STEP, levels_out, None, &mut found)?;
-        if let Some(missing) = levels.iter().position(|&level| level == 0) {
-            return Ok(Some(numbers.len() + missing));
+        let mut found = found.into_iter().map(&number);
+        match optional {
+            true => numbers.extend(levels.iter().map(|&level| match level {
+                0 => f64::NAN,
+                _ => found.next().unwrap_or(f64::NAN),
+            })),
+            false => numbers.extend(found),
         }
-        numbers.extend(found.into_iter().map(&number));
         if numbers.len() > most {
             return Err(ParquetError::General(
                 "a column has more values than it should".to_owned(),
             ));
         }
         if records == 0 {
-            return Ok(None);
+            return Ok(());
         }
     }
 }
@@ -227,13 +225,13 @@ mod tests {
 
     /// Two groups of rows of a column that may have gaps.
     #[test]
-    fn a_gap_is_an_error_that_names_the_row() {
+    fn a_gap_is_a_missing_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gap.parquet");
         let schema = parse_message_type("message table { optional double age; }").unwrap();
         let file = std::fs::File::create(&path).unwrap();
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::default()).unwrap();
-        for (numbers, present) in [(&[1.0, 2.0][..], [1, 1]), (&[3.0], [1, 0])] {
+        for (numbers, present) in [(&[1.0, 2.0][..], [1, 1]), (&[3.0], [0, 1])] {
             let mut rows = writer.next_row_group().unwrap();
             let mut column = rows.next_column().unwrap().unwrap();
             column
@@ -244,8 +242,8 @@ mod tests {
             rows.close().unwrap();
         }
         writer.close().unwrap();
-        let error = read(&Source::open(&path).unwrap()).err().unwrap();
-        let error = error.in_file("gap.parquet").to_string();
-        assert!(error.contains("row 3: `age` is missing"), "{error}");
+        let numbers = &read(&Source::open(&path).unwrap()).unwrap()[0].numbers;
+        assert_eq!([numbers[0], numbers[1], numbers[3]], [1.0, 2.0, 3.0]);
+        assert!(numbers[2].is_nan() && numbers.len() == 4, "{numbers:?}");
     }
 }

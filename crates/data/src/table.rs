@@ -16,7 +16,7 @@ const LABELS: [&str; 3] = ["y", "label", "target"];
 /// Most columns that a table may have: each is an array of its own.
 pub(crate) const MOST_COLUMNS: usize = 1 << 14;
 
-/// A column of numbers.
+/// A column of numbers; NaN where one is missing.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) numbers: Vec<f64>,
@@ -69,6 +69,12 @@ pub(crate) fn samples(
     let Some(column) = targets else {
         return Ok(samples);
     };
+    if let Some(row) = column.numbers.iter().position(|x| x.is_nan()) {
+        return Err(wrong(format!(
+            "row {row}: the label `{}` is missing",
+            column.name
+        )));
+    }
     let is_class = |x: &f64| x.trunc() == *x && x.abs() < 9e15;
     if column.numbers.iter().all(is_class) {
         let classes: Vec<i64> = column.numbers.iter().map(|&x| x as i64).collect();

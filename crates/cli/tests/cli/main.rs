@@ -34,5 +34,6 @@ mod resume;
 #[cfg(unix)]
 mod scale;
 mod select;
+mod sequences;
 mod support;
 mod tasks;

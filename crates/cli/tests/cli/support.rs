@@ -32,7 +32,7 @@ impl Project {
         let project = Project {
             folder: TempDir::new().unwrap(),
         };
-        for from in ["", "attention/"] {
+        for from in ["", "attention/", "sequences/"] {
             for entry in std::fs::read_dir(fixtures().join(from)).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {

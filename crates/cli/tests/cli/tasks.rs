@@ -259,7 +259,10 @@ fn several_inputs_are_the_same_bits_in_any_place() {
 fn what_does_not_fit_is_said() {
     let project = Project::new();
     project.masked("named.npz", ["image", "mask", "y"], 4, 2);
-    project.write("missing.csv", "carat,cut\n1,2\n,3\n");
+    project.write(
+        "missing.csv",
+        "a,b,c,d,e,f,g,h,i\n1,2,3,4,5,6,7,8,9\n1,,3,4,5,6,7,8,9\n",
+    );
     project.write("words.csv", "carat,cut\n1,good\n");
     project.write("short.csv", "carat,cut,color\n1,2,3\n");
     let predict = |rest: &str| project.snapshot(&format!("predict {rest}"));

@@ -1,0 +1,41 @@
+//! Sequences of different lengths, which a model is told.
+
+use serde_json::Value;
+
+use crate::support::Project;
+
+const CRITERIA: &str = "snpc,anpc,kmnc,bsc,btc,wsc,wtc,sbc:n=2";
+
+/// The same sequences in arrays of four steps and of six, with other numbers behind them: logits are ONNX Runtime's,
+/// states and transitions those of the sequences, and so are paths.
+#[test]
+fn what_is_behind_the_end_of_a_sequence_counts_for_nothing() {
+    let project = Project::new();
+    let json = |command: &str| -> Value {
+        let outcome = project.run(&format!("{command} --format json"));
+        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    let found = [4, 6].map(|steps| {
+        let data = format!("--data sequences/padded-{steps}.npz");
+        let model = format!("sequences/padded-{steps}.onnx");
+        json(&format!("predict {model} {data} --output logits.npz"));
+        let expected = project.rows(&format!("sequences/padded-{steps}.npz"), "expected");
+        let logits = project.rows("logits.npz", "logits");
+        let pairs = logits.concat().into_iter().zip(expected.concat());
+        for (found, expected) in pairs {
+            assert!((found - expected).abs() < 1e-6, "{found} for {expected}");
+        }
+        json(&format!(
+            "build {model} {data} --criteria {CRITERIA} -o graph.npcov"
+        ));
+        let cover = "cover graph.npcov --limit 20 --name suite -o suite.npcov";
+        let covered = json(&format!("{cover} {data}"));
+        let suite = covered["suites"][0].clone();
+        let shares = suite["criteria"].as_object().unwrap();
+        assert_eq!(shares.len(), 10, "{shares:?}");
+        assert!(shares["bsc"].as_f64().unwrap() < 1.0, "{shares:?}");
+        (logits, suite["criteria"].clone(), suite["layers"].clone())
+    });
+    assert_eq!(found[0], found[1]);
+}

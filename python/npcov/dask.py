@@ -6,8 +6,9 @@
 >>> coverage = npcov.dask.cover(graph, "images/test", output="state.npcov")  # doctest: +SKIP
 
 Tasks run on the workers of the current :class:`distributed.Client`, or of ``client``, one on each of their threads. A
-worker that dies is replaced by its nanny, and its task repeated. A driver that died goes on where it was, when it is
-called again with the same ``output``. Needs ``pip install npcov[dask]``.
+worker that dies is replaced by its nanny, and its task repeated. A cluster that has had no worker for five minutes is
+an error. A driver that died goes on where it was, when it is called again with the same ``output``. Needs
+``pip install npcov[dask]``.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _distributed
@@ -27,6 +29,7 @@ from ._distributed.worker import Parcel, Slice, attempt, concatenated, parcels
 from ._graph import DecisionGraph
 from ._model import Model
 from ._progress import Progress
+from .errors import ShardError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,6 +40,12 @@ StrPath = Union[str, "os.PathLike[str]"]
 
 # How often a task is tried again that failed.
 _RETRIES = 2
+
+# Seconds that a cluster may be without a worker: Dask would wait for ever, and some clusters take minutes to start one.
+_ALONE = 300.0
+
+# Seconds until it is looked whether there are workers, the first time and later.
+_LOOK, _LONGEST_LOOK = 5.0, 60.0
 
 
 def build(
@@ -142,7 +151,7 @@ class _Partitions(Rows):
         self._starts: dict[str | None, list[int]] = {}
         for name, partitions in self._columns.items():
             starts = [0]
-            for length in client.gather(client.map(len, partitions, pure=False)):
+            for length in _results(client, client.map(len, partitions, pure=False)):
                 starts.append(starts[-1] + int(length))
             self._starts[name] = starts
         if len({starts[-1] for starts in self._starts.values()}) != 1:
@@ -157,7 +166,7 @@ class _Partitions(Rows):
         starts = self._starts[None]
         place = max(i for i, start in enumerate(starts[:-1]) if start <= row)
         column = self._client.submit(_cell, self._columns[None][place], self._id, row - starts[place], pure=False)
-        return column.result()
+        return _results(self._client, [column])[0]
 
     def take(self, piece: Piece) -> list[tuple[str | None, Any, int, int]]:
         """Parts of partitions, with what they are a column of; of frames, nothing."""
@@ -169,6 +178,48 @@ class _Partitions(Rows):
                 if first < last:
                     found.append((name, partition, first - start, last - start))
         return found
+
+
+def _patiently(client: Client, ask: Callable[[float], Any]) -> Any:
+    """What a question gives that is told how many seconds it may take, and that is asked again as long as there are
+    workers, or may be again. A cluster whose workers do not come back is an error."""
+    from distributed import TimeoutError
+
+    seen, seconds = time.monotonic(), _LOOK
+    while True:
+        # What waits asks for the current client.
+        with contextlib.suppress(TimeoutError), client.as_current():
+            return ask(seconds)
+        now = time.monotonic()
+        if client.nthreads():
+            seen = now
+        elif now - seen >= _ALONE:
+            raise ShardError(
+                f"Dask has had no worker for {now - seen:.0f} seconds",
+                "what is finished is kept, and the same call goes on from there; a local cluster gives up workers that "
+                "take longer to start again than `distributed.deploy.lost-worker-timeout`",
+            )
+        seconds = min(2 * seconds, _LONGEST_LOOK)
+
+
+def _outcome(client: Client, future: Any) -> Any:
+    """What a task gave, or its error. Its worker may be gone since, and the task be done again."""
+    from distributed import wait
+
+    def ask(seconds: float) -> Any:
+        wait(future, timeout=seconds)
+        return future.exception() if future.status == "error" else future.result(timeout=seconds)
+
+    return _patiently(client, ask)
+
+
+def _results(client: Client, futures: Sequence[Any]) -> list[Any]:
+    """What all of some tasks gave."""
+    found = [_outcome(client, future) for future in futures]
+    for error in found:
+        if isinstance(error, BaseException):
+            raise error
+    return found
 
 
 def _cell(frame: Any, column: str, row: int) -> Any:
@@ -280,8 +331,6 @@ class _Dask(Engine):
     def run(
         self, work: Any, shared: Mapping[str, Any], pieces: Sequence[Piece], rows: Rows | None
     ) -> Iterator[tuple[int, Any]]:
-        from distributed import as_completed
-
         packed = parcels(shared)
         addresses = {parcel.name: parcel.digest for parcel in packed}
         # One after the other: each holds what it brings.
@@ -303,10 +352,13 @@ class _Dask(Engine):
 
         try:
             # A few more than can run, so that none has to wait for the driver; not all, so that results do not pile up.
-            running = as_completed([submit() for _ in range(min(len(pieces), 2 * self.slots()))])
-            for future in running:
-                error = None if future.status == "finished" else future.exception()
-                result = future.result() if error is None else Failed(f"{type(error).__name__}: {error}")
+            running = {submit() for _ in range(min(len(pieces), 2 * self.slots()))}
+            while running:
+                future = self._first(running)
+                running.remove(future)
+                result = _outcome(self._client, future)
+                if isinstance(result, BaseException):
+                    result = Failed(f"{type(result).__name__}: {result}")
                 place = places[future.key]
                 future.release()
                 if waiting:
@@ -315,3 +367,12 @@ class _Dask(Engine):
         finally:
             for parcel in packed:
                 self._client.unregister_worker_plugin(_plugin_name(parcel))
+
+    def _first(self, running: set[Any]) -> Any:
+        """One of the tasks that are done, when there is one."""
+        from distributed import wait
+
+        def ask(seconds: float) -> Any:
+            return wait(list(running), timeout=seconds, return_when="FIRST_COMPLETED")
+
+        return next(iter(_patiently(self._client, ask).done))

@@ -55,8 +55,11 @@ def ray_cluster() -> Iterator[Cluster]:
 def dask_cluster() -> Iterator[Cluster]:
     import npcov.dask
 
+    dask = pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
     frames = pytest.importorskip("dask.dataframe")
+    # A worker that is killed again while it is on its way back would be given up.
+    dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"})
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         with distributed.Client(cluster):
             yield Cluster(npcov.dask, lambda path: frames.read_parquet(path, index=False))

@@ -177,7 +177,7 @@ def whole_runs():
     # 600 images of which 4 are misclassified allow no larger suites; at 224x224 steps of attacks are dear.
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",
-                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 500 --controls 100 --per-class 20",
+                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 200 --controls 50 --per-class 10",
                     rq2="--sample 500 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
                     rq4="--sizes 100 --epsilons 0.03 --lambdas 0,1,1000 --pgd-steps 10 --confidences 0 --cw-lambdas 0 "
                         "--cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
@@ -196,6 +196,10 @@ def whole_runs():
         runs.append(Run(f"{name}-units-rq1",
                         f"lab rq1 models/{model} --data {train} --divide 255 --choices tables --test {test} --units "
                         f"--sample {size} --controls 100 --per-class 20 --paper {paper} -o OUT"))
+    for kind, layers in [("convolutions", "0,1"), ("dense", "2")]:
+        runs.append(Run(f"sadl1-{kind}-rq1",
+                        f"lab rq1 models/sadl1-mnist.onnx --data {MNIST} --divide 255 --choices tables --test {DIGITS} "
+                        f"--layers {layers} --sample 300 --controls 100 --per-class 20 --paper sadl-1 -o OUT"))
     for name, model, test in [("sadl1", "sadl1-mnist.onnx", DIGITS), ("sadl2", "sadl2-cifar10.onnx", cifar[1]),
                               ("alexnet", "alexnet-svhn.onnx", svhn[1]), ("vgg16", "vgg16-cifar10.onnx", cifar[1])]:
         runs.append(Run(f"{name}-mutate",

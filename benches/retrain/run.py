@@ -2,13 +2,13 @@
 """Does a network become better by the inputs that an order chooses? Trained again with them, for each order of `npcov select`.
 
     benches/retrain/run.py --npcov target/release/npcov [--data data] [--base 2000] [--pool 8000] [--count 500] \
-        [--seeds 3] [--epochs 12] [--keep lab/retrain] [-o retrain.json]
+        [--seeds 3] [--epochs 12] [--whole] [--keep lab/retrain] [-o retrain.json]
 
 A small network learns the first `--base` images of Fashion-MNIST, and its decision graph is built of them. Of the next
 `--pool` images, each order of scripts/results.py chooses `--count`. Then a network is trained from the same initial weights
 on the first images and the chosen ones, with their labels, and its accuracy on the 10,000 test images is what counts.
-Seeds differ in initial weights and in the order of images; beside all orders stand the network without more images, and one
-with the whole pool. `APFD` is how early misclassified images of the pool come (.5 by chance). What is in `--keep` is
+Seeds differ in initial weights and in the order of images; beside all orders stands the network without more images and, with
+`--whole`, one with the whole pool. `APFD` is how early misclassified images of the pool come (.5 by chance). What is in `--keep` is
 not computed again. Needs scripts/train/requirements.txt.
 """
 
@@ -99,6 +99,7 @@ def main():
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--orders", nargs="+", default=ORDERS)
     parser.add_argument("--keep", type=Path, default=Path("lab/retrain"))
     parser.add_argument("--threads", type=int, default=2)
@@ -107,14 +108,15 @@ def main():
     options.npcov, options.keep = str(Path(options.npcov).resolve()), options.keep.resolve()
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
-    found = {"nothing": [], **{order: [] for order in options.orders}, "the whole pool": []}
+    found = {"nothing": [], **{order: [] for order in options.orders}}
     for seed in range(options.seeds):
         trial = Trial(options, seed)
         found["nothing"].append([trial.prepare(), None])
         for order in options.orders:
             found[order].append(trial.chosen(order))
             print(f"seed {seed}: {order} {found[order][-1]}", file=sys.stderr, flush=True)
-        found["the whole pool"].append([trial.whole(), None])
+        if options.whole:
+            found.setdefault("the whole pool", []).append([trial.whole(), None])
     random = [accuracy for accuracy, _ in found.get("random", found["nothing"])]
     print("| added | accuracy | spread of seeds | above random, seed by seed | APFD |")
     print("|---|---:|---:|---|---:|")

@@ -82,8 +82,10 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
         rest = {k: v for k, v in options.items() if k not in opening}
         opened = model if isinstance(model, Model) else Model(model, **opening)
         data = as_data(x, y, preprocess=opened._preprocess)
+        built: DecisionGraph
         if folder is None:
-            return opened.build(data, shard=None, progress=False, **rest)
+            built = opened.build(data, shard=None, progress=False, **rest)
+            return built
         calibration = rest.pop("calibration", None)
         if calibration is not None:
             rest["calibration"] = as_data(calibration, preprocess=opened._preprocess)
@@ -103,7 +105,8 @@ def npcov_graph(request: pytest.FixtureRequest) -> Callable[..., DecisionGraph]:
         with _alone(path.with_suffix(".lock")):
             if path.exists():
                 return DecisionGraph(path, opened, preprocess=opened._preprocess)
-            return opened.build(data, shard=None, output=path, progress=False, **rest)
+            built = opened.build(data, shard=None, output=path, progress=False, **rest)
+            return built
 
     return build
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use npcov::Model;
 use npcov::coverage::{ClassShares, Gate};
-use npcov::data::{Layout, Preprocessing, read_class_names};
+use npcov::data::{Layout, Preprocessing, read_class_names, read_vocabulary};
 use npcov::engine::Engine;
 use npcov::program::{BatchNorm, LayerOptions};
 use npcov::run::{
@@ -301,14 +301,12 @@ impl Config {
     }
 
     /// The words for the numbers of tokens, where a file has them: the first line is that of token 0.
-    pub(crate) fn vocabulary(&self, named: Option<&Path>) -> anyhow::Result<Option<Vec<String>>> {
-        const LARGEST: u64 = 1 << 28;
-        let Some(path) = self.vocabulary_file(named) else {
-            return Ok(None);
-        };
-        let text = npcov_file::read_text(&path, LARGEST)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
-        Ok(Some(text.lines().map(str::to_owned).collect()))
+    pub(crate) fn vocabulary(
+        &self,
+        named: Option<&Path>,
+    ) -> Result<Option<Vec<String>>, npcov::Error> {
+        let file = self.vocabulary_file(named);
+        Ok(file.map(read_vocabulary).transpose()?)
     }
 
     /// The file that has them.

@@ -14,7 +14,7 @@ use crate::error::{DataError, ReadError};
 use crate::labels::Targets;
 use crate::samples::{Images, SampleInput, Samples};
 
-/// Bytes of the longest file of names.
+/// Bytes of the longest file of names, or of words.
 const LONGEST: u64 = 16 << 20;
 
 /// Names that are listed in a message.
@@ -105,12 +105,22 @@ pub fn with_classes<'a>(
     }))
 }
 
+/// Reads the words for the numbers of tokens from a file, one a line, the first one that of token 0. A vocabulary may have
+/// empty words, and a word twice.
+pub fn read_vocabulary(path: impl AsRef<Path>) -> Result<Vec<String>, DataError> {
+    Ok(text_of(path.as_ref())?.lines().map(str::to_owned).collect())
+}
+
+fn text_of(path: &Path) -> Result<String, DataError> {
+    let text = npcov_file::read_text(path, LONGEST);
+    text.map_err(|error| ReadError::Io(error).in_file(path.display().to_string()))
+}
+
 /// Reads the names of a model's classes from a file, one a line, the first one that of class 0.
 pub fn read_class_names(path: impl AsRef<Path>) -> Result<Vec<String>, DataError> {
     let path = path.as_ref();
     let file = || path.display().to_string();
-    let text = npcov_file::read_text(path, LONGEST);
-    let text = text.map_err(|error| ReadError::Io(error).in_file(file()))?;
+    let text = text_of(path)?;
     let names: Vec<String> = text
         .trim_end()
         .lines()

@@ -110,7 +110,7 @@ mod wanted;
 mod whole_file;
 
 pub use arrays::Arrays;
-pub use classes::{match_classes, read_class_names, with_classes};
+pub use classes::{match_classes, read_class_names, read_vocabulary, with_classes};
 pub use contained::silence_contained_panics;
 pub use digest::{BLOCK_ROWS, Digest, Digester, Fingerprint, NotADigest, SeenRows};
 pub use element::Element;

@@ -40,6 +40,7 @@ fn read(reader: &str, number: u64, folder: &Path) -> bool {
         "cifar" => data::cifar(number, folder),
         "csv" => tables::csv(number, folder),
         "parquet" => tables::parquet(number, folder),
+        "vocabulary" => tables::vocabulary(number, folder),
         "classes" => tables::classes(number, folder),
         "killed" => tables::killed(number, folder),
         "png" => images::png(number, folder),
@@ -126,6 +127,11 @@ fn csv_files() {
 #[test]
 fn parquet_files() {
     children::survives("parquet", MUTANTS);
+}
+
+#[test]
+fn vocabularies() {
+    children::survives("vocabulary", MUTANTS);
 }
 
 #[test]

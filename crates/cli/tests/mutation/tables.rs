@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use npcov::coverage::ClassShares;
-use npcov::data::{Digester, read_class_names};
+use npcov::data::{Digester, read_class_names, read_vocabulary};
 use npcov::mutate::MutationState;
 
 use crate::fixture;
@@ -85,6 +85,23 @@ pub(crate) fn parquet(number: u64, folder: &Path) -> bool {
     let path = folder.join("mutant.parquet");
     std::fs::write(&path, bytes).unwrap();
     read(&path)
+}
+
+/// Words for tokens.
+pub(crate) fn vocabulary(number: u64, folder: &Path) -> bool {
+    let mut random = Random::new("vocabulary", number);
+    let text = "[PAD]\n[UNK]\nthe\n##ing\n\u{e9}t\u{e9}\n";
+    let mut bytes = change_text(&mut random, text, WORDS).into_bytes();
+    if random.one_in(3) {
+        change_bytes(&mut random, &mut bytes);
+    }
+    // Empty lines are what takes most memory for a byte.
+    if random.one_in(200) {
+        bytes.resize(random.below(32 << 20) as usize, b'\n');
+    }
+    let path = folder.join("vocabulary.txt");
+    std::fs::write(&path, &bytes).unwrap();
+    read_vocabulary(&path).is_ok()
 }
 
 /// Names of classes, and shares of them.

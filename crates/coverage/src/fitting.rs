@@ -131,7 +131,7 @@ pub(crate) fn records(
             for ((member, counts), part) in criteria.members().iter().zip(&mut all_counts).zip(part)
             {
                 if counted(member) {
-                    counts.get_or_insert_default().merge(&part);
+                    counts.get_or_insert_default().merge(part);
                 }
             }
         }

@@ -115,16 +115,19 @@ impl TrainingCounts {
         }
     }
 
-    /// Adds what another one counted.
-    pub fn merge(&mut self, other: &TrainingCounts) {
+    /// Adds what another one counted. Of patterns there may be as many as inputs: none is there twice meanwhile.
+    pub fn merge(&mut self, mut other: TrainingCounts) {
+        if self.patterns.len() < other.patterns.len() {
+            std::mem::swap(&mut self.patterns, &mut other.patterns);
+        }
         self.inputs += other.inputs;
         if self.numbers.len() < other.numbers.len() {
             self.numbers.resize(other.numbers.len(), 0);
         }
         let numbers = self.numbers.iter_mut().zip(&other.numbers);
         numbers.for_each(|(count, other)| *count += other);
-        for (pattern, count) in &other.patterns {
-            *self.patterns.entry(pattern.clone()).or_default() += count;
+        for (pattern, count) in other.patterns {
+            *self.patterns.entry(pattern).or_default() += count;
         }
     }
 
@@ -213,7 +216,7 @@ mod tests {
         let (mut a, mut b) = (TrainingCounts::default(), TrainingCounts::default());
         inputs[..1].iter().for_each(|slots| a.add(slots));
         inputs[1..].iter().for_each(|slots| b.add(slots));
-        a.merge(&b);
+        a.merge(b.clone());
         assert_eq!(a.coverage(), whole.coverage());
     }
 }

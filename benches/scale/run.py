@@ -12,7 +12,7 @@ inputs are run before, so that workers have opened the model.
 Beside that, for each engine: the most memory that the driver held (RSS) while parts came in and while it joined them,
 and the bytes that came back for each input, beside those that are to be expected of the model's layers. `--memory`
 gives nothing else, for so many rows of noise that workers make themselves; each number of rows has a process of its
-own. It needs Dask."""
+own. It needs Dask. With `--verb cover` so many rows are the suite, and the graph is that of the first `--graph` rows."""
 
 from __future__ import annotations
 
@@ -148,19 +148,20 @@ def weigh(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "graph.npcov"
         options = {"clustering": args.clustering, "criteria": "snpc,kmnc", "restarts": 1}
-        memory.mark("parts")
+        learnt = args.graph if args.verb == "cover" else rows
         begin = time.monotonic()
-        graph = npcov.dask.build(model, noise(rows), output=output, progress=watch, **options)
-        size = os.path.getsize(output)
-        back, traffic.back = traffic.back, 0
-        memory.mark("cover")
-        npcov.dask.cover(graph, noise(rows), name="suite", output=Path(folder) / "state.npcov", criteria=["snpc", "nc"])
+        memory.mark("parts")
+        graph = npcov.dask.build(model, noise(learnt), output=output, progress=watch, **options)
+        found = f"parts {traffic.back / learnt:.1f} bytes a row ({expected(model):.0f} expected), "
+        found += f"graph {os.path.getsize(output) / learnt:.1f}"
+        if args.verb == "cover":
+            traffic.back = 0
+            memory.mark("cover")
+            made = {"name": "suite", "output": Path(folder) / "state.npcov", "criteria": ["snpc", "nc"]}
+            npcov.dask.cover(graph, noise(rows), **made)
+            found = f"coverage {traffic.back / rows:.1f} bytes a row"
         memory.stop()
-    print(
-        f"{rows} rows: {memory}; parts {back / rows:.1f} bytes a row ({expected(model):.0f} expected), coverage "
-        f"{traffic.back / rows:.1f}, graph {size / rows:.1f}; {time.monotonic() - begin:.0f} s",
-        flush=True,
-    )
+    print(f"{rows} rows: {memory}; {found}; {time.monotonic() - begin:.0f} s", flush=True)
 
 
 def start(engine: str) -> tuple[Any, float]:
@@ -202,8 +203,9 @@ def main() -> None:
         weigh(args)
     elif args.memory is not None:
         common = [sys.executable, __file__, "--model", args.model, "--divide", str(args.divide)]
+        common += ["--clustering", args.clustering, "--verb", args.verb, "--graph", str(args.graph)]
         for rows in args.memory:
-            subprocess.run([*common, "--clustering", args.clustering, "--memory", str(rows)], check=True)
+            subprocess.run([*common, "--memory", str(rows)], check=True)
     elif args.data is None:
         parser.error("--data is needed")
     else:

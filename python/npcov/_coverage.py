@@ -31,22 +31,23 @@ class Coverage:
     True
     """
 
-    _measured: _npcov.Coverage | None
+    # What was measured, or its file, which is read when it is first needed.
+    _measured: _npcov.Coverage | _npcov.CoverageFile | None
     _graph: DecisionGraph | None
     #: Rows of suites that distributed work left out.
     skipped: Sequence[BadRow] = ()
 
     def __init__(self, path: StrPath, graph: DecisionGraph | None = None) -> None:
-        self._measured = _npcov.Coverage.open(os.fspath(path))
-        self._graph = graph
-        self._name, self._options = _only(self._measured), dict[str, Any]()
+        measured = _npcov.Coverage.open(os.fspath(path))
+        self._measured, self._graph = measured, graph
+        self._name, self._options = _only(measured), dict[str, Any]()
         self._spool: Spool | None = None
         self._kept: list[Data] = []
 
     @classmethod
     def _of(
         cls,
-        coverage: _npcov.Coverage | None,
+        coverage: _npcov.Coverage | _npcov.CoverageFile | None,
         graph: DecisionGraph | None,
         name: str = "suite",
         options: dict[str, Any] | None = None,
@@ -63,7 +64,14 @@ class Coverage:
     def _coverage(self) -> _npcov.Coverage:
         if self._spool is not None or self._measured is None:
             self.compute()
-        assert self._measured is not None
+        measured = self._read()
+        assert measured is not None
+        return measured
+
+    def _read(self) -> _npcov.Coverage | None:
+        """What was measured, without batches that wait."""
+        if isinstance(self._measured, _npcov.CoverageFile):
+            self._measured = self._measured.read()
         return self._measured
 
     def update(self, x: Any, y: Any = None) -> None:
@@ -106,7 +114,7 @@ class Coverage:
         on, flags = self._graph._for("cover", self._options)
         with watching(progress, len(samples), "cover") as told:
             suites = [(self._name, samples)]
-            coverage, warnings = on._graph.cover(suites, flags, self._measured, None, told)
+            coverage, warnings = on._graph.cover(suites, flags, self._read(), None, told)
         self.reset()
         self._measured = coverage
         warn(warnings)

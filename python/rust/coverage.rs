@@ -1,7 +1,10 @@
 //! Coverage states.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use npcov::artefact::{CoverageState, StateUnion};
+use npcov::data::safetensors::SafetensorsReader;
 use npcov_cli::embed::{Listener, coverage};
 use pyo3::prelude::*;
 
@@ -138,5 +141,56 @@ impl Coverage {
     fn __eq__(&self, other: &Coverage) -> bool {
         let (own, other) = (self.0.state(), other.0.state());
         own.suites() == other.suites() && own.require(other.record(), Path::new("")).is_ok()
+    }
+}
+
+/// The file of a coverage state that is open, but not read yet: it may be replaced or removed until then.
+#[pyclass(frozen, module = "npcov._npcov")]
+pub(crate) struct CoverageFile(SafetensorsReader);
+
+#[pymethods]
+impl CoverageFile {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<CoverageFile> {
+        let opened = SafetensorsReader::open(path);
+        opened
+            .map(CoverageFile)
+            .map_err(|error| raised_from(py, error))
+    }
+
+    fn read(&self, py: Python<'_>) -> PyResult<Coverage> {
+        let read = py.detach(|| CoverageState::from_reader(&self.0));
+        let state = read.map_err(|error| raised_from(py, error))?;
+        Ok(Coverage(npcov::Coverage::new(state)))
+    }
+}
+
+/// Coverage states in files, united into another file without holding what they say of single inputs.
+#[pyclass(frozen, module = "npcov._npcov")]
+pub(crate) struct CoverageUnion(Mutex<StateUnion>);
+
+#[pymethods]
+impl CoverageUnion {
+    #[new]
+    fn new() -> CoverageUnion {
+        CoverageUnion(Mutex::default())
+    }
+
+    /// Adds a file, which must stay as it is until the end.
+    fn add(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let added = py.detach(|| self.lock().add(&path));
+        added.map_err(|error| raised_from(py, error))
+    }
+
+    /// Writes the union, whole or not at all. Nothing is left of it here.
+    fn finish(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let written = py.detach(|| std::mem::take(&mut *self.lock()).finish(&path));
+        written.map_err(|error| raised_from(py, error))
+    }
+}
+
+impl CoverageUnion {
+    fn lock(&self) -> MutexGuard<'_, StateUnion> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -49,7 +49,7 @@ mod _npcov {
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
-    use super::coverage::Coverage;
+    use super::coverage::{Coverage, CoverageFile, CoverageUnion};
     #[pymodule_export]
     use super::graph::DecisionGraph;
     #[pymodule_export]

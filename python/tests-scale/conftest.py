@@ -44,9 +44,18 @@ def ray_cluster() -> Iterator[Cluster]:
 
     # A machine that is busy takes its time to start.
     os.environ.setdefault("RAY_agent_register_timeout_ms", "300000")
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "300")
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=2 << 30, log_to_driver=False)
+    for attempt in range(5):
+        try:
+            ray.init(num_cpus=2, include_dashboard=False, object_store_memory=2 << 30, log_to_driver=False)
+            break
+        except Exception as error:
+            # Ray gives its node 30 seconds, which no setting changes.
+            if attempt == 4 or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
     yield Cluster(npcov.ray, lambda path: ray.data.read_parquet(str(path)))
     ray.shutdown()
 

@@ -105,6 +105,26 @@ def test_a_driver_holds_no_graph(alone: Path, images: Any, tmp_path: Path) -> No
     assert max(sizes) < model_size + (alone / "graph.npcov").stat().st_size // 4
 
 
+def test_a_driver_holds_no_coverage(alone: Path, images: Any, tmp_path: Path) -> None:
+    graph, state = npcov.DecisionGraph(alone / "graph.npcov", MODEL), tmp_path / "state.npcov"
+    coverage = _distributed.cover(Here(), graph, of_arrays(*images), output=str(state), shards=2, options={})
+    assert not isinstance(coverage._measured, npcov._npcov.Coverage)
+    # Nor does it depend on what becomes of the file.
+    state.unlink()
+    assert coverage == npcov.Coverage(alone / "state.npcov")
+
+
+def test_parts_are_added_to_earlier_coverage(alone: Path, images: Any, tmp_path: Path) -> None:
+    graph, (x, y) = npcov.DecisionGraph(alone / "graph.npcov", MODEL), images
+    earlier = graph.cover(x[:40], y[:40], name="earlier")
+    graph.cover(x, y, name="suite", earlier=earlier, output=tmp_path / "alone.npcov")
+    made: dict[str, Any] = {"earlier": earlier, "name": "suite", "output": str(tmp_path / "state.npcov")}
+    coverage = _distributed.cover(Here(), graph, of_arrays(x, y), shards=2, options={}, **made)
+    assert (tmp_path / "state.npcov").read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+    assert coverage.suites == {"earlier": 40, "suite": 1000}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone.npcov", "state.npcov"]
+
+
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_arrays_have_the_bytes_of_one_process(
     shards: int, alone: Path, model: npcov.Model, images: Any, tmp_path: Path

@@ -259,7 +259,7 @@ impl GraphFile {
                     }
                 }
             }
-            names::write(writer, NAMES, names)?;
+            names::write(writer, NAMES, names, &mut 0)?;
             calibration.write(writer)?;
             writer.append(LANDMARKS, landmarks.rows())?;
             let mut profile = vec![0_u8; neurons];

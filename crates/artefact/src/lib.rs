@@ -26,6 +26,7 @@ mod record;
 mod state_file;
 mod state_tensors;
 mod store;
+mod union;
 
 use std::path::Path;
 
@@ -49,6 +50,7 @@ pub use record::{
 };
 pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL, NO_SCORE};
 pub use store::{Flaw, Passing, ShardStore};
+pub use union::StateUnion;
 
 /// The most clusters that a class may be given.
 pub const MOST_CLUSTERS: usize = 1000;

@@ -17,17 +17,17 @@ pub(crate) fn specs(prefix: &str, names: &[String]) -> Vec<TensorSpec> {
     ]
 }
 
-/// Writes names to their tensors.
+/// Writes names to their tensors, behind others that end at `end`, and moves that on.
 pub(crate) fn write(
     writer: &mut SafetensorsWriter,
     prefix: &str,
     names: &[String],
+    end: &mut u64,
 ) -> Result<(), DataError> {
-    let mut end = 0;
     for name in names {
-        end += name.len() as u64;
+        *end += name.len() as u64;
         writer.append(&format!("{prefix}.bytes"), name.as_bytes())?;
-        writer.append(&format!("{prefix}.ends"), &[end])?;
+        writer.append(&format!("{prefix}.ends"), &[*end])?;
     }
     Ok(())
 }
@@ -82,7 +82,9 @@ mod tests {
     fn names_come_back() {
         let names = ["cat/0.png", "", "Käfer/1.png"].map(str::to_owned);
         let mut writer = SafetensorsWriter::in_memory("{}", &specs("names", &names)).unwrap();
-        write(&mut writer, "names", &names).unwrap();
+        let mut end = 0;
+        write(&mut writer, "names", &names[..1], &mut end).unwrap();
+        write(&mut writer, "names", &names[1..], &mut end).unwrap();
         let source = Source::from_bytes(writer.into_bytes().unwrap());
         let reader = SafetensorsReader::new(&source, "test").unwrap();
         assert_eq!(read(&reader, "names", 3).unwrap(), names);

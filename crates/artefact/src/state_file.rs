@@ -23,7 +23,7 @@ pub struct CoverageState {
     record: StateRecord,
     /// What scores of inputs are held against.
     calibration: Calibration,
-    suites: Vec<MeasuredSuite>,
+    pub(crate) suites: Vec<MeasuredSuite>,
 }
 
 /// What a suite covers.
@@ -91,24 +91,10 @@ impl MeasuredSuite {
                 start = end;
             }
         }
-        parts.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut shards: Vec<DataRecord> = Vec::new();
+        let (shards, order) = in_order(&self.name, parts)?;
         let (mut inputs, mut names) = (Vec::new(), Vec::new());
         let named = !(self.names.is_empty() && other.names.is_empty());
-        for (shard, run) in &parts {
-            match shards.last_mut() {
-                Some(last) if last.sha256 == shard.sha256 && last.end > shard.start => {
-                    return Err(ArtefactError::Overlap {
-                        suite: self.name.clone(),
-                        start: shard.start,
-                        end: last.end.min(shard.end),
-                    });
-                }
-                Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
-                    last.end = shard.end;
-                }
-                _ => shards.push(shard.clone()),
-            }
+        for run in &order {
             let suite = if run.other { other } else { &*self };
             inputs.extend_from_slice(&suite.inputs[run.inputs.clone()]);
             if named {
@@ -116,7 +102,6 @@ impl MeasuredSuite {
                 names.extend(run.inputs.clone().map(name));
             }
         }
-        let order: Vec<InputRun> = parts.into_iter().map(|(_, run)| run).collect();
         let states = self.states.iter_mut().zip(&other.states).zip(criteria);
         for ((state, other), criterion) in states {
             state
@@ -160,6 +145,33 @@ impl MeasuredSuite {
         }
         Ok(())
     }
+}
+
+/// Shards of a suite in their order, neighbours as one, and where each of them is found. None may overlap.
+pub(crate) fn in_order<T>(
+    suite: &str,
+    mut parts: Vec<(DataRecord, T)>,
+) -> Result<(Vec<DataRecord>, Vec<T>), ArtefactError> {
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut shards: Vec<DataRecord> = Vec::new();
+    let mut places = Vec::with_capacity(parts.len());
+    for (shard, place) in parts {
+        match shards.last_mut() {
+            Some(last) if last.sha256 == shard.sha256 && last.end > shard.start => {
+                return Err(ArtefactError::Overlap {
+                    suite: suite.to_owned(),
+                    start: shard.start,
+                    end: last.end.min(shard.end),
+                });
+            }
+            Some(last) if last.sha256 == shard.sha256 && last.end == shard.start => {
+                last.end = shard.end;
+            }
+            _ => shards.push(shard),
+        }
+        places.push(place);
+    }
+    Ok((shards, places))
 }
 
 impl CoverageState {
@@ -375,7 +387,7 @@ impl CoverageState {
     }
 
     /// Its metadata and tensors.
-    fn layout(&self) -> Result<(String, Vec<TensorSpec>), ArtefactError> {
+    pub(crate) fn layout(&self) -> Result<(String, Vec<TensorSpec>), ArtefactError> {
         let suite_record = |suite: &MeasuredSuite| SuiteRecord {
             name: suite.name.clone(),
             shards: suite.shards.clone(),
@@ -385,43 +397,61 @@ impl CoverageState {
             ..self.record.clone()
         };
         let mut tensors: Vec<TensorSpec> = self.calibration.specs().collect();
+        let criteria = self.record.specs();
         for (i, suite) in self.suites.iter().enumerate() {
-            let inputs = &[suite.inputs.len()];
-            tensors.extend([
-                TensorSpec::of::<u32>(format!("{i}.prediction"), inputs),
-                TensorSpec::of::<i64>(format!("{i}.label"), inputs),
-                TensorSpec::of::<u32>(format!("{i}.cluster"), inputs),
-                TensorSpec::of::<f64>(format!("{i}.unfamiliar"), inputs),
-                TensorSpec::of::<f64>(format!("{i}.contested"), inputs),
-            ]);
-            tensors.extend(names::specs(&format!("{i}.name"), &suite.names));
-            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
-                tensors.extend(state_tensors::specs(&format!("{i}.{criterion}"), state));
-            }
+            tensors.extend(suite.specs(i, &criteria));
         }
         Ok((metadata(Kind::CoverageState, &record)?, tensors))
     }
 
-    fn fill(&self, writer: &mut SafetensorsWriter) -> Result<(), ArtefactError> {
+    pub(crate) fn fill(&self, writer: &mut SafetensorsWriter) -> Result<(), ArtefactError> {
         self.calibration.write(writer)?;
-        for (i, suite) in self.suites.iter().enumerate() {
-            for (state, criterion) in suite.states.iter().zip(self.record.specs()) {
-                state_tensors::write(writer, &format!("{i}.{criterion}"), state)?;
-            }
-            names::write(writer, &format!("{i}.name"), &suite.names)?;
-            for input in &suite.inputs {
-                writer.append(&format!("{i}.prediction"), &[input.prediction])?;
-                writer.append(&format!("{i}.label"), &[input.label])?;
-                writer.append(&format!("{i}.cluster"), &[input.cluster])?;
-                writer.append(&format!("{i}.unfamiliar"), &[input.unfamiliar])?;
-                writer.append(&format!("{i}.contested"), &[input.contested])?;
-            }
-        }
-        Ok(())
+        let criteria = self.record.specs();
+        let mut suites = self.suites.iter().enumerate();
+        suites.try_for_each(|(i, suite)| suite.write(i, &criteria, writer, &mut 0))
     }
 }
 
 impl MeasuredSuite {
+    /// The tensors of suite `i` of a file.
+    pub(crate) fn specs(&self, i: usize, criteria: &[Spec]) -> Vec<TensorSpec> {
+        let inputs = &[self.inputs.len()];
+        let mut tensors = vec![
+            TensorSpec::of::<u32>(format!("{i}.prediction"), inputs),
+            TensorSpec::of::<i64>(format!("{i}.label"), inputs),
+            TensorSpec::of::<u32>(format!("{i}.cluster"), inputs),
+            TensorSpec::of::<f64>(format!("{i}.unfamiliar"), inputs),
+            TensorSpec::of::<f64>(format!("{i}.contested"), inputs),
+        ];
+        tensors.extend(names::specs(&format!("{i}.name"), &self.names));
+        for (state, criterion) in self.states.iter().zip(criteria) {
+            tensors.extend(state_tensors::specs(&format!("{i}.{criterion}"), state));
+        }
+        tensors
+    }
+
+    /// Appends it to the tensors of suite `i` of a file. Names that are there already end at `named`, which is moved on.
+    pub(crate) fn write(
+        &self,
+        i: usize,
+        criteria: &[Spec],
+        writer: &mut SafetensorsWriter,
+        named: &mut u64,
+    ) -> Result<(), ArtefactError> {
+        for (state, criterion) in self.states.iter().zip(criteria) {
+            state_tensors::write(writer, &format!("{i}.{criterion}"), state)?;
+        }
+        names::write(writer, &format!("{i}.name"), &self.names, named)?;
+        for input in &self.inputs {
+            writer.append(&format!("{i}.prediction"), &[input.prediction])?;
+            writer.append(&format!("{i}.label"), &[input.label])?;
+            writer.append(&format!("{i}.cluster"), &[input.cluster])?;
+            writer.append(&format!("{i}.unfamiliar"), &[input.unfamiliar])?;
+            writer.append(&format!("{i}.contested"), &[input.contested])?;
+        }
+        Ok(())
+    }
+
     /// The scores that criteria gave the inputs, by name.
     pub fn scores<'a>(
         &'a self,

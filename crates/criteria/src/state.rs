@@ -310,6 +310,40 @@ impl State {
         Ok(())
     }
 
+    /// What does not belong to single inputs.
+    pub fn without_inputs(mut self) -> State {
+        for part in self.parts_mut() {
+            match part {
+                Part::Scores(scores) => *scores = Vec::new(),
+                Part::Lists(lists) => *lists = Vec::new(),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// What belongs to some inputs, and nothing else; `None` where there are not so many inputs.
+    pub fn only_inputs(&self, inputs: Range<usize>) -> Option<State> {
+        let only = |part: &Part| {
+            Some(match part {
+                Part::Set(_) => Part::Set(BitSet::new(0)),
+                Part::Sums(_) => Part::Sums(Vec::new()),
+                Part::Patterns(patterns) => Part::Patterns(Patterns::new(patterns.width)),
+                Part::Scores(scores) => Part::Scores(scores.get(inputs.clone())?.to_vec()),
+                Part::Lists(lists) => Part::Lists(lists.get(inputs.clone())?.to_vec()),
+                Part::Kept(_) => Part::Kept(Kept::default()),
+                Part::Fixed(_) => Part::Fixed(Vec::new()),
+            })
+        };
+        let parts = self
+            .parts
+            .iter()
+            .map(|(name, part)| Some((*name, only(part)?)));
+        Some(State {
+            parts: parts.collect::<Option<_>>()?,
+        })
+    }
+
     /// Adds the inputs of another state; `order` says how those of both follow on each other.
     pub fn merge(&mut self, other: &State, order: &[InputRun]) -> Result<(), CriterionError> {
         self.require_parts_of(other)?;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use npcov::artefact::{ArtefactError, GraphFile};
+use npcov::artefact::{ArtefactError, GraphFile, StateUnion};
 use npcov::attack::{AttackMethod, Pgd};
 use npcov::data::npz::{Compression, NpzWriter};
 use npcov::data::safetensors::SafetensorsReader;
@@ -310,4 +310,88 @@ fn a_graph_reads_labels_where_its_model_does() {
     assert_eq!(read.labels(), Some(labels));
     let graph = model.build(&read, &options(), &mut ()).unwrap();
     assert_eq!(graph.open_data(&path).unwrap().labels(), Some(labels));
+}
+
+/// Files are united without being held, and give what states united in memory give: with inputs of one file among those
+/// of another, with names and without, with suites that others do not have.
+#[test]
+fn files_are_united_as_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = images();
+    let mut pixels = vec![0; 300 * 28 * 28];
+    data.read(0, 400..700, &mut pixels).unwrap();
+    let arrays = Arrays::new("x", &[300, 28, 28], pixels).unwrap();
+    let names = (0..300).map(|i| format!("boots/{i}.png"));
+    let named = arrays.with_sample_names(names).unwrap();
+    // Together they keep all that can be united: bits, sums, patterns, numbers and lists of inputs, what is fixed.
+    let criteria = [
+        "snpc", "anpc", "kmnc", "nc", "tknp", "deepgini", "dsc", "idc",
+    ];
+    let criteria = Some(criteria.map(|name| name.parse().unwrap()).to_vec());
+    let options = BuildOptions {
+        criteria: criteria.clone(),
+        ..BuildOptions::default()
+    };
+    let train = Inputs::from(&data).rows(0..100);
+    let graph = model().build(train, &options, &mut ()).unwrap();
+    let cover = CoverOptions {
+        criteria,
+        ..CoverOptions::default()
+    };
+    let part = |suite: &str, inputs: Inputs<'_>| {
+        let covered = graph.cover_with(suite, inputs, &cover, &mut ());
+        covered.unwrap()
+    };
+    let part_of = |suite, rows| part(suite, Inputs::from(&data).rows(rows));
+    let mut around = part_of("test", 0..40);
+    around.merge(part_of("test", 90..120)).unwrap();
+    let parts = [
+        around,
+        part_of("other", 300..310),
+        part("test", Inputs::from(&named).rows(10..30)),
+        part_of("test", 40..90),
+        part("other", Inputs::from(&named).rows(0..5)),
+    ];
+    let mut union = StateUnion::default();
+    let mut expected: Option<Coverage> = None;
+    for (i, part) in parts.into_iter().enumerate() {
+        let path = folder.path().join(format!("{i}.npcov"));
+        part.save(&path).unwrap();
+        union.add(&path).unwrap();
+        match &mut expected {
+            None => expected = Some(part),
+            Some(all) => all.merge(part).unwrap(),
+        }
+    }
+    let [united, merged] = ["united.npcov", "merged.npcov"].map(|name| folder.path().join(name));
+    union.finish(&united).unwrap();
+    expected.unwrap().save(&merged).unwrap();
+    assert!(std::fs::read(&united).unwrap() == std::fs::read(&merged).unwrap());
+
+    // What cannot be united is said, and leaves no file.
+    let nothing = folder.path().join("nothing.npcov");
+    let twice = || {
+        let mut union = StateUnion::default();
+        for name in ["0.npcov", "0.npcov"] {
+            union.add(&folder.path().join(name)).unwrap();
+        }
+        union.finish(&nothing)
+    };
+    assert!(matches!(
+        twice(),
+        Err(ArtefactError::Overlap { end: 40, .. })
+    ));
+    let replaced = || {
+        let mut union = StateUnion::default();
+        for name in ["0.npcov", "3.npcov"] {
+            union.add(&folder.path().join(name)).unwrap();
+        }
+        std::fs::copy(folder.path().join("1.npcov"), folder.path().join("3.npcov")).unwrap();
+        union.finish(&nothing)
+    };
+    let reason = replaced().unwrap_err().to_string();
+    assert!(reason.contains("3.npcov`: it changed"), "{reason}");
+    let none = StateUnion::default().finish(&nothing);
+    assert!(matches!(none, Err(ArtefactError::NothingToMerge)));
+    assert!(!nothing.exists());
 }

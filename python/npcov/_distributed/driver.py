@@ -453,24 +453,6 @@ def _placed(graph: DecisionGraph) -> Iterator[GraphFile]:
         yield GraphFile(os.path.abspath(path), graph.id, os.path.getsize(path))
 
 
-class _Union:
-    """Coverage that is united as it arrives: each input is copied as often as there are doublings, not parts."""
-
-    def __init__(self) -> None:
-        self._ranks: dict[int, _npcov.Coverage] = {}
-
-    def add(self, coverage: _npcov.Coverage) -> None:
-        rank = 0
-        while rank in self._ranks:
-            coverage = self._ranks.pop(rank).merged([coverage], None)
-            rank += 1
-        self._ranks[rank] = coverage
-
-    def all(self) -> _npcov.Coverage:
-        first, *others = [self._ranks[rank] for rank in sorted(self._ranks, reverse=True)]
-        return first.merged(others, None) if others else first
-
-
 def cover(
     engine: Engine,
     graph: DecisionGraph,
@@ -525,7 +507,9 @@ def cover(
             if parts is not None and not _same(parts, folder):
                 _fetch(parts, folder, ".npcov")
             pieces = run.survey.pieces(run.parts, run.rows)
-            union, wanted = _Union(), []
+            union, wanted = _npcov.CoverageUnion(), []
+            if earlier is not None:
+                union.add(_kept(earlier, folder))
             for piece in pieces:
                 found = _state(folder, worker.state_name(plan, piece.rows))
                 if found is None:
@@ -538,16 +522,15 @@ def cover(
             try:
                 for made in run.make(worker.cover, shared, wanted, folder):
                     for state in made:
-                        union.add(_npcov.Coverage.open(os.path.join(folder, state)))
+                        union.add(os.path.join(folder, state))
                 break
             except _Again:
                 continue
         else:
             raise DataError(f"after {_ROUNDS} rounds there are still rows that cannot be used")
-        measured = union.all()
-        if earlier is not None:
-            measured = earlier._coverage.merged([measured], None)
-        measured.save(path)
+        union.finish(path)
+        # A file that is open can be read also where it is removed before.
+        measured = _npcov.CoverageFile(path)
         for place in {folder, *([] if parts is None else [parts])}:
             for state in store.names(place):
                 if state.startswith("state-") and state.endswith(".npcov"):
@@ -568,12 +551,21 @@ def _plan(graph: DecisionGraph, job: Job, survey: _Survey) -> str:
     return hashlib.sha256(repr(words).encode() + survey.known.blocks).hexdigest()
 
 
-def _state(folder: str, name: str) -> _npcov.Coverage | None:
+def _state(folder: str, name: str) -> str | None:
     """The coverage of a part that an earlier driver left, if it is whole."""
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         return None
     try:
-        return _npcov.Coverage.open(path)
+        _npcov.Coverage.open(path)
     except Exception:  # Damaged: it is made again.
         return None
+    return path
+
+
+def _kept(earlier: Coverage, folder: str) -> str:
+    """A file of coverage that parts are added to; it is removed with them."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "state-earlier.npcov")
+    earlier._coverage.save(path)
+    return path

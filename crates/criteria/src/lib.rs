@@ -84,8 +84,8 @@ pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
 pub use state::{
-    BitSet, FixedPart, Handle, InputRun, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart,
-    ScoresPart, SetPart, State, SumsPart,
+    BitSet, FixedPart, Handle, InputRun, Kept, KeptPart, ListsPart, Patterns, PatternsPart,
+    ScoresPart, SetPart, State, StatePart, SumsPart,
 };
 pub use training::{Compute, Training, TrainingError, TrainingTable, kept_blocks};
 pub use training_coverage::{TrainingCounts, TrainingCoverage};

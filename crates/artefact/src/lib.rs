@@ -46,7 +46,7 @@ pub use graph_file::{
 pub use parts::{FinishedPart, Origin, WantedShard};
 pub use record::{
     AnpcBound, AnpcRecord, ClassRecord, CriterionRecord, DataRecord, ExtractionRecord, GraphRecord,
-    LayerRecord, ModelRecord, SelectorRecord, StateRecord, SuiteRecord, TaskRecord,
+    LayerRecord, ModelRecord, StateRecord, SuiteRecord,
 };
 pub use state_file::{CoverageState, InputRecord, MeasuredSuite, NO_LABEL, NO_SCORE};
 pub use store::{Flaw, Passing, ShardStore};

@@ -8,7 +8,7 @@ use npcov_engine::Engine;
 use npcov_engine::native::{Kernels, Native};
 use npcov_paths::{AnpcLayer, Choices, Clustering};
 use npcov_program::{BatchNorm, LayerOptions, RecurrentView, Selector};
-use npcov_run::{Method, MethodInfo, ModelOptions, Network, Numbers, Task};
+use npcov_run::{Method, MethodInfo, ModelOptions, Network, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArtefactError;
@@ -26,7 +26,7 @@ pub struct ModelRecord {
     /// The output that holds the classification, where it was named.
     pub output: Option<String>,
     /// The path layers, where they were named.
-    pub layers: Vec<SelectorRecord>,
+    pub layers: Vec<Selector>,
     /// Whether every unit is a neuron.
     pub units: bool,
     /// What the neurons of recurrent layers are; sums over steps, where an artefact does not say.
@@ -40,7 +40,7 @@ pub struct ModelRecord {
     pub token: Option<usize>,
     /// What the outputs mean, where that was said or found out; classes, where an artefact does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<TaskRecord>,
+    pub task: Option<Task>,
     /// Inputs that are always the same number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<(String, f32)>,
@@ -76,62 +76,15 @@ mod text {
     }
 }
 
-/// What the outputs of a model mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TaskRecord {
-    /// Classes: the one with the largest logit, of a single one by its sign.
-    Classification,
-    /// Classes: the one with the smallest score.
-    ClassificationArgmin,
-    /// Numbers, and how they become classes.
-    Regression(Numbers),
-}
-
-impl TaskRecord {
-    /// That of a task; `None` where nothing was said.
-    fn of(task: &Task) -> Option<TaskRecord> {
-        match task {
-            Task::Auto | Task::Regression(_) => None,
-            Task::Classification => Some(TaskRecord::Classification),
-            Task::Smallest => Some(TaskRecord::ClassificationArgmin),
-            Task::Numbers(numbers) => Some(TaskRecord::Regression(numbers.clone())),
-        }
-    }
-
-    fn task(record: Option<&TaskRecord>) -> Task {
-        match record {
-            None => Task::Auto,
-            Some(TaskRecord::Classification) => Task::Classification,
-            Some(TaskRecord::ClassificationArgmin) => Task::Smallest,
-            Some(TaskRecord::Regression(numbers)) => Task::Numbers(numbers.clone()),
-        }
-    }
-}
-
-/// Names path layers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum SelectorRecord {
-    /// By position.
-    Index(i64),
-    /// By name or pattern.
-    Name(String),
-}
-
 impl ModelRecord {
     /// Of a model of this digest, wherever it is.
     pub fn new(sha256: String, options: &ModelOptions) -> ModelRecord {
-        let selector = |selector: &Selector| match selector {
-            Selector::Index(index) => SelectorRecord::Index(*index),
-            Selector::Name(name) => SelectorRecord::Name(name.clone()),
-        };
         ModelRecord {
             file: String::new(),
             sha256,
             input_shape: options.input_shape.clone(),
             output: options.output.clone(),
-            layers: options.layers.select.iter().map(selector).collect(),
+            layers: options.layers.select.clone(),
             units: options.layers.units,
             rnn: options.layers.rnn,
             path_layers: options
@@ -141,7 +94,7 @@ impl ModelRecord {
                 .map(|k| k.name().to_owned())
                 .collect(),
             token: options.layers.token,
-            task: TaskRecord::of(&options.task),
+            task: Some(options.task.clone()).filter(Task::is_settled),
             fixed: options.fixed.clone(),
             input: options.input.clone(),
         }
@@ -164,15 +117,11 @@ impl ModelRecord {
 
     /// How the model is opened.
     pub fn options(&self, batch_norm: BatchNorm, kernels: Kernels) -> ModelOptions {
-        let selector = |record: &SelectorRecord| match record {
-            SelectorRecord::Index(index) => Selector::Index(*index),
-            SelectorRecord::Name(name) => Selector::Name(name.clone()),
-        };
         ModelOptions {
             input_shape: self.input_shape.clone(),
             output: self.output.clone(),
             layers: LayerOptions {
-                select: self.layers.iter().map(selector).collect(),
+                select: self.layers.clone(),
                 units: self.units,
                 rnn: self.rnn,
                 kinds: self
@@ -185,7 +134,7 @@ impl ModelRecord {
             batch_norm,
             batch: None,
             kernels,
-            task: TaskRecord::task(self.task.as_ref()),
+            task: self.task.clone().unwrap_or_default(),
             fixed: self.fixed.clone(),
             input: self.input.clone(),
             engine: None,
@@ -643,7 +592,48 @@ pub(crate) fn are_possible(shares: &[u64]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use npcov_run::Numbers;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn layers_and_tasks_are_stored_as_their_names() {
+        let numbers = Numbers {
+            output: Some(0),
+            reference: vec![0.5],
+            scale: vec![1.0],
+            edges: Vec::new(),
+            range: None,
+            direction: Default::default(),
+            tolerance: None,
+        };
+        for (task, stored) in [
+            (Task::Auto, None),
+            (Task::Regression(Default::default()), None),
+            (Task::Classification, Some(json!("classification"))),
+            (Task::Smallest, Some(json!("classification-argmin"))),
+            (
+                Task::Numbers(numbers.clone()),
+                Some(json!({ "regression": numbers })),
+            ),
+        ] {
+            let select = vec![Selector::Index(-1), Selector::Name("block*".to_owned())];
+            let options = ModelOptions {
+                layers: LayerOptions {
+                    select,
+                    ..LayerOptions::default()
+                },
+                task: task.clone(),
+                ..ModelOptions::default()
+            };
+            let record = ModelRecord::new("digest".to_owned(), &options);
+            let json = serde_json::to_value(&record).unwrap();
+            assert_eq!(json["layers"], json!([-1, "block*"]));
+            assert_eq!(json.get("task"), stored.as_ref(), "{task:?}");
+            assert_eq!(serde_json::from_value::<ModelRecord>(json).unwrap(), record);
+        }
+    }
 
     #[cfg(unix)]
     #[test]

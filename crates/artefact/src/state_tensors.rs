@@ -1,6 +1,6 @@
 //! The states of criteria as tensors.
 
-use npcov_criteria::{BitSet, Kept, Part, Patterns, State};
+use npcov_criteria::{BitSet, Kept, Patterns, State, StatePart};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 
@@ -10,15 +10,15 @@ pub(crate) fn specs(prefix: &str, state: &State) -> Vec<TensorSpec> {
     for (name, part) in state.parts() {
         let name = format!("{prefix}.{name}");
         match part {
-            Part::Set(set) => specs.push(TensorSpec::of::<u64>(name, &[set.words().len()])),
+            StatePart::Set(set) => specs.push(TensorSpec::of::<u64>(name, &[set.words().len()])),
             // Low and high half of each.
-            Part::Sums(sums) => specs.push(TensorSpec::of::<u64>(name, &[sums.len(), 2])),
-            Part::Patterns(patterns) => {
+            StatePart::Sums(sums) => specs.push(TensorSpec::of::<u64>(name, &[sums.len(), 2])),
+            StatePart::Patterns(patterns) => {
                 let shape = [patterns.rows().len(), patterns.width()];
                 specs.push(TensorSpec::of::<u32>(name, &shape));
             }
-            Part::Scores(scores) => specs.push(TensorSpec::of::<f64>(name, &[scores.len()])),
-            Part::Lists(lists) => {
+            StatePart::Scores(scores) => specs.push(TensorSpec::of::<f64>(name, &[scores.len()])),
+            StatePart::Lists(lists) => {
                 let numbers = lists.iter().map(|list| list.len()).sum();
                 specs.push(TensorSpec::of::<u32>(
                     format!("{name}.lengths"),
@@ -26,14 +26,14 @@ pub(crate) fn specs(prefix: &str, state: &State) -> Vec<TensorSpec> {
                 ));
                 specs.push(TensorSpec::of::<u32>(name, &[numbers]));
             }
-            Part::Kept(kept) => {
+            StatePart::Kept(kept) => {
                 specs.push(TensorSpec::of::<u32>(
                     format!("{name}.keys"),
                     &[kept.keys.len()],
                 ));
                 specs.push(TensorSpec::of::<f32>(name, &[kept.numbers.len()]));
             }
-            Part::Fixed(numbers) => specs.push(TensorSpec::of::<f64>(name, &[numbers.len()])),
+            StatePart::Fixed(numbers) => specs.push(TensorSpec::of::<f64>(name, &[numbers.len()])),
         }
     }
     specs
@@ -48,24 +48,26 @@ pub(crate) fn write(
     for (name, part) in state.parts() {
         let name = format!("{prefix}.{name}");
         match part {
-            Part::Set(set) => writer.append(&name, set.words())?,
-            Part::Sums(sums) => {
+            StatePart::Set(set) => writer.append(&name, set.words())?,
+            StatePart::Sums(sums) => {
                 let halves = |sum: &i128| [*sum as u64, (*sum >> 64) as u64];
                 let words: Vec<u64> = sums.iter().flat_map(halves).collect();
                 writer.append(&name, &words)?;
             }
-            Part::Patterns(patterns) => {
+            StatePart::Patterns(patterns) => {
                 for row in patterns.rows() {
                     writer.append(&name, row)?;
                 }
             }
-            Part::Scores(numbers) | Part::Fixed(numbers) => writer.append(&name, numbers)?,
-            Part::Lists(lists) => {
+            StatePart::Scores(numbers) | StatePart::Fixed(numbers) => {
+                writer.append(&name, numbers)?
+            }
+            StatePart::Lists(lists) => {
                 let lengths: Vec<u32> = lists.iter().map(|list| list.len() as u32).collect();
                 writer.append(&format!("{name}.lengths"), &lengths)?;
                 writer.append(&name, &lists.concat())?;
             }
-            Part::Kept(kept) => {
+            StatePart::Kept(kept) => {
                 writer.append(&format!("{name}.keys"), &kept.keys)?;
                 writer.append(&name, &kept.numbers)?;
             }
@@ -87,11 +89,11 @@ pub(crate) fn read(
         let wrong = || Ok(Err(format!("`{name}` has another size")));
         let none = || Ok(Err(format!("`{name}` holds what is no number")));
         match part {
-            Part::Set(set) => match BitSet::from_words(set.bound(), reader.read(&name)?) {
+            StatePart::Set(set) => match BitSet::from_words(set.bound(), reader.read(&name)?) {
                 Some(read) => *set = read,
                 None => return wrong(),
             },
-            Part::Sums(sums) => {
+            StatePart::Sums(sums) => {
                 let words: Vec<u64> = reader.read(&name)?;
                 if words.len() != 2 * sums.len() {
                     return wrong();
@@ -100,7 +102,7 @@ pub(crate) fn read(
                     *sum = (i128::from(halves[1] as i64) << 64) | i128::from(halves[0]);
                 }
             }
-            Part::Patterns(patterns) => {
+            StatePart::Patterns(patterns) => {
                 let numbers: Vec<u32> = reader.read(&name)?;
                 let width = patterns.width();
                 if width == 0 || !numbers.len().is_multiple_of(width) {
@@ -110,7 +112,7 @@ pub(crate) fn read(
                 numbers.chunks_exact(width).for_each(|row| read.insert(row));
                 *patterns = read;
             }
-            Part::Scores(scores) => {
+            StatePart::Scores(scores) => {
                 *scores = reader.read(&name)?;
                 if scores.len() != inputs {
                     return wrong();
@@ -120,7 +122,7 @@ pub(crate) fn read(
                     return none();
                 }
             }
-            Part::Lists(lists) => {
+            StatePart::Lists(lists) => {
                 let lengths: Vec<u32> = reader.read(&format!("{name}.lengths"))?;
                 let numbers: Vec<u32> = reader.read(&name)?;
                 let mut rest = &numbers[..];
@@ -135,7 +137,7 @@ pub(crate) fn read(
                     return wrong();
                 }
             }
-            Part::Kept(kept) => {
+            StatePart::Kept(kept) => {
                 *kept = Kept {
                     keys: reader.read(&format!("{name}.keys"))?,
                     numbers: reader.read(&name)?,
@@ -144,7 +146,7 @@ pub(crate) fn read(
                     return none();
                 }
             }
-            Part::Fixed(numbers) => {
+            StatePart::Fixed(numbers) => {
                 let read: Vec<f64> = reader.read(&name)?;
                 if read.len() != numbers.len() {
                     return wrong();

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
     })?;
     drop(progress);
     file.finish().map_err(npcov::Error::from)?;
-    printer.data(&match args.run.format {
+    printer.data(&match args.run.print.format {
         Format::Text => npcov_report::attack(&report),
         Format::Json => npcov_report::json(&report),
     })
@@ -60,8 +60,7 @@ pub(crate) fn run(args: &AttackArgs, config: &Config, printer: &Printer) -> anyh
 /// The inputs that are attacked.
 pub(crate) fn rows(args: &AttackArgs, data: &Loader) -> anyhow::Result<Vec<usize>> {
     let Some(count) = args.per_class else {
-        let inputs = args.limit.map_or(data.len(), |n| n.min(data.len()));
-        return Ok((0..inputs).collect());
+        return Ok(args.limit.range(data.len()).collect());
     };
     let Some(labels) = data.labels() else {
         let name = data.name();

@@ -41,10 +41,10 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
         samples::warn(&model.warnings(calibration.clone())?, printer);
         training = training.calibrated(calibration);
     }
-    let (output, format) = (&args.output, args.run.format);
+    let (output, format) = (&args.output, args.run.print.format);
     let runs = [Some(&training.training), training.calibration.as_ref()];
     let runs = runs.into_iter().flatten();
-    if let Some(part) = args.shard {
+    if let Some(part) = args.parts.shard {
         let work = runs.map(|inputs| part.rows(inputs.range()).len()).sum();
         let mut progress = ProgressBar::new(work, printer).keeping(output);
         let built = model.build_part(training, &options, part, output, &mut progress);
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &BuildArgs, config: &Config, printer: &Printer) -> anyho
             (done, Format::Json) => npcov_report::json(&done),
         });
     }
-    let graph = match args.join {
+    let graph = match args.parts.join {
         true => model.join_parts(training, &options, output, &mut progress),
         false => model.build_file(training, &options, output, &mut progress),
     };

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &CompileArgs, config: &Config, printer: &Printer) -> any
         samples::say_preset(&options.method, model.network(), printer);
     }
     let written = model.compile(&kind, &args.output)?;
-    printer.data(&match args.format {
+    printer.data(&match args.print.format {
         Format::Text => npcov_report::compilation(&written),
         Format::Json => npcov_report::json(&written),
     })

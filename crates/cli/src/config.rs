@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::args::{
     CheckArgs, ClassNamesArgs, ClassSharesArgs, DataArgs, MethodArgs, ModelArgs, PreprocessingArgs,
-    RelevanceArgs, TaskArgs,
+    RelevanceArgs, TaskArgs, ThreadsArgs,
 };
 use crate::check_table::CheckTable;
 use crate::paths_table::PathsTable;
@@ -413,8 +413,8 @@ impl Config {
     }
 
     /// Number of threads: one for each core that may be used, unless it is given.
-    pub(crate) fn threads(&self, flag: Option<Threads>) -> usize {
-        match flag.or(self.threads) {
+    pub(crate) fn threads(&self, flag: ThreadsArgs) -> usize {
+        match flag.threads.or(self.threads) {
             Some(threads) => threads.0,
             None => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
         }

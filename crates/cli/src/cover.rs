@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     for (i, data) in args.data.iter().enumerate() {
         let name = args.name.get(i).cloned();
         let samples = graph.open_data(data)?;
-        let range = args.range(samples.len());
+        let range = args.range.range(samples.len());
         let inputs = Inputs::new(samples).rows(range);
         graph.require_labels(inputs.clone())?;
         samples::warn(&graph.warnings(inputs.clone())?, printer);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &CoverArgs, config: &Config, printer: &Printer) -> anyho
     let coverage = coverage.map_err(npcov::Error::from)?;
     print(
         &coverage,
-        args.measuring.run.format,
+        args.measuring.run.print.format,
         args.detail.all,
         printer,
     )

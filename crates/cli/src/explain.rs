@@ -240,7 +240,7 @@ impl Job<'_> {
             picture.write(path)?;
             explained.explanation.heatmap = Some(path.display().to_string());
         }
-        Ok(match args.run.format {
+        Ok(match args.run.print.format {
             Format::Text => npcov_report::explanation(&explained.explanation),
             Format::Json => npcov_report::json(&explained.explanation),
         })
@@ -253,15 +253,13 @@ impl Job<'_> {
         mut file: Option<&mut TraceFile<'_>>,
     ) -> anyhow::Result<String> {
         let args = self.args;
-        let inputs = args
-            .limit
-            .map_or(self.loader.len(), |n| n.min(self.loader.len()));
-        let mut progress = ProgressBar::new(inputs, self.printer);
+        let inputs = args.limit.range(self.loader.len());
+        let mut progress = ProgressBar::new(inputs.len(), self.printer);
         let mut paths = PathRows::default();
         let explanations = npcov::explain_all::<npcov::Error>(
             extractor.explainer(),
             self.loader,
-            0..inputs,
+            inputs,
             self.threads,
             args.top,
             |batch, classes| {
@@ -277,7 +275,7 @@ impl Job<'_> {
             },
         )?;
         drop(progress);
-        Ok(match args.run.format {
+        Ok(match args.run.print.format {
             Format::Text => npcov_report::explanations(&explanations),
             Format::Json => npcov_report::json(&explanations),
         })

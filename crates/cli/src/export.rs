@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ExportArgs, config: &Config, printer: &Printer) -> anyh
     outputs.spare(&args.graph)?;
     let graph = GraphFile::open(&args.graph).map_err(npcov::Error::from)?;
     let written = write(&graph, args, &args.output)?;
-    printer.data(&match args.format {
+    printer.data(&match args.print.format {
         Format::Text => npcov_report::paths_files(&written),
         Format::Json => npcov_report::json(&written),
     })

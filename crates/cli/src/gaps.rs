@@ -81,7 +81,7 @@ pub(crate) fn run(args: &GapsArgs, config: &Config, printer: &Printer) -> anyhow
             printer,
         )?;
     }
-    printer.data(&match args.run.format {
+    printer.data(&match args.run.print.format {
         Format::Text => npcov_report::gaps(&gaps),
         Format::Json => npcov_report::json(&gaps),
     })

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
             for warning in &found.warnings {
                 printer.warning(warning);
             }
-            return printer.data(&match args.format {
+            return printer.data(&match args.print.format {
                 Format::Text => npcov_report::decision_graph(&found),
                 Format::Json => npcov_report::json(&found),
             });
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
         Some(Kind::CoverageState) => {
             return crate::cover::print(
                 &Coverage::open(&path).map_err(npcov::Error::from)?,
-                args.format,
+                args.print.format,
                 false,
                 printer,
             );
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &InspectArgs, config: &Config, printer: &Printer) -> any
         _ => {}
     }
     let (inspection, problem) = npcov::inspect(path, &config.network(&args.model))?;
-    printer.data(&match args.format {
+    printer.data(&match args.print.format {
         Format::Text => npcov_report::inspection(&inspection),
         Format::Json => npcov_report::json(&inspection),
     })?;

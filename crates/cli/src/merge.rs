@@ -19,7 +19,7 @@ pub(crate) fn run(args: &MergeArgs, config: &Config, printer: &Printer) -> anyho
     let merged = Coverage::merge_files(&args.states, args.name.as_deref());
     let coverage = merged.map_err(npcov::Error::from)?;
     coverage.save(&args.output).map_err(npcov::Error::from)?;
-    crate::cover::print(&coverage, args.format, false, printer)
+    crate::cover::print(&coverage, args.print.format, false, printer)
 }
 
 fn killed(args: &MergeArgs, printer: &Printer) -> anyhow::Result<()> {
@@ -37,7 +37,7 @@ fn killed(args: &MergeArgs, printer: &Printer) -> anyhow::Result<()> {
     }
     all.save(&args.output).map_err(npcov::Error::from)?;
     let report = all.report();
-    printer.data(&match args.format {
+    printer.data(&match args.print.format {
         Format::Text => npcov_report::mutation(&report),
         Format::Json => npcov_report::json(&report),
     })

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &MinimizeArgs, config: &Config, printer: &Printer) -> an
     let minimization = graph.minimize_file(suite, &options, &args.output, &mut progress);
     drop(progress);
     let minimization = minimization?;
-    printer.data(&match args.measuring.run.format {
+    printer.data(&match args.measuring.run.print.format {
         Format::Text => npcov_report::minimization(&minimization),
         Format::Json => npcov_report::json(&minimization),
     })

@@ -38,10 +38,7 @@ pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyh
     outputs.spare_all(model.network().files())?;
     let model = config.prepare(model, &args.data)?;
     let samples = model.open_data(&data)?;
-    let inputs = match args.shard {
-        Some(part) => Inputs::new(samples.clone()).rows(part.of(samples.len())),
-        None => samples::first(&samples, args.limit),
-    };
+    let inputs = Inputs::new(samples.clone()).rows(args.range.range(samples.len()));
     let model = samples::resolve(model, inputs.clone(), printer)?;
     samples::warn(&model.warnings(inputs.clone())?, printer);
     let network = model.network();
@@ -86,7 +83,7 @@ pub(crate) fn run(args: &MutateArgs, config: &Config, printer: &Printer) -> anyh
         state.save(output).map_err(npcov::Error::from)?;
     }
     let report = state.report();
-    printer.data(&match args.run.format {
+    printer.data(&match args.run.print.format {
         Format::Text => npcov_report::mutation(&report),
         Format::Json => npcov_report::json(&report),
     })

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &PredictArgs, config: &Config, printer: &Printer) -> any
         file.finish()?;
     }
     samples::warn(&predictions.warnings(), printer);
-    printer.data(&match args.run.format {
+    printer.data(&match args.run.print.format {
         Format::Text => npcov_report::predictions(&predictions),
         Format::Json => npcov_report::json(&predictions),
     })

@@ -8,6 +8,7 @@ use npcov::program::Preset;
 use npcov::run::{Method, Network};
 use npcov::{Inputs, Model};
 
+use crate::args::LimitArgs;
 use crate::printer::Printer;
 
 /// Opens data.
@@ -27,9 +28,8 @@ pub(crate) fn resolve<'a>(
 }
 
 /// The first inputs of data, up to a limit.
-pub(crate) fn first(samples: &Arc<dyn Samples>, limit: Option<usize>) -> Inputs<'static> {
-    let count = limit.map_or(samples.len(), |n| n.min(samples.len()));
-    Inputs::new(samples.clone()).rows(0..count)
+pub(crate) fn first(samples: &Arc<dyn Samples>, limit: LimitArgs) -> Inputs<'static> {
+    Inputs::new(samples.clone()).rows(limit.range(samples.len()))
 }
 
 /// Says what is probably not meant.

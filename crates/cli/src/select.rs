@@ -31,8 +31,8 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
     };
     let pool = samples::first(&graph.open_data(&args.data)?, args.limit);
     samples::warn(&graph.warnings(pool.clone())?, printer);
-    let (output, format) = (&args.output, args.measuring.run.format);
-    if let Some(part) = args.shard {
+    let (output, format) = (&args.output, args.measuring.run.print.format);
+    if let Some(part) = args.parts.shard {
         let work = part.rows(pool.range()).len();
         let mut progress = ProgressBar::new(work, printer).keeping(output);
         let done = graph.select_part(pool, &options, part, output, &mut progress);
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &SelectArgs, config: &Config, printer: &Printer) -> anyh
         });
     }
     let mut progress = ProgressBar::new(pool.len(), printer).keeping(output);
-    let selection = match args.join {
+    let selection = match args.parts.join {
         true => graph.join_selection(pool, &options, output),
         false => graph.select_file(pool, &options, output, &mut progress),
     };

@@ -49,29 +49,31 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
     let open = |path: &Path| {
         require_place(path).map_err(npcov::Error::from)?;
         // The lock of the file is that of its parts, which those have who join them.
-        let lock = (!args.join).then(|| OutputLock::beside(path)).transpose();
+        let lock = (!args.parts.join)
+            .then(|| OutputLock::beside(path))
+            .transpose();
         SettingsFile::open(path, lock.map_err(npcov::Error::from)?)
     };
-    let mut file = match (&args.write, args.shard) {
+    let mut file = match (&args.write, args.parts.shard) {
         (Some(path), None) => Some(open(path)?),
         _ => None,
     };
     let data = model.open_data(&data)?;
     let model = samples::resolve(model, &data, printer)?;
     samples::warn(&model.warnings(&data)?, printer);
-    if let (Some(part), Some(path)) = (args.shard, &args.write) {
+    if let (Some(part), Some(path)) = (args.parts.shard, &args.write) {
         let inputs = part.rows(0..settings.inputs(data.len())).len();
         let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(inputs));
         let done = model.tune_part(&data, &settings, part, path, &mut progress);
         drop(progress);
-        return printer.data(&match (done?, args.run.format) {
+        return printer.data(&match (done?, args.run.print.format) {
             (done, Format::Text) => npcov_report::tuned_part(&done),
             (done, Format::Json) => npcov_report::json(&done),
         });
     }
     let inputs = settings.inputs(data.len());
     let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(data.len()));
-    let tuning = match (&args.write, args.join) {
+    let tuning = match (&args.write, args.parts.join) {
         (Some(path), true) => {
             let joined = model.join_tuning(&data, &settings, path)?;
             // What was read before others were kept out may have changed.
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &TuneArgs, config: &Config, printer: &Printer) -> anyhow
         }
     };
     drop(progress);
-    printer.data(&match args.run.format {
+    printer.data(&match args.run.print.format {
         Format::Text => npcov_report::tuning(&tuning),
         Format::Json => npcov_report::json(&tuning),
     })

@@ -41,6 +41,7 @@ pub struct GraphInspection {
 
 /// A class of a decision graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClassInspection {
     /// The class.
     pub class: usize,
@@ -58,6 +59,7 @@ pub struct ClassInspection {
 
 /// A cluster of a decision graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClusterInspection {
     /// Its position among those of the graph.
     pub cluster: usize,

@@ -5,7 +5,7 @@
 //! nor model is needed for that.
 
 use npcov_artefact::{InputRecord, MeasuredSuite};
-use npcov_criteria::{Criterion, CriterionSet, SlotsByInput};
+use npcov_criteria::{Criterion, CriterionSet, SlotsByInput, is_of_similarity};
 
 use crate::error::CoverageError;
 
@@ -16,13 +16,14 @@ pub(crate) struct Similarities<'s> {
 }
 
 impl<'s> Similarities<'s> {
-    /// Of a suite that was measured by SNPC; `None` for another.
+    /// Of a suite that was measured by similarity (SNPC); `None` for another.
     pub(crate) fn of(
         criteria: &'s CriterionSet,
         suite: &'s MeasuredSuite,
     ) -> Result<Option<Similarities<'s>>, CoverageError> {
         let mut members = criteria.members().iter().zip(&suite.states);
-        let Some((member, state)) = members.find(|(member, _)| member.spec.name == "snpc") else {
+        let Some((member, state)) = members.find(|(member, _)| is_of_similarity(&member.spec.name))
+        else {
             return Ok(None);
         };
         let buckets = member.criterion.slots_by_input(state);

@@ -18,6 +18,7 @@ use crate::graph::LearntGraph;
 
 /// A part of a decision graph that was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BuiltPart {
     /// Which part of how many, as `2/4`.
     pub part: String,
@@ -61,6 +62,7 @@ pub fn build_part<'a>(
 
 /// Classes of a decision graph that were clustered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClusteredPart {
     /// Which part of how many, as `2/4`.
     pub part: String,

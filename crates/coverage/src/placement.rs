@@ -12,6 +12,7 @@ use crate::scores::Scores;
 
 /// The critical decision path of an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PathExplanation {
     /// The share of relevance that critical neurons have together.
     pub alpha: f64,
@@ -25,6 +26,7 @@ pub struct PathExplanation {
 
 /// Where an input is in a decision graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Placement {
     /// The clusters of its class.
     pub clusters: Vec<ClusterPlacement>,
@@ -52,6 +54,7 @@ pub struct Rank {
 
 /// An input, seen from a cluster of its class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ClusterPlacement {
     /// The cluster, among those of the graph.
     pub cluster: usize,
@@ -88,6 +91,7 @@ pub struct Exemplar {
 
 /// A cluster of another class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OtherPlacement {
     /// The cluster, among those of the graph.
     pub cluster: usize,

@@ -185,6 +185,7 @@ pub struct ClassCoverage {
 
 /// Inputs of a suite that are labelled as a class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LabelledClass {
     /// How many there are.
     pub inputs: usize,

@@ -24,6 +24,7 @@ const SURE: Meaning = Meaning {
     unit: Unit::MeanScore,
     lower: "the model is surer of the suite's inputs, which makes them less telling,",
     of_paths: false,
+    of_similarity: false,
 };
 
 /// DeepGini.

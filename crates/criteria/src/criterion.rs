@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::error::CriterionError;
 use crate::fit::Fit;
 use crate::needs::Needs;
-use crate::state::{Part, State};
+use crate::state::{State, StatePart};
 use crate::training::Training;
 use npcov_tap::{Shown, Tap};
 
@@ -103,7 +103,7 @@ pub trait Criterion: Send + Sync {
     /// Whether it counts things that inputs cover by themselves, which [`slots`](Criterion::slots)
     /// lists.
     fn counts_things(&self) -> bool {
-        let counted = |part: &Part| matches!(part, Part::Set(_) | Part::Patterns(_));
+        let counted = |part: &StatePart| matches!(part, StatePart::Set(_) | StatePart::Patterns(_));
         self.state().parts().iter().any(|(_, part)| counted(part))
     }
 
@@ -113,8 +113,8 @@ pub trait Criterion: Send + Sync {
         let mut slots = Vec::new();
         for (_, part) in state.parts() {
             match part {
-                Part::Set(set) => slots.extend(set.iter().map(|i| Slot::Number(i as u64))),
-                Part::Patterns(patterns) => {
+                StatePart::Set(set) => slots.extend(set.iter().map(|i| Slot::Number(i as u64))),
+                StatePart::Patterns(patterns) => {
                     slots.extend(patterns.rows().map(|row| Slot::Pattern(row.into())));
                 }
                 _ => {}
@@ -123,7 +123,7 @@ pub trait Criterion: Send + Sync {
         Ok(slots)
     }
 
-    /// How many [sums](Part::Sums) a state keeps, where these may be many: known without memory for them, so
+    /// How many [sums](StatePart::Sums) a state keeps, where these may be many: known without memory for them, so
     /// that they can be looked for in a file before.
     fn sums(&self) -> usize {
         0
@@ -133,7 +133,7 @@ pub trait Criterion: Send + Sync {
     fn bound_of_numbers(&self) -> u64 {
         let state = self.state();
         let bounds = state.parts().iter().map(|(_, part)| match part {
-            Part::Set(set) => set.bound() as u64,
+            StatePart::Set(set) => set.bound() as u64,
             _ => 0,
         });
         bounds.max().unwrap_or(0)

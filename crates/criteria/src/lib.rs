@@ -79,13 +79,16 @@ pub use fit::{Array, Fit, FitNumbers};
 pub use needs::Needs;
 pub use npcov_tap::{Column, Reduction, Shown, Side, Tap};
 pub use per_input::PerInput;
-pub use registry::{CRITERIA, Entry, Meaning, Unit, create, default_criteria, find, names};
+pub use registry::{
+    CRITERIA, Entry, Meaning, Unit, create, default_criteria, find, is_of_similarity,
+    judging_criterion, names,
+};
 pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
 pub use state::{
-    BitSet, FixedPart, Handle, InputRun, Kept, KeptPart, ListsPart, Part, Patterns, PatternsPart,
-    ScoresPart, SetPart, State, SumsPart,
+    BitSet, FixedPart, Handle, InputRun, Kept, KeptPart, ListsPart, Patterns, PatternsPart,
+    ScoresPart, SetPart, State, StatePart, SumsPart,
 };
 pub use training::{Compute, Training, TrainingError, TrainingTable, kept_blocks};
 pub use training_coverage::{TrainingCounts, TrainingCoverage};

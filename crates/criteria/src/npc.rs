@@ -23,13 +23,17 @@ const DECISION_LOGIC: Meaning = Meaning {
     unit: Unit::Share,
     lower: "the suite exercises less of the model's decision logic",
     of_paths: true,
+    of_similarity: false,
 };
 
 /// SNPC.
 pub(crate) const SNPC: Entry = Entry {
     name: "snpc",
     summary: "neuron path coverage by structure: degrees of similarity to abstract paths",
-    meaning: DECISION_LOGIC,
+    meaning: Meaning {
+        of_similarity: true,
+        ..DECISION_LOGIC
+    },
     is_default: true,
     create: Snpc::create,
 };

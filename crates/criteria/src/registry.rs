@@ -31,6 +31,9 @@ pub struct Meaning {
     pub lower: &'static str,
     /// Whether they tell of paths: how inputs are decided. Suites are judged by such criteria first.
     pub of_paths: bool,
+    /// Whether they count degrees of similarity to abstract paths: things have a
+    /// [place](Criterion::place), and the more similar a path is, the higher is its bucket.
+    pub of_similarity: bool,
 }
 
 /// What kind of number a value is.
@@ -53,6 +56,7 @@ impl Meaning {
             unit,
             lower: "the suite exercises less of what the model's neurons can do",
             of_paths: false,
+            of_similarity: false,
         }
     }
 }
@@ -106,6 +110,16 @@ pub fn find(value: &str) -> Option<&'static Entry> {
     CRITERIA.iter().find(|entry| entry.name == name)
 }
 
+/// Whether a value counts degrees of similarity to abstract paths.
+pub fn is_of_similarity(value: &str) -> bool {
+    find(value).is_some_and(|entry| entry.meaning.of_similarity)
+}
+
+/// The criterion that suites are judged by where none is named: the first that tells of paths.
+pub fn judging_criterion() -> Option<&'static Entry> {
+    CRITERIA.iter().find(|entry| entry.meaning.of_paths)
+}
+
 /// The criterion whose name is most like one that there is not; `None` where none is like it.
 fn meant(name: &str) -> Option<&'static str> {
     const ALIKE: f64 = 0.6;
@@ -152,6 +166,14 @@ mod tests {
             assert_eq!(find(value).map(|entry| entry.name), Some("nc"), "{value}");
         }
         assert!(find("accuracy").is_none() && find("").is_none());
+    }
+
+    #[test]
+    fn criteria_say_what_they_are() {
+        assert_eq!(judging_criterion().map(|entry| entry.name), Some("snpc"));
+        // Buckets of ANPC are distances: the higher, the less similar.
+        let similar = CRITERIA.iter().filter(|e| is_of_similarity(e.name));
+        assert!(similar.map(|entry| entry.name).eq(["snpc"]));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A state is made of a few kinds of parts, and how parts are merged, written and read is the
 //! same for all criteria that use them. None depends on the order or grouping of inputs, but for
-//! [`Part::Scores`] and [`Part::Lists`], which lie in the order of the inputs, and [`Part::Kept`], which cannot be
-//! merged.
+//! [`StatePart::Scores`] and [`StatePart::Lists`], which lie in the order of the inputs, and
+//! [`StatePart::Kept`], which cannot be merged.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -32,7 +32,7 @@ use crate::error::CriterionError;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    parts: Vec<(&'static str, Part)>,
+    parts: Vec<(&'static str, StatePart)>,
 }
 
 /// Where a part is in a state: its name, which is its name in files too, and its kind.
@@ -46,13 +46,13 @@ pub trait Handle: Copy {
     fn name(self) -> &'static str;
 
     /// The part.
-    fn with(self, content: Self::Owned) -> (&'static str, Part);
+    fn with(self, content: Self::Owned) -> (&'static str, StatePart);
 
     /// What is in a part; `None` where it is of another kind.
-    fn of(part: &Part) -> Option<&Self::Content>;
+    fn of(part: &StatePart) -> Option<&Self::Content>;
 
     /// What is in a part, to be changed.
-    fn of_mut(part: &mut Part) -> Option<&mut Self::Content>;
+    fn of_mut(part: &mut StatePart) -> Option<&mut Self::Content>;
 }
 
 /// Defines a handle for each kind of part.
@@ -70,20 +70,20 @@ macro_rules! handles {
                 self.0
             }
 
-            fn with(self, content: $owned) -> (&'static str, Part) {
-                (self.0, Part::$part(content))
+            fn with(self, content: $owned) -> (&'static str, StatePart) {
+                (self.0, StatePart::$part(content))
             }
 
-            fn of(part: &Part) -> Option<&$content> {
+            fn of(part: &StatePart) -> Option<&$content> {
                 match part {
-                    Part::$part(content) => Some(content),
+                    StatePart::$part(content) => Some(content),
                     _ => None,
                 }
             }
 
-            fn of_mut(part: &mut Part) -> Option<&mut $content> {
+            fn of_mut(part: &mut StatePart) -> Option<&mut $content> {
                 match part {
-                    Part::$part(content) => Some(content),
+                    StatePart::$part(content) => Some(content),
                     _ => None,
                 }
             }
@@ -92,25 +92,25 @@ macro_rules! handles {
 }
 
 handles! {
-    /// The name of a [`Part::Set`].
+    /// The name of a [`StatePart::Set`].
     SetPart: Set(BitSet) as BitSet;
-    /// The name of [`Part::Sums`].
+    /// The name of [`StatePart::Sums`].
     SumsPart: Sums(Vec<i128>) as [i128];
-    /// The name of [`Part::Patterns`].
+    /// The name of [`StatePart::Patterns`].
     PatternsPart: Patterns(Patterns) as Patterns;
-    /// The name of [`Part::Scores`].
+    /// The name of [`StatePart::Scores`].
     ScoresPart: Scores(Vec<f64>) as Vec<f64>;
-    /// The name of [`Part::Lists`].
+    /// The name of [`StatePart::Lists`].
     ListsPart: Lists(Vec<Box<[u32]>>) as Vec<Box<[u32]>>;
-    /// The name of [`Part::Kept`].
+    /// The name of [`StatePart::Kept`].
     KeptPart: Kept(Kept) as Kept;
-    /// The name of [`Part::Fixed`].
+    /// The name of [`StatePart::Fixed`].
     FixedPart: Fixed(Vec<f64>) as [f64];
 }
 
 /// A piece of a state.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum StatePart {
     /// Things that were covered, by number: their union.
     Set(BitSet),
     /// Whole numbers: their sums. Numbers with a fraction are kept in a
@@ -281,19 +281,19 @@ pub struct InputRun {
 
 impl State {
     /// Of parts.
-    pub fn new(parts: impl IntoIterator<Item = (&'static str, Part)>) -> State {
+    pub fn new(parts: impl IntoIterator<Item = (&'static str, StatePart)>) -> State {
         State {
             parts: parts.into_iter().collect(),
         }
     }
 
     /// The parts with their names.
-    pub fn parts(&self) -> &[(&'static str, Part)] {
+    pub fn parts(&self) -> &[(&'static str, StatePart)] {
         &self.parts
     }
 
     /// The parts, to be filled.
-    pub fn parts_mut(&mut self) -> impl Iterator<Item = &mut Part> {
+    pub fn parts_mut(&mut self) -> impl Iterator<Item = &mut StatePart> {
         self.parts.iter_mut().map(|(_, part)| part)
     }
 
@@ -302,8 +302,10 @@ impl State {
         self.require_parts_of(next)?;
         for ((name, part), (_, next)) in self.parts.iter_mut().zip(&next.parts) {
             match (&mut *part, next) {
-                (Part::Scores(scores), Part::Scores(next)) => scores.extend_from_slice(next),
-                (Part::Lists(lists), Part::Lists(next)) => lists.extend_from_slice(next),
+                (StatePart::Scores(scores), StatePart::Scores(next)) => {
+                    scores.extend_from_slice(next)
+                }
+                (StatePart::Lists(lists), StatePart::Lists(next)) => lists.extend_from_slice(next),
                 _ => part.unite(next, name)?,
             }
         }
@@ -349,10 +351,10 @@ impl State {
         self.require_parts_of(other)?;
         for ((name, part), (_, other)) in self.parts.iter_mut().zip(&other.parts) {
             match (&mut *part, other) {
-                (Part::Scores(scores), Part::Scores(others)) => {
+                (StatePart::Scores(scores), StatePart::Scores(others)) => {
                     *scores = in_order(scores, others, order).ok_or_else(|| unlike(name))?;
                 }
-                (Part::Lists(lists), Part::Lists(others)) => {
+                (StatePart::Lists(lists), StatePart::Lists(others)) => {
                     *lists = in_order(lists, others, order).ok_or_else(|| unlike(name))?;
                 }
                 _ => part.unite(other, name)?,
@@ -380,7 +382,7 @@ impl State {
     /// All scores with their names.
     pub fn all_scores(&self) -> impl Iterator<Item = (&'static str, &[f64])> {
         self.parts.iter().filter_map(|(name, part)| match part {
-            Part::Scores(scores) => Some((*name, &scores[..])),
+            StatePart::Scores(scores) => Some((*name, &scores[..])),
             _ => None,
         })
     }
@@ -417,22 +419,24 @@ fn in_order<T: Clone>(own: &[T], others: &[T], order: &[InputRun]) -> Option<Vec
     Some(all)
 }
 
-impl Part {
-    fn unite(&mut self, other: &Part, name: &str) -> Result<(), CriterionError> {
+impl StatePart {
+    fn unite(&mut self, other: &StatePart, name: &str) -> Result<(), CriterionError> {
         match (self, other) {
-            (Part::Set(set), Part::Set(other)) if set.len == other.len => {
+            (StatePart::Set(set), StatePart::Set(other)) if set.len == other.len => {
                 set.insert_words(0, &other.words);
             }
-            (Part::Sums(sums), Part::Sums(other)) if sums.len() == other.len() => {
+            (StatePart::Sums(sums), StatePart::Sums(other)) if sums.len() == other.len() => {
                 for (sum, other) in sums.iter_mut().zip(other) {
                     *sum = sum.checked_add(*other).ok_or_else(|| unlike(name))?;
                 }
             }
-            (Part::Patterns(patterns), Part::Patterns(other)) if patterns.width == other.width => {
+            (StatePart::Patterns(patterns), StatePart::Patterns(other))
+                if patterns.width == other.width =>
+            {
                 other.rows().for_each(|row| patterns.insert(row));
             }
-            (Part::Fixed(numbers), Part::Fixed(other)) if numbers == other => {}
-            (Part::Kept(_), Part::Kept(_)) => return Err(CriterionError::Ordered),
+            (StatePart::Fixed(numbers), StatePart::Fixed(other)) if numbers == other => {}
+            (StatePart::Kept(_), StatePart::Kept(_)) => return Err(CriterionError::Ordered),
             _ => return Err(unlike(name)),
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use npcov_criteria::{
     Amount, Batch, CRITERIA, Column, Criterion, CriterionError, GraphShape, InputRun, LayerShape,
-    NetworkShape, Part, Reduction, Shown, Side, Slot, State, Tap, TrainingTable, Unit, create,
+    NetworkShape, Reduction, Shown, Side, Slot, State, StatePart, Tap, TrainingTable, Unit, create,
     find,
 };
 use npcov_paths::choices::Buckets;
@@ -415,7 +415,7 @@ proptest! {
             let state = at_once(&*criterion, &world, &all(&world));
             let united: BTreeSet<Slot> = each.into_iter().flatten().collect();
             let sums = state.parts().iter().map(|(_, part)| match part {
-                Part::Sums(sums) => sums.len(),
+                StatePart::Sums(sums) => sums.len(),
                 _ => 0,
             });
             prop_assert!(criterion.sums() <= sums.sum(), "{}", name);

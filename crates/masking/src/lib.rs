@@ -49,6 +49,7 @@ pub enum Neurons {
 
 /// What the path of another class does to an input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StrangerPoint {
     /// Inputs for which an input of another class was found.
     pub inputs: usize,

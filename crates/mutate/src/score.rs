@@ -45,6 +45,7 @@ pub struct MutationReport {
 
 /// How many mutants of one operator and ratio are killed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct OperatorScore {
     /// The operator.
     pub operator: Operator,

@@ -49,6 +49,7 @@ impl ProgramKind {
 
 /// A program that was written as ONNX.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Compilation {
     /// The file.
     pub file: String,

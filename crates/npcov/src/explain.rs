@@ -64,6 +64,7 @@ pub struct Explanation {
 
 /// The relevance of one of several inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct InputRelevance {
     /// The input's name in the model.
     pub name: String,
@@ -73,6 +74,7 @@ pub struct InputRelevance {
 
 /// The relevance of a column of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ColumnRelevance {
     /// The column's name.
     pub name: String,
@@ -86,6 +88,7 @@ pub struct ColumnRelevance {
 
 /// A number that is explained.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ExplainedNumber {
     /// The output.
     pub output: usize,
@@ -141,6 +144,7 @@ pub struct NeuronRelevance {
 
 /// The relevance of a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TokenRelevance {
     /// The token's position in the input.
     pub position: usize,

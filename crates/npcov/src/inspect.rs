@@ -53,6 +53,7 @@ pub struct Inspection {
 
 /// An input or output of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Port {
     /// Its name.
     pub name: String,
@@ -113,6 +114,7 @@ pub enum EndingKind {
 
 /// A path layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LayerInfo {
     /// Position among the path layers.
     pub index: usize,
@@ -128,6 +130,7 @@ pub struct LayerInfo {
 
 /// A node that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Unsupported {
     /// The node's name, or that of its first output when it has none.
     pub node: String,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use npcov_graph::op::{Binary, States, Unary};
 use npcov_graph::{Classifier, Graph, Node, Op, ValueId};
+use serde::{Deserialize, Serialize};
 
 use crate::attention::is_product;
 use crate::channel::channel_axes;
@@ -103,8 +104,9 @@ impl FromStr for LayerKind {
     }
 }
 
-/// Names some layers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Names some layers. Stored as a number or a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Selector {
     /// By position among the path layers; negative ones count from the end.
     Index(i64),

@@ -33,7 +33,7 @@ pub enum Linear {
 
 /// Which part of the weights a product takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WeightPart {
     /// All of them.
     All,
     /// The positive ones.
@@ -199,11 +199,11 @@ impl Linear {
     pub(crate) fn forward(
         &self,
         g: &mut Append<'_>,
-        part: Part,
+        part: WeightPart,
         x: ValueId,
         weight: Option<ValueId>,
     ) -> Result<Option<ValueId>, OpError> {
-        if part == Part::Negative && !self.has_negative_weights() {
+        if part == WeightPart::Negative && !self.has_negative_weights() {
             return Ok(None);
         }
         let w = match weight {
@@ -226,11 +226,11 @@ impl Linear {
             Linear::Pool(op) => g.op(Op::Pool(op.clone()), &[x])?,
             Linear::Reduce(op) => g.op(Op::Reduce(op.clone()), &[x])?,
             Linear::Resize(op) => match part {
-                Part::Ones => {
+                WeightPart::Ones => {
                     let shape = g.shape(x);
                     resize::product(g, op, Direction::Forward, part, x, &shape)?
                 }
-                Part::All | Part::Positive | Part::Negative => {
+                WeightPart::All | WeightPart::Positive | WeightPart::Negative => {
                     g.op(Op::Resize(op.clone()), &[x])?
                 }
             },
@@ -243,7 +243,7 @@ impl Linear {
     pub(crate) fn adjoint(
         &self,
         g: &mut Append<'_>,
-        part: Part,
+        part: WeightPart,
         s: ValueId,
         weight: Option<ValueId>,
         shape: &[usize],
@@ -320,7 +320,12 @@ impl Linear {
     }
 
     /// A part of a constant weight; the factor of a Gemm is part of its weight.
-    fn part_of(&self, g: &mut Append<'_>, part: Part, weight: ValueId) -> Result<ValueId, OpError> {
+    fn part_of(
+        &self,
+        g: &mut Append<'_>,
+        part: WeightPart,
+        weight: ValueId,
+    ) -> Result<ValueId, OpError> {
         let weight = match self {
             Linear::Gemm(op) => g.times(weight, op.alpha)?,
             Linear::Conv(_)
@@ -332,10 +337,10 @@ impl Linear {
             | Linear::Resize(_) => weight,
         };
         match part {
-            Part::All => Ok(weight),
-            Part::Positive => g.positive(weight),
-            Part::Negative => g.negative(weight),
-            Part::Ones => {
+            WeightPart::All => Ok(weight),
+            WeightPart::Positive => g.positive(weight),
+            WeightPart::Negative => g.negative(weight),
+            WeightPart::Ones => {
                 let shape = g.shape(weight);
                 g.filled(&shape, 1.0)
             }

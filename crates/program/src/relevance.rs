@@ -4,7 +4,7 @@ use npcov_graph::op::Composite;
 use npcov_graph::{Graph, OpError, TensorType, ValueId};
 
 use crate::append::Append;
-use crate::linear::{Linear, Part};
+use crate::linear::{Linear, WeightPart};
 use crate::rule::{Rule, Sharing, SplitFactors, WholeFactor};
 
 /// The relevance of a linear operator's input.
@@ -124,8 +124,8 @@ impl LinearRelevance {
     ) -> Result<ValueId, OpError> {
         let LinearInputs { x, r, weight, bias } = *inputs;
         let signs = [
-            (Part::Positive, Part::Negative),
-            (Part::Negative, Part::Positive),
+            (WeightPart::Positive, WeightPart::Negative),
+            (WeightPart::Negative, WeightPart::Positive),
         ];
         let parts = match self.nonnegative {
             true => vec![x],
@@ -162,7 +162,7 @@ impl LinearRelevance {
         for (&x, (same, other)) in parts.iter().zip(signs) {
             let mut sums = None;
             for (part, factor) in [(same, Some(p_factor)), (other, n_factor)] {
-                let empty = part == Part::Negative && !self.linear.has_negative_weights();
+                let empty = part == WeightPart::Negative && !self.linear.has_negative_weights();
                 if let (Some(factor), false) = (factor, empty) {
                     let y = self.linear.adjoint(g, part, factor, weight, &shape)?;
                     sums = sum(g, sums, Some(y))?;
@@ -184,11 +184,13 @@ impl LinearRelevance {
         rule: &dyn WholeFactor,
     ) -> Result<ValueId, OpError> {
         let LinearInputs { x, r, weight, bias } = *inputs;
-        let z = self.linear.forward(g, Part::All, x, weight)?;
+        let z = self.linear.forward(g, WeightPart::All, x, weight)?;
         let z = sum(g, z, bias)?.ok_or_else(|| OpError::invalid("an operator without weights"))?;
         let factor = rule.factor(g, z, r)?;
         let shape = g.shape(x);
-        let sums = self.linear.adjoint(g, Part::All, factor, weight, &shape)?;
+        let sums = self
+            .linear
+            .adjoint(g, WeightPart::All, factor, weight, &shape)?;
         g.mul(x, sums)
     }
 }

@@ -13,20 +13,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 
-/// What the outputs of a model mean.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What the outputs of a model mean. Stored where it is [settled](Task::is_settled).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Task {
     /// What outputs and labels tell, when there are some.
     #[default]
+    #[serde(skip)]
     Auto,
     /// Classes: the one with the largest logit. A single logit tells two classes apart by its sign.
     Classification,
     /// Classes: the one with the smallest score.
+    #[serde(rename = "classification-argmin")]
     Smallest,
     /// Numbers, of which nothing is known yet.
+    #[serde(skip)]
     Regression(RegressionOptions),
     /// Numbers that are classes by the bins they fall into.
+    #[serde(rename = "regression")]
     Numbers(Numbers),
+}
+
+impl Task {
+    /// Whether nothing is left for data to tell.
+    pub fn is_settled(&self) -> bool {
+        !matches!(self, Task::Auto | Task::Regression(_))
+    }
 }
 
 /// How numbers become classes.

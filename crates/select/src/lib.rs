@@ -107,6 +107,7 @@ pub struct Selection {
 
 /// How much of what a pool covers some of its inputs cover.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SelectionCoverage {
     /// The criterion.
     pub criterion: String,

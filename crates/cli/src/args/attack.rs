@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use npcov::program::Selector;
 
-use super::{DataArgs, ModelArgs, RunArgs};
+use super::{DataArgs, LimitArgs, ModelArgs, RunArgs};
 use crate::value::BatchSize;
 
 /// Change inputs a little, so that they are misclassified
@@ -45,12 +45,11 @@ pub(crate) struct AttackArgs {
     #[arg(long, value_enum, default_value_t = AttackName::Pgd)]
     pub(crate) method: AttackName,
 
-    /// Attack only the first N inputs
-    #[arg(long, value_name = "N", conflicts_with = "per_class")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     /// Attack only the first N inputs of each label
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
     pub(crate) per_class: Option<usize>,
 
     /// Seed of random starts

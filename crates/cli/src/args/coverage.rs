@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::num::NonZero;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -15,9 +14,10 @@ use npcov::run::Part;
 use serde::Deserialize;
 
 use super::{
-    CriteriaArgs, DataArgs, DetailArgs, Format, MeasuringArgs, MethodArgs, ModelArgs, RunArgs,
+    CriteriaArgs, DataArgs, DetailArgs, LimitArgs, MeasuringArgs, MethodArgs, ModelArgs, PartsArgs,
+    PrintArgs, RunArgs, SuiteRangeArgs, ThreadsArgs,
 };
-use crate::value::{ClusterCount, ClusteringMethod, Criteria, Threads, Upper};
+use crate::value::{ClusterCount, ClusteringMethod, Criteria, Upper};
 
 /// Learn a decision graph from training data
 ///
@@ -40,9 +40,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, short, value_name = "GRAPH")]
     pub(crate) output: PathBuf,
 
-    /// Use only the first N inputs
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     /// Inputs that the model was not trained with, to rank the scores of others among theirs; by default
     /// one in ten training inputs is set aside
@@ -52,12 +51,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "DATA")]
     pub(crate) calibration: Option<OsString>,
 
-    /// Do only this part of the work, and keep it beside the graph: `1/4` is the first quarter
-    ///
-    /// Several processes can do their parts at the same time, on one machine or on several: in one folder
-    /// that all of them see, or each in its own, to be copied together. `docs/scale.md` has examples.
-    #[arg(long, value_name = "I/N", conflicts_with = "join")]
-    pub(crate) shard: Option<Part>,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
 
     /// Cluster only this part of the classes, when all parts of `--shard` are there, for `--join`
     ///
@@ -65,13 +60,6 @@ pub(crate) struct BuildArgs {
     /// none of them clustered, or clustered by other settings, are clustered by the join.
     #[arg(long, value_name = "I/N", conflicts_with_all = ["shard", "join"])]
     pub(crate) shard_classes: Option<Part>,
-
-    /// Make the graph of all parts that `--shard` left beside it
-    ///
-    /// It has the bytes of a graph that is built in one go. All other options are those that the parts
-    /// were made with; parts that are missing, damaged or made otherwise are named.
-    #[arg(long)]
-    pub(crate) join: bool,
 
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -179,13 +167,8 @@ pub(crate) struct CoverArgs {
     #[arg(long, value_name = "OUT.npz")]
     pub(crate) inputs: Option<PathBuf>,
 
-    /// Use only the first N inputs of each suite
-    #[arg(long, value_name = "N", conflicts_with = "shard")]
-    pub(crate) limit: Option<usize>,
-
-    /// Measure only this part of each suite: `1/4` is the first quarter
-    #[arg(long, value_name = "I/N")]
-    pub(crate) shard: Option<Part>,
+    #[command(flatten)]
+    pub(crate) range: SuiteRangeArgs,
 
     #[command(flatten)]
     pub(crate) detail: DetailArgs,
@@ -195,16 +178,6 @@ pub(crate) struct CoverArgs {
 
     #[command(flatten)]
     pub(crate) measuring: MeasuringArgs,
-}
-
-impl CoverArgs {
-    /// The part of a suite of so many inputs that is measured.
-    pub(crate) fn range(&self, inputs: usize) -> Range<usize> {
-        match (self.shard, self.limit) {
-            (Some(part), _) => part.of(inputs),
-            (None, limit) => 0..limit.map_or(inputs, |n| n.min(inputs)),
-        }
-    }
 }
 
 /// Unite coverage states of one decision graph
@@ -232,9 +205,8 @@ pub(crate) struct MergeArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 }
 
 /// Write paths and activations as Parquet files, for other programs
@@ -264,9 +236,8 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "N", default_value = "10000")]
     pub(crate) rows: NonZero<usize>,
 
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 }
 
 /// How activations are written.
@@ -294,7 +265,9 @@ Examples:
   npcov tune model.onnx --data train.npz --divide 255 --all --choices tables
   npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml
   npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml --shard 2/4
-  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml --join")]
+  npcov tune model.onnx --data train.npz --divide 255 --write npcov.toml --join",
+    mut_arg("shard", |shard| shard.requires("write").long_help(TUNE_SHARD_HELP)),
+    mut_arg("join", |join| join.requires("write")))]
 pub(crate) struct TuneArgs {
     /// Shares of relevance to try
     #[arg(long, value_name = "A,...", value_delimiter = ',', default_values_t = [0.7, 0.8, 0.9, 1.0])]
@@ -322,20 +295,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 
-    /// Do only this part of the work, and keep it beside the file that `--write` names: `1/4` is the first
-    /// quarter
-    ///
-    /// Several processes can do their parts at the same time. There are two steps: do all parts, and then all
-    /// of them once more; the second time, what all of the first found is used. `docs/scale.md` has an example.
-    #[arg(long, value_name = "I/N", conflicts_with = "join", requires = "write")]
-    pub(crate) shard: Option<Part>,
-
-    /// Say what all parts found that `--shard` left beside the file that `--write` names
-    ///
-    /// It is what one process finds. All other options are those that the parts were made with; parts that
-    /// are missing, damaged or made otherwise are named.
-    #[arg(long, requires = "write")]
-    pub(crate) join: bool,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
 
     /// Seed of the sample, the random control and the clustering
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -359,6 +320,12 @@ pub(crate) struct TuneArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
 }
+
+const TUNE_SHARD_HELP: &str = "\
+Do only this part of the work, and keep it beside the file that `--write` names: `1/4` is the first quarter
+
+Several processes can do their parts at the same time. There are two steps: do all parts, and then all of \
+them once more; the second time, what all of the first found is used. `docs/scale.md` has an example.";
 
 /// Write a commented `npcov.toml` to start from
 ///
@@ -395,9 +362,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
 }
 
 /// The parameters of a decision graph.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::selection::at_least_one;
-use super::{ClassNamesArgs, ClassSharesArgs, GraphModelArgs, PreprocessingArgs, RunArgs};
+use super::{
+    ClassNamesArgs, ClassSharesArgs, GraphModelArgs, LimitArgs, PreprocessingArgs, RunArgs,
+};
 
 /// Say what a suite is missing, and which inputs to add
 ///
@@ -23,7 +25,10 @@ Examples:
   npcov gaps graph.npcov state.npcov
   npcov gaps graph.npcov state.npcov --pool pool.npz -o add.npz
   npcov gaps graph.npcov state.npcov --pool photos/ -o add/
-  npcov gaps graph.npcov state.npcov --pool pool.npz --picture gaps.png --data test.npz")]
+  npcov gaps graph.npcov state.npcov --pool pool.npz --picture gaps.png --data test.npz",
+    mut_arg("limit", |limit| limit
+        .requires("pool")
+        .help("Use only the first N inputs of the pool")))]
 pub(crate) struct GapsArgs {
     /// The decision graph
     #[arg(value_name = "GRAPH")]
@@ -60,9 +65,8 @@ pub(crate) struct GapsArgs {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) exemplars: usize,
 
-    /// Use only the first N inputs of the pool
-    #[arg(long, value_name = "N", requires = "pool")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     /// Draw the gaps: a PNG file
     ///

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use npcov::coverage::{Allowance, Floor, ThinRule};
 use serde::Deserialize;
 
-use crate::value::{Shares, Threads};
+use super::ThreadsArgs;
+use crate::value::Shares;
 
 /// What is shown of coverage, and what suites should be like.
 #[derive(Debug, Args)]
@@ -123,9 +124,8 @@ pub(crate) struct PageArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) link: Option<String>,
 
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
 }
 
 /// How to print a report.

@@ -9,6 +9,7 @@ mod gate;
 mod lab;
 mod mutate;
 mod selection;
+mod shared;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,10 +37,13 @@ pub(crate) use lab::{
 };
 pub(crate) use mutate::{MutateArgs, Whereabouts};
 pub(crate) use selection::{CriteriaArgs, GraphModelArgs, MeasuringArgs, MinimizeArgs, SelectArgs};
+pub(crate) use shared::{
+    Format, LimitArgs, PartsArgs, PrintArgs, RunArgs, SuiteRangeArgs, ThreadsArgs,
+};
 
 use crate::value::{
     AttributionName, BatchNormName, BatchSize, BiasName, Bins, CropSize, DirectionName, EngineName,
-    FixedInput, ReferenceName, ResizeSize, RuleSetting, Shape, Threads, View,
+    FixedInput, ReferenceName, ResizeSize, RuleSetting, Shape, View,
 };
 
 /// Coverage for neural networks
@@ -168,9 +172,8 @@ Examples:
   npcov inspect graph.npcov
   npcov inspect graph.npcov --format json | jq '.classes[3].clusters[0].layers[1].neurons'")]
 pub(crate) struct InspectArgs {
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -192,9 +195,8 @@ Examples:
   npcov predict model.onnx --data cifar-10-batches-bin:test --divide 255 --output results.npz
   npcov predict prices.onnx --data houses.csv --label-column price --task regression")]
 pub(crate) struct PredictArgs {
-    /// Classify only the first N inputs
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     /// Write logits, predictions and activations to this npz file
     ///
@@ -247,9 +249,8 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "I", conflicts_with = "limit")]
     pub(crate) index: Option<usize>,
 
-    /// Explain only the first N inputs
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     /// How many neurons to name in each layer
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -331,9 +332,8 @@ pub(crate) struct CompileArgs {
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<BatchSize>,
 
-    /// How to print what was written
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
 
     #[command(flatten)]
     pub(crate) relevance: RelevanceArgs,
@@ -486,15 +486,6 @@ impl MethodArgs {
     }
 }
 
-/// How to print a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// For programs: a versioned format, see `docs/json.md`
-    Json,
-}
-
 /// A model, and what its file leaves open.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
@@ -625,18 +616,6 @@ pub(crate) struct TaskArgs {
     /// How far a number may be from its label; by default 3 standard deviations of the residuals
     #[arg(long, value_name = "NUMBER")]
     pub(crate) tolerance: Option<f64>,
-}
-
-/// How work is done, and its result printed.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct RunArgs {
-    /// How many threads to use; all cores by default
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<Threads>,
-
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
 }
 
 /// A dataset, and what happens to it before it enters the model.

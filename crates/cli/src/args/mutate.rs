@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use npcov::mutate::Operator;
-use npcov::run::Part;
 
-use super::{DataArgs, ModelArgs, RunArgs};
+use super::{DataArgs, ModelArgs, RunArgs, SuiteRangeArgs};
 
 /// Make models with something wrong in them, and count which a suite notices
 ///
@@ -82,13 +81,8 @@ pub(crate) struct MutateArgs {
     #[arg(long, value_enum, value_name = "WHERE", requires = "graph")]
     pub(crate) paths: Option<Whereabouts>,
 
-    /// Measure only the first N inputs
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
-
-    /// Measure only this part of the suite: `1/4` is the first quarter; `npcov merge` unites them
-    #[arg(long, value_name = "I/N", conflicts_with = "limit")]
-    pub(crate) shard: Option<Part>,
+    #[command(flatten)]
+    pub(crate) range: SuiteRangeArgs,
 
     /// Seed of every random draw
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use npcov::run::Part;
 use npcov::select::Strategy;
 
-use super::{ClassNamesArgs, MeasureChoices, PreprocessingArgs, RunArgs};
+use super::{ClassNamesArgs, LimitArgs, MeasureChoices, PartsArgs, PreprocessingArgs, RunArgs};
 use crate::value::{Criteria, EngineName};
 
 /// Pick the inputs of a pool that are worth having
@@ -74,23 +73,11 @@ pub(crate) struct SelectArgs {
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: PathBuf,
 
-    /// Use only the first N inputs of the pool
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
-    /// Measure only this part of the pool, and keep that beside the file: `1/4` is the first quarter
-    ///
-    /// Several processes can do their parts at the same time, in one folder that all of them see, or each in
-    /// its own, to be copied together. `docs/scale.md` has examples.
-    #[arg(long, value_name = "I/N", conflicts_with = "join")]
-    pub(crate) shard: Option<Part>,
-
-    /// Pick from a pool whose parts `--shard` measured
-    ///
-    /// The file has the bytes of one that is written in one go. All other options are those that the parts
-    /// were made with; parts that are missing, damaged or made otherwise are named.
-    #[arg(long)]
-    pub(crate) join: bool,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
 
     /// Seed of `random`
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -142,9 +129,8 @@ pub(crate) struct MinimizeArgs {
     #[arg(long, short, value_name = "OUT.npz")]
     pub(crate) output: PathBuf,
 
-    /// Use only the first N inputs of the suite
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) limit: LimitArgs,
 
     #[command(flatten)]
     pub(crate) measuring: MeasuringArgs,

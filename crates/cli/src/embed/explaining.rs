@@ -177,13 +177,12 @@ impl<'a> Job<'a> {
     }
 
     fn all(&self, target: &mut Target<'_>, listener: &mut Listener<'_>) -> anyhow::Result<Answer> {
-        let count = self.loader.len();
-        let inputs = self.args.limit.map_or(count, |n| n.min(count));
+        let inputs = self.args.limit.range(self.loader.len());
         let mut paths = PathRows::default();
         let explanations = npcov::explain_all::<npcov::Error>(
             self.extractor.explainer(),
             &self.loader,
-            0..inputs,
+            inputs,
             self.threads,
             self.args.top,
             |batch, classes| {

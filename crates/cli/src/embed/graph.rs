@@ -10,10 +10,9 @@ use npcov_report::{GapImages, ImageGrid};
 use super::explaining::Job;
 use super::model::Numbers;
 use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare_graph};
-use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs};
+use crate::args::{ClassNamesArgs, MeasuringArgs, PreprocessingArgs, ThreadsArgs};
 use crate::config::Config;
 use crate::graph::cover_options;
-use crate::value::Threads;
 use crate::{args, samples};
 
 /// The largest decision graph that is taken into memory as a whole.
@@ -82,8 +81,8 @@ fn prepared(
 }
 
 /// The same on as many threads as an option says, or as it has.
-fn with_threads(graph: DecisionGraph, threads: Option<Threads>) -> DecisionGraph {
-    match threads {
+fn with_threads(graph: DecisionGraph, flag: ThreadsArgs) -> DecisionGraph {
+    match flag.threads {
         Some(threads) => graph.with_threads(threads.0),
         None => graph,
     }
@@ -123,7 +122,7 @@ pub fn cover(
     let mut parts = Vec::new();
     for (name, data) in suites {
         let samples = data.for_model(graph.model())?;
-        let range = args.range(samples.len());
+        let range = args.range.range(samples.len());
         let inputs = Inputs::new(samples).rows(range);
         graph.require_labels(inputs.clone())?;
         listener.warn(graph.warnings(inputs.clone())?);
@@ -299,7 +298,7 @@ pub fn select(
 ) -> anyhow::Result<Answer> {
     let known = ["-", "--data=-", "--output=-"];
     let args: args::SelectArgs = arguments!("select", Select, known, options);
-    if output.is_none() && (args.shard.is_some() || args.join) {
+    if output.is_none() && (args.parts.shard.is_some() || args.parts.join) {
         let text = "`shard` and `join` need `output`: parts are beside it";
         return Err(OptionError::new(text).into());
     }
@@ -315,12 +314,12 @@ pub fn select(
     let inputs = samples::first(&pool.for_model(graph.model())?, args.limit);
     listener.warn(graph.warnings(inputs.clone())?);
     let progress = &mut *listener.progress;
-    if let (Some(part), Some(path)) = (args.shard, output) {
+    if let (Some(part), Some(path)) = (args.parts.shard, output) {
         let done = graph.select_part(inputs, &settings, part, path, progress)?;
         return Ok(Answer::new(&done, npcov_report::finished_part(&done)));
     }
     let selection = match output {
-        Some(path) if args.join => graph.join_selection(inputs, &settings, path)?,
+        Some(path) if args.parts.join => graph.join_selection(inputs, &settings, path)?,
         Some(path) => graph.select_file(inputs, &settings, path, progress)?,
         None => graph.select(inputs, &settings, progress)?,
     };

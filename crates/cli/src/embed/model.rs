@@ -13,7 +13,7 @@ use npcov::{
 
 use super::explaining::Job;
 use super::{Answer, Data, FileOrBytes, Listener, OptionError, arguments, spare};
-use crate::args::BuildArgs;
+use crate::args::{BuildArgs, ThreadsArgs};
 use crate::config::Config;
 use crate::samples;
 
@@ -84,8 +84,8 @@ pub struct Numbers {
 }
 
 /// A model on as many threads as an option says, or as it has.
-pub(super) fn with_threads(model: &Model, threads: Option<crate::value::Threads>) -> Model {
-    match threads {
+pub(super) fn with_threads(model: &Model, flag: ThreadsArgs) -> Model {
+    match flag.threads {
         Some(threads) => model.clone().with_threads(threads.0),
         None => model.clone(),
     }
@@ -171,7 +171,7 @@ pub fn tune(
     listener: &mut Listener<'_>,
 ) -> anyhow::Result<Answer> {
     let args = arguments!("tune", Tune, ["-", "--data=-"], options);
-    if args.shard.is_some() || args.join {
+    if args.parts.shard.is_some() || args.parts.join {
         let text =
             "`shard` and `join` are for processes that share a folder: `npcov tune` has them";
         return Err(OptionError::new(text).into());
@@ -213,11 +213,11 @@ pub fn build(
         settings,
         args,
     } = Learning::new(model, data, calibration, options, output, listener)?;
-    if args.shard.is_some() || args.shard_classes.is_some() {
+    if args.parts.shard.is_some() || args.shard_classes.is_some() {
         return Err(OptionError::new("`shard` makes a part, and no graph").into());
     }
     let progress = &mut *listener.progress;
-    let graph = match (output, args.join) {
+    let graph = match (output, args.parts.join) {
         (Some(path), true) => model.join_parts(training, &settings, path, progress)?,
         (None, true) => {
             return Err(OptionError::new("`join` needs `output`: parts are beside it").into());
@@ -250,7 +250,7 @@ pub fn build_part(
         let done = model.cluster_part(training, &settings, part, output, progress)?;
         return Ok(Answer::new(&done, npcov_report::clustered_part(&done)));
     }
-    let Some(part) = args.shard else {
+    let Some(part) = args.parts.shard else {
         return Err(OptionError::new("`shard` says which part").into());
     };
     let built = model.build_part(training, &settings, part, output, progress)?;

@@ -8,7 +8,7 @@ use npcov::{DecisionGraph, Inputs, Model};
 
 use super::model::with_threads;
 use super::{Answer, Data, Listener, arguments, outputs};
-use crate::{mutate, samples};
+use crate::mutate;
 
 /// What a suite is held against, beside the options.
 #[derive(Clone, Default)]
@@ -52,10 +52,7 @@ pub fn mutate(
         outputs.spare_graph(graph)?;
     }
     let samples = data.for_model(&model)?;
-    let inputs = match args.shard {
-        Some(part) => Inputs::new(samples.clone()).rows(part.of(samples.len())),
-        None => samples::first(&samples, args.limit),
-    };
+    let inputs = Inputs::new(samples.clone()).rows(args.range.range(samples.len()));
     let (model, notes) = model.for_data(inputs.clone())?;
     listener.warn(notes);
     listener.warn(model.warnings(inputs.clone())?);

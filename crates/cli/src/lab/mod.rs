@@ -128,7 +128,7 @@ impl<'a> Results<'a> {
             "results are in `{}`, `.svg` and `.txt`",
             self.file(".json").display()
         ));
-        printer.data(match self.options.run.format {
+        printer.data(match self.options.run.print.format {
             Format::Text => text,
             Format::Json => &json,
         })

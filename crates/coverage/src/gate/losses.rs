@@ -3,14 +3,13 @@
 //! ([`Relative::is_lost`](crate::Relative::is_lost)); classes, by prediction and by label, and clusters that had enough
 //! inputs and have too few; or different inputs, which gave way to copies.
 
+use npcov_criteria::judging_criterion;
+
 use super::{
     Condition, ConditionError, Finding, YardstickSource, finding, names, no_sample, unknown,
 };
 use crate::difference::SuiteDifference;
 use crate::report::SuiteReport;
-
-/// The criterion by which coverage is compared where nothing is said.
-const USUAL: &str = "snpc";
 
 /// What suites may not lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +28,16 @@ impl Losses {
         suite: &SuiteReport,
         changes: &SuiteDifference,
     ) -> Result<Vec<Finding>, ConditionError> {
-        let usual = [USUAL.to_owned()];
         let criteria = match self {
-            Losses::Usual => &usual[..],
-            Losses::By(criteria) => criteria,
+            Losses::Usual => judging_criterion()
+                .map(|criterion| criterion.name.to_owned())
+                .into_iter()
+                .collect(),
+            Losses::By(criteria) => criteria.clone(),
         };
         let old_inputs = changes.inputs.old;
         let mut findings = Vec::new();
-        for name in criteria {
+        for name in &criteria {
             let Some(relative) = changes.relative.get(name) else {
                 match (self, why_not_compared(name, suite, changes)) {
                     (

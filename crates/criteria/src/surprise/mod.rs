@@ -50,6 +50,7 @@ const DEGREES: Meaning = Meaning {
     unit: Unit::Share,
     lower: "the suite's inputs differ from the training data in fewer degrees",
     of_paths: false,
+    of_similarity: false,
 };
 
 /// LSC.

@@ -73,7 +73,7 @@ pub(crate) struct Target {
 
 /// Which weights count; the others are taken as zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum WeightPart {
     /// All.
     All,
     /// The positive ones.
@@ -234,13 +234,13 @@ impl Block<'_> {
         output: &mut [Pack],
         target: Target,
     ) {
-        self.run_part(Part::All, walk, init, finish, output, target);
+        self.run_part(WeightPart::All, walk, init, finish, output, target);
     }
 
     /// As [`Block::run`], with some of the weights.
     pub(crate) fn run_part(
         &self,
-        part: Part,
+        part: WeightPart,
         walk: &Walk<'_>,
         init: Init<'_>,
         finish: Finish,
@@ -277,7 +277,7 @@ impl Block<'_> {
     /// When the positions, factors or outputs do not exist.
     pub(crate) fn scatter(
         &self,
-        parts: &[Part],
+        parts: &[WeightPart],
         factors: &[Pack],
         columns: Range<usize>,
         output: &mut [Pack],
@@ -326,7 +326,7 @@ macro_rules! kernel {
         mod $isa {
             use std::ops::Range;
 
-            use super::{Block, Finish, Init, Part, Target, Walk};
+            use super::{Block, Finish, Init, WeightPart, Target, Walk};
             use crate::native::pack::{LANES, Pack};
             $(use $import::*;)?
 
@@ -337,20 +337,20 @@ macro_rules! kernel {
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
             pub(super) unsafe fn run(
-                block: &Block<'_>, part: Part, walk: &Walk<'_>, init: Init<'_>, finish: Finish,
+                block: &Block<'_>, part: WeightPart, walk: &Walk<'_>, init: Init<'_>, finish: Finish,
                 output: &mut [Pack], target: Target,
             ) {
                 // SAFETY: the caller's.
                 unsafe {
                     match (block.height, part) {
                         $(
-                            ($height, Part::All) => tile::<$height, 0>(
+                            ($height, WeightPart::All) => tile::<$height, 0>(
                                 block, walk, init, finish, output, target,
                             ),
-                            ($height, Part::Positive) => tile::<$height, 1>(
+                            ($height, WeightPart::Positive) => tile::<$height, 1>(
                                 block, walk, init, finish, output, target,
                             ),
-                            ($height, Part::Negative) => tile::<$height, -1>(
+                            ($height, WeightPart::Negative) => tile::<$height, -1>(
                                 block, walk, init, finish, output, target,
                             ),
                         )*
@@ -365,26 +365,26 @@ macro_rules! kernel {
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
             pub(super) unsafe fn scatter(
-                block: &Block<'_>, parts: &[Part], factors: &[Pack], columns: Range<usize>,
+                block: &Block<'_>, parts: &[WeightPart], factors: &[Pack], columns: Range<usize>,
                 output: &mut [Pack],
             ) {
                 // SAFETY: the caller's.
                 unsafe {
                     match (block.height, parts) {
                         $(
-                            ($height, [Part::All]) => {
+                            ($height, [WeightPart::All]) => {
                                 transposed::<$height, 0>(block, factors, columns, output)
                             }
-                            ($height, [Part::Positive]) => {
+                            ($height, [WeightPart::Positive]) => {
                                 transposed::<$height, 1>(block, factors, columns, output)
                             }
-                            ($height, [Part::Negative]) => {
+                            ($height, [WeightPart::Negative]) => {
                                 transposed::<$height, -1>(block, factors, columns, output)
                             }
-                            ($height, [Part::Positive, Part::Negative]) => {
+                            ($height, [WeightPart::Positive, WeightPart::Negative]) => {
                                 transposed::<$height, 2>(block, factors, columns, output)
                             }
-                            ($height, [Part::Negative, Part::Positive]) => {
+                            ($height, [WeightPart::Negative, WeightPart::Positive]) => {
                                 transposed::<$height, -2>(block, factors, columns, output)
                             }
                         )*
@@ -696,11 +696,11 @@ mod tests {
         }
     }
 
-    fn part_of(part: Part, w: f32) -> f32 {
+    fn part_of(part: WeightPart, w: f32) -> f32 {
         match part {
-            Part::All => w,
-            Part::Positive => w.max(0.0),
-            Part::Negative => w.min(0.0),
+            WeightPart::All => w,
+            WeightPart::Positive => w.max(0.0),
+            WeightPart::Negative => w.min(0.0),
         }
     }
 
@@ -718,7 +718,7 @@ mod tests {
         for isa in Isa::available() {
             for channels in 1..=max_rows(isa) {
                 let weights = Weights::new(isa, channels, k, w);
-                for part in [Part::All, Part::Positive, Part::Negative] {
+                for part in [WeightPart::All, WeightPart::Positive, WeightPart::Negative] {
                     let mut output = vec![Pack::ZERO; channels];
                     for block in weights.blocks() {
                         let (init, finish) = (Init::Bias(&[0.0; 12]), Finish::None);
@@ -746,11 +746,11 @@ mod tests {
     fn the_transposed_product_agrees_with_the_definition() {
         let k = 23;
         let w = |m: usize, i: usize| number(m * 31 + i * 3 + 5);
-        let (p, n) = (Part::Positive, Part::Negative);
+        let (p, n) = (WeightPart::Positive, WeightPart::Negative);
         for isa in Isa::available() {
             for channels in 1..=max_rows(isa) + 1 {
                 let weights = Weights::new(isa, channels, k, w);
-                for parts in [&[Part::All][..], &[p], &[n], &[p, n], &[n, p]] {
+                for parts in [&[WeightPart::All][..], &[p], &[n], &[p, n], &[n, p]] {
                     let factors = packs(channels * parts.len());
                     let columns = 2..20;
                     let mut output = vec![Pack::splat(1.0); columns.len()];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use npcov::artefact::{InputRecord, MeasuredSuite, ScoreKind};
 use npcov::coverage::{Coverage, UNUSUAL};
-use npcov::criteria::{CriterionSet, Member, Slot, SlotPlace, State};
+use npcov::criteria::{CriterionSet, Member, Slot, SlotPlace, State, is_of_similarity};
 use npcov::paths::NO_CLUSTER;
 
 use super::ErrorGroup;
@@ -34,7 +34,7 @@ impl<'c> Paths<'c> {
         let members = criteria.members();
         let at = members
             .iter()
-            .position(|member| member.spec.name == "snpc")?;
+            .position(|member| is_of_similarity(&member.spec.name))?;
         let record = coverage.state().record();
         Some(Paths {
             member: &members[at],

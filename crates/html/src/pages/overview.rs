@@ -1,7 +1,7 @@
 //! The first page: verdict, gaps, classes, criteria.
 
 use npcov::coverage::SuiteReport;
-use npcov::criteria::find;
+use npcov::criteria::{find, is_of_similarity};
 use npcov_report::number::{amount, count, decimals, percent, share};
 use npcov_report::{criterion_label, yardstick_source};
 
@@ -212,7 +212,7 @@ fn criteria(site: &Site<'_>, section: &mut Markup, suite: usize, found: &SuiteRe
                     }
                     if grows {
                         row.tag("td").holding(|cell| {
-                            if name == "snpc" {
+                            if is_of_similarity(name) {
                                 drawing::growth(cell, growth);
                             }
                         });

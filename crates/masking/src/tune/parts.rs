@@ -40,6 +40,7 @@ impl From<DataError> for TuneError {
 
 /// A part of the search for parameters that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TunedPart {
     /// Which part of how many, as `2/4`.
     pub part: String,

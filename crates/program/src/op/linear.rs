@@ -6,7 +6,7 @@ use npcov_graph::{Op, OpError};
 use super::pool::PoolAdjoint;
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
-use crate::linear::{Linear, LinearNode, Part};
+use crate::linear::{Linear, LinearNode, WeightPart};
 use crate::relevance::LinearRelevance;
 use crate::rule::{Bias, Sharing};
 
@@ -74,7 +74,7 @@ pub(super) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         | Linear::Reduce(_)
         | Linear::Resize(_) => {
             let linear = &found.linear;
-            linear.adjoint(g, Part::All, step.cotangent, found.weight, shape)?
+            linear.adjoint(g, WeightPart::All, step.cotangent, found.weight, shape)?
         }
     };
     Ok(vec![(found.position, gradient)])

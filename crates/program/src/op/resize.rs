@@ -4,7 +4,7 @@ use npcov_graph::op::Resize;
 use npcov_graph::{Op, OpError, ValueId};
 
 use crate::append::Append;
-use crate::linear::Part;
+use crate::linear::WeightPart;
 
 /// Which way a product with the matrix of weights goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) fn product(
     g: &mut Append<'_>,
     resize: &Resize,
     direction: Direction,
-    part: Part,
+    part: WeightPart,
     x: ValueId,
     shape: &[usize],
 ) -> Result<ValueId, OpError> {
@@ -34,7 +34,7 @@ pub(crate) fn product(
                 matrix[o * input + i] += weight;
             }
         }
-        if part == Part::Ones {
+        if part == WeightPart::Ones {
             for weight in &mut matrix {
                 *weight = f32::from(u8::from(*weight != 0.0));
             }

@@ -8,7 +8,7 @@ use super::parse::Spelling;
 use super::sharing::OwnStep;
 use super::{Rule, RuleFile, Sharing};
 use crate::append::Append;
-use crate::linear::{Linear, Part};
+use crate::linear::{Linear, WeightPart};
 use crate::relevance::LinearInputs;
 
 /// The rule has no parameters.
@@ -47,12 +47,12 @@ impl OwnStep for Flat {
         let LinearInputs { x, r, weight, .. } = *inputs;
         let shape = g.shape(x);
         let ones = g.filled(&shape, 1.0)?;
-        let count = linear.forward(g, Part::Ones, ones, weight)?;
+        let count = linear.forward(g, WeightPart::Ones, ones, weight)?;
         let count = count.ok_or_else(|| OpError::invalid("an operator without weights"))?;
         let is_p = g.is_positive(count)?;
         let share = g.div(r, count)?;
         let share = g.keep(is_p, share)?;
-        linear.adjoint(g, Part::Ones, share, weight, &shape)
+        linear.adjoint(g, WeightPart::Ones, share, weight, &shape)
     }
 
     fn addend(&self, g: &mut Append<'_>, r: ValueId) -> Result<Option<ValueId>, OpError> {

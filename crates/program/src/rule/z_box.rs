@@ -8,7 +8,7 @@ use super::parse::Spelling;
 use super::sharing::{OwnStep, stabilised_quotient};
 use super::{EPSILON, Rule, RuleFile, Sharing};
 use crate::append::Append;
-use crate::linear::{Linear, Part};
+use crate::linear::{Linear, WeightPart};
 use crate::relevance::{LinearInputs, or_zeros, sum};
 
 /// For inputs that are known to lie between two bounds: contributions are those of the difference
@@ -59,9 +59,9 @@ impl OwnStep for ZBox {
         let shape = g.shape(x);
         let (low, high) = (g.filled(&shape, -self.low)?, g.filled(&shape, -self.high)?);
         let terms = [
-            (Part::All, x),
-            (Part::Positive, low),
-            (Part::Negative, high),
+            (WeightPart::All, x),
+            (WeightPart::Positive, low),
+            (WeightPart::Negative, high),
         ];
         let mut z = None;
         for (part, x) in terms {
@@ -72,7 +72,7 @@ impl OwnStep for ZBox {
         let factor = stabilised_quotient(g, r, z, EPSILON)?;
         let mut relevance = None;
         for (part, x) in terms {
-            if part == Part::Negative && !linear.has_negative_weights() {
+            if part == WeightPart::Negative && !linear.has_negative_weights() {
                 continue;
             }
             let sums = linear.adjoint(g, part, factor, weight, &shape)?;

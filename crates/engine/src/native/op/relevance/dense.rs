@@ -13,7 +13,7 @@ use npcov_program::LinearRelevance;
 use super::factors::Factors;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
-use crate::native::tile::{Finish, Init, Part, Taps, Target, Weights};
+use crate::native::tile::{Finish, Init, Taps, Target, WeightPart, Weights};
 
 /// Inputs that are worked off together: a block's weights for them stay in the nearest cache while
 /// they are read for both signs.
@@ -74,11 +74,11 @@ impl DenseRelevance {
     }
 
     /// The part of the weights that makes sum number `sum` from part number `part` of the input.
-    fn part(&self, sum: usize, part: usize) -> Part {
+    fn part(&self, sum: usize, part: usize) -> WeightPart {
         match (self.factors.split, sum == part) {
-            (false, _) => Part::All,
-            (true, true) => Part::Positive,
-            (true, false) => Part::Negative,
+            (false, _) => WeightPart::All,
+            (true, true) => WeightPart::Positive,
+            (true, false) => WeightPart::Negative,
         }
     }
 

@@ -316,8 +316,8 @@ impl State {
     pub fn without_inputs(mut self) -> State {
         for part in self.parts_mut() {
             match part {
-                Part::Scores(scores) => *scores = Vec::new(),
-                Part::Lists(lists) => *lists = Vec::new(),
+                StatePart::Scores(scores) => *scores = Vec::new(),
+                StatePart::Lists(lists) => *lists = Vec::new(),
                 _ => {}
             }
         }
@@ -326,15 +326,17 @@ impl State {
 
     /// What belongs to some inputs, and nothing else; `None` where there are not so many inputs.
     pub fn only_inputs(&self, inputs: Range<usize>) -> Option<State> {
-        let only = |part: &Part| {
+        let only = |part: &StatePart| {
             Some(match part {
-                Part::Set(_) => Part::Set(BitSet::new(0)),
-                Part::Sums(_) => Part::Sums(Vec::new()),
-                Part::Patterns(patterns) => Part::Patterns(Patterns::new(patterns.width)),
-                Part::Scores(scores) => Part::Scores(scores.get(inputs.clone())?.to_vec()),
-                Part::Lists(lists) => Part::Lists(lists.get(inputs.clone())?.to_vec()),
-                Part::Kept(_) => Part::Kept(Kept::default()),
-                Part::Fixed(_) => Part::Fixed(Vec::new()),
+                StatePart::Set(_) => StatePart::Set(BitSet::new(0)),
+                StatePart::Sums(_) => StatePart::Sums(Vec::new()),
+                StatePart::Patterns(patterns) => StatePart::Patterns(Patterns::new(patterns.width)),
+                StatePart::Scores(scores) => {
+                    StatePart::Scores(scores.get(inputs.clone())?.to_vec())
+                }
+                StatePart::Lists(lists) => StatePart::Lists(lists.get(inputs.clone())?.to_vec()),
+                StatePart::Kept(_) => StatePart::Kept(Kept::default()),
+                StatePart::Fixed(_) => StatePart::Fixed(Vec::new()),
             })
         };
         let parts = self

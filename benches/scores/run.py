@@ -5,6 +5,7 @@
         --train data/cifar-10:train --test data/cifar-10:test [--limit 20000] \
         [--novel data/fashion-mnist/t10k-images-idx3-ubyte.gz] [--calibration DATA] [--options "--divide 255"] \
         [--criteria snpc,deepgini,max-softmax,dsc] [--time EXAMPLE] [--own] [--keep FOLDER]
+        [--before NPCOV]
 
 A decision graph is built from the first `--limit` training inputs, and all test inputs are measured.
 Printed are:
@@ -19,7 +20,8 @@ Printed are:
 * with `--time target/release/examples/score_time`, the CPU time of clusters and scores beside that of
   measuring SNPC alone, for the first 1,024 test inputs.
 
-`--calibration` is handed to `build`. What is in `--keep` is not computed again. Needs NumPy.
+`--before` names an npcov of commit 5cd3b27 or before, whose scores were `unknown` and `incorrect`: their AUROC,
+of a graph that it builds, stands beside the others. `--calibration` is handed to `build`. What is in `--keep` is not computed again. Needs NumPy.
 """
 
 import argparse
@@ -35,6 +37,7 @@ import numpy as np
 
 OURS = ["unfamiliar", "contested"]
 OTHERS = ["deepgini", "max-softmax", "dsa"]
+BEFORE = ["unknown", "incorrect"]
 
 
 def auroc(score, positive):
@@ -83,6 +86,25 @@ class Bench:
         with np.load(inputs) as arrays:
             return json.loads(report.read_text()), dict(arrays)
 
+    def scores_before(self):
+        """The scores of an older npcov for every test input."""
+        options, graph = self.options, self.folder / "before.npcov"
+        run = lambda *arguments: subprocess.run(  # noqa: E731
+            [options.before, *map(str, arguments)], stdout=subprocess.DEVNULL, check=True)
+        limit = ["--limit", options.limit] if options.limit else []
+        if not graph.exists():
+            run("build", Path(options.model).resolve(), "--data", options.train, "--criteria", "snpc",
+                *shlex.split(options.options), *limit, "-o", graph)
+        scores = {}
+        for name in BEFORE:
+            order = self.folder / f"{name}.npz"
+            if not order.exists():
+                run("select", graph, "--data", options.test, "--by", f"score:{name}", "-o", order)
+            with np.load(order) as arrays:
+                scores[name] = np.empty(len(arrays["index"]))
+                scores[name][arrays["index"]] = arrays["score"]
+        return scores
+
     def sizes(self):
         """Bytes of the graph's file, and of what only scores need."""
         with open(self.graph, "rb") as file:
@@ -114,7 +136,9 @@ def measure(options, folder):
     bench.build()
     report, test = bench.cover("test", options.test)
     right = test["prediction"] == test["label"]
-    names = [name for name in OURS + OTHERS if name in test]
+    if options.before:
+        test |= bench.scores_before()
+    names = [name for name in OURS + OTHERS + BEFORE if name in test]
     print(f"{options.model}: {options.limit or 'all'} training inputs, {len(right)} test inputs, "
           f"{right.mean():.2%} right")
     row("", names)
@@ -122,7 +146,7 @@ def measure(options, folder):
     if options.novel:
         _, novel = bench.cover("novel", options.novel)
         is_novel = np.repeat([False, True], [len(right), len(novel["prediction"])])
-        both = [np.concatenate([test[name], novel[name]]) for name in names]
+        both = [np.concatenate([test[name], novel[name]]) for name in names if name in novel]
         row("AUROC, novel", [f"{auroc(score, is_novel):.4f}" for score in both])
     shares = [np.mean(test[f"{name}.p"][right] <= 0.05) for name in OURS]
     row("right, with p <= .05", [f"{share:.2%}" for share in shares])
@@ -155,6 +179,7 @@ def main():
     parser.add_argument("--options", default="--divide 255")
     parser.add_argument("--time")
     parser.add_argument("--own", action="store_true")
+    parser.add_argument("--before")
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -136,7 +136,7 @@ pub(crate) mod plain {
     ///
     /// # Safety
     /// The floats of those lanes must be readable.
-    #[inline(always)]
+    #[inline(never)] // It has a branch for each lane.
     pub(crate) unsafe fn load_some(at: *const f32, mask: u32) -> Vector {
         std::array::from_fn(|l| match mask >> l & 1 {
             0 => 0.0,
@@ -146,7 +146,7 @@ pub(crate) mod plain {
     }
 
     /// Every other number of two vectors, beginning with the first one and with the second one.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn deal(a: Vector, b: Vector) -> [Vector; 2] {
         let number = |i: usize| if i < LANES { a[i] } else { b[i - LANES] };
         [0, 1].map(|first| std::array::from_fn(|l| number(2 * l + first)))

@@ -22,6 +22,7 @@ mod options;
 mod pack;
 mod panel;
 mod plan;
+mod plane;
 mod rows;
 mod schedule;
 mod slide;

@@ -15,6 +15,67 @@ pub(crate) mod x86 {
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 
+    /// What says to loads which lanes there are: those of which there is a bit.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(crate) fn mask(lanes: u32) -> __m256i {
+        let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        let some = _mm256_and_si256(_mm256_set1_epi32(lanes.cast_signed()), bits);
+        _mm256_cmpeq_epi32(some, bits)
+    }
+
+    /// As [`mask`].
+    #[inline(always)]
+    pub(crate) fn mask512(lanes: u32) -> __mmask16 {
+        lanes as __mmask16
+    }
+
+    /// The lanes of a mask; the others are zero.
+    ///
+    /// # Safety
+    /// The floats of those lanes must be readable.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(crate) unsafe fn load_some(at: *const f32, mask: __m256i) -> __m256 {
+        // SAFETY: the caller's.
+        unsafe { _mm256_maskload_ps(at, mask) }
+    }
+
+    /// As [`load_some`].
+    ///
+    /// # Safety
+    /// As [`load_some`].
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(crate) unsafe fn load_some512(at: *const f32, mask: __mmask16) -> __m512 {
+        // SAFETY: the caller's.
+        unsafe { _mm512_maskz_loadu_ps(mask, at) }
+    }
+
+    /// Every other number of two vectors, beginning with the first one and with the second one.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(crate) fn deal(a: __m256, b: __m256) -> [__m256; 2] {
+        let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(a, b));
+        let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(a, b));
+        [
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even)),
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd)),
+        ]
+    }
+
+    /// As [`deal`].
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(crate) fn deal512(a: __m512, b: __m512) -> [__m512; 2] {
+        let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        let odd = _mm512_or_epi32(even, _mm512_set1_epi32(1));
+        [
+            _mm512_permutex2var_ps(a, even, b),
+            _mm512_permutex2var_ps(a, odd, b),
+        ]
+    }
+
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(crate) fn max(x: __m256, low: __m256) -> __m256 {
@@ -63,6 +124,32 @@ pub(crate) mod plain {
     pub(crate) unsafe fn load(at: *const f32) -> Vector {
         // SAFETY: the caller's.
         unsafe { at.cast::<Vector>().read() }
+    }
+
+    /// What says to loads which lanes there are: those of which there is a bit.
+    #[inline(always)]
+    pub(crate) fn mask(lanes: u32) -> u32 {
+        lanes
+    }
+
+    /// The lanes of a mask; the others are zero.
+    ///
+    /// # Safety
+    /// The floats of those lanes must be readable.
+    #[inline(never)] // It has a branch for each lane.
+    pub(crate) unsafe fn load_some(at: *const f32, mask: u32) -> Vector {
+        std::array::from_fn(|l| match mask >> l & 1 {
+            0 => 0.0,
+            // SAFETY: the caller's.
+            _ => unsafe { at.wrapping_add(l).read() },
+        })
+    }
+
+    /// Every other number of two vectors, beginning with the first one and with the second one.
+    #[inline(never)]
+    pub(crate) fn deal(a: Vector, b: Vector) -> [Vector; 2] {
+        let number = |i: usize| if i < LANES { a[i] } else { b[i - LANES] };
+        [0, 1].map(|first| std::array::from_fn(|l| number(2 * l + first)))
     }
 
     /// # Safety

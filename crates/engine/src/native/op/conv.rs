@@ -141,7 +141,7 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKer
     let inputs = x.channels / op.groups;
     let outputs = y.channels / op.groups;
     if inputs == 1 && op.groups > 1 {
-        let kernel = depthwise::Depthwise::new(x, y, taps, &window, weights, bias, tail);
+        let kernel = depthwise::Depthwise::new(cx.isa(), x, y, taps, &window, weights, bias, tail);
         return Ok(NodeKernel::new(kernel, reads));
     }
     if op.groups == 1
@@ -438,7 +438,7 @@ mod tests {
         groups: 1,
     };
 
-    const CASES: [Case; 12] = [
+    const CASES: [Case; 14] = [
         PLAIN,
         // Several images in one lane.
         Case {
@@ -492,6 +492,22 @@ mod tests {
             w: &[8, 1, 3, 3],
             groups: 4,
             dilations: &[1, 2],
+            ..PLAIN
+        },
+        // Depthwise, where channels stand.
+        Case {
+            x: &[2, 4, 9, 20],
+            w: &[8, 1, 3, 3],
+            groups: 4,
+            ..PLAIN
+        },
+        Case {
+            x: &[1, 4, 9, 9],
+            w: &[4, 1, 5, 5],
+            groups: 4,
+            strides: &[2, 2],
+            begin: &[1, 2],
+            end: &[3, 2],
             ..PLAIN
         },
         // One and three spatial axes.

@@ -1,17 +1,19 @@
 //! Convolution where every group has a single input channel.
 
-use npcov_cpu::vectorised;
+use npcov_cpu::{Isa, vectorised};
 use npcov_graph::op::Window;
 
 use super::conv::{AxisTaps, Volume};
 use super::depthwise_alone::{Phases, crop};
 use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
 use crate::native::pack::{LANES, Pack, numbers_mut};
+use crate::native::plane::Windows;
 use crate::native::slide::{Ends, Shift, slide};
 use crate::native::tile::Finish;
 
 /// A tile would hold one channel; here the taps of one channel are summed directly.
 pub(super) struct Depthwise {
+    isa: Isa,
     x: Volume,
     y: Volume,
     taps: [Vec<AxisTaps>; 3],
@@ -25,9 +27,11 @@ pub(super) struct Depthwise {
 }
 
 /// How windows slide over a channel.
-struct Sliding {
-    phases: Phases,
-    shifts: Vec<Shift>,
+enum Sliding {
+    /// Where it stands.
+    Plane(Windows),
+    /// Over a copy of it.
+    Copy { phases: Phases, shifts: Vec<Shift> },
 }
 
 impl Sliding {
@@ -40,16 +44,21 @@ impl Sliding {
         let last = |list: &[usize]| -> [usize; 2] { [list[1], list[2]] };
         let (kernel, strides) = (last(&window.kernel), last(&window.strides));
         let dilations = last(&window.dilations);
-        let extent = std::array::from_fn(|a| {
-            last(&y.extent)[a] + (kernel[a] - 1) * dilations[a] / strides[a]
-        });
-        let phases = Phases::new(last(&x.extent), last(&window.pads_begin), strides, extent);
+        let pads = last(&window.pads_begin);
+        let (x, y) = (last(&x.extent), last(&y.extent));
+        if dilations == [1, 1]
+            && let Some(windows) = Windows::new(x, y, pads, kernel, strides)
+        {
+            return Some(Sliding::Plane(windows));
+        }
+        let extent = std::array::from_fn(|a| y[a] + (kernel[a] - 1) * dilations[a] / strides[a]);
+        let phases = Phases::new(x, pads, strides, extent);
         let shifts = (0..kernel[0] * kernel[1]).map(|weight| {
             let tap = [weight / kernel[1], weight % kernel[1]];
             let from = phases.place(std::array::from_fn(|a| tap[a] * dilations[a]));
             Shift { weight, from }
         });
-        Some(Sliding {
+        Some(Sliding::Copy {
             shifts: shifts.collect(),
             phases,
         })
@@ -57,7 +66,9 @@ impl Sliding {
 }
 
 impl Depthwise {
+    #[expect(clippy::too_many_arguments, reason = "its fields")]
     pub(super) fn new(
+        isa: Isa,
         x: Volume,
         y: Volume,
         taps: [Vec<AxisTaps>; 3],
@@ -67,6 +78,7 @@ impl Depthwise {
         tail: Tail,
     ) -> Depthwise {
         Depthwise {
+            isa,
             sliding: Sliding::new(&x, &y, window),
             x,
             y,
@@ -108,43 +120,53 @@ impl Depthwise {
 
 impl Alone for Depthwise {
     fn scratch(&self) -> usize {
-        let Some(sliding) = &self.sliding else {
+        let Some(Sliding::Copy { phases, .. }) = &self.sliding else {
             return 0;
         };
-        let row = self.y.extent[1] * sliding.phases.extent[1];
-        sliding.phases.len().div_ceil(LANES) + row.div_ceil(LANES)
+        let row = self.y.extent[1] * phases.extent[1];
+        phases.len().div_ceil(LANES) + row.div_ceil(LANES)
     }
 
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
-        let Some(Sliding { phases, shifts }) = &self.sliding else {
+        let Some(sliding) = &self.sliding else {
             return;
         };
-        let (seen, sums) = scratch.split_at_mut(phases.len().div_ceil(LANES));
+        let scratch = numbers_mut(scratch);
+        scratch.fill(0.0);
         let [_, height, width] = self.y.extent;
-        let sums = numbers_mut(sums);
-        let seen = numbers_mut(seen);
-        seen.fill(0.0);
         let (image, multiplier) = (self.x.pixels(), self.y.channels / self.x.channels);
-        let kernel = shifts.len();
-        for (number, y) in output.chunks_exact_mut((height * width).max(1)).enumerate() {
+        let kernel = self.window.kernel.iter().product::<usize>();
+        let finish = match self.tail.add {
+            true => Finish::None,
+            false => self.tail.finish,
+        };
+        for number in 0..self.y.batch * self.y.channels {
             let (n, channel) = (number / self.y.channels, number % self.y.channels);
-            if channel.is_multiple_of(multiplier) {
-                let from = (n * self.x.channels + channel / multiplier) * image;
-                phases.fill(&inputs.get(0)[from..from + image], seen);
-            }
-            let ends = Ends {
-                begin: Some(self.bias[channel]),
-                finish: match self.tail.add {
-                    true => Finish::None,
-                    false => self.tail.finish,
-                },
-            };
+            let from = (n * self.x.channels + channel / multiplier) * image;
+            let x = &inputs.get(0)[from..from + image];
             let weights = &self.weights[channel * kernel..(channel + 1) * kernel];
-            slide(seen, weights, shifts, ends, sums);
-            crop(sums, phases.extent[1], width, y);
+            let y = &mut output[number * height * width..];
+            match sliding {
+                Sliding::Plane(windows) => {
+                    windows.slide(self.isa, x, weights, self.bias[channel], finish, y);
+                }
+                Sliding::Copy { phases, shifts } => {
+                    let (seen, sums) = scratch.split_at_mut(phases.len().next_multiple_of(LANES));
+                    if channel.is_multiple_of(multiplier) {
+                        phases.fill(x, seen);
+                    }
+                    let ends = Ends {
+                        begin: Some(self.bias[channel]),
+                        finish,
+                    };
+                    slide(seen, weights, shifts, ends, sums);
+                    crop(sums, phases.extent[1], width, &mut y[..height * width]);
+                }
+            }
             if !self.tail.add {
                 continue;
             }
+            let y = &mut y[..height * width];
             let other = &inputs.get(1)[number * height * width..];
             for (y, other) in y.iter_mut().zip(other) {
                 *y += other;

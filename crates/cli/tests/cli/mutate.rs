@@ -118,3 +118,19 @@ fn parts_are_merged() {
         assert_snapshot!(project.snapshot(command));
     }
 }
+
+/// A file's name is data: it begins no line of its own and moves no cursor.
+#[cfg(unix)]
+#[test]
+fn names_of_suites_stay_on_their_line() {
+    let project = Project::new();
+    let name = "a\nkilled  100%\u{1b}[2J.npz";
+    std::fs::copy(project.path("fashion-1000.npz"), project.path(name)).unwrap();
+    let words = "mutate lenet.onnx --divide 255 --limit 20 --mutants 1 --data";
+    let output = project.command(words).arg(name).output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let first = text.lines().next().unwrap();
+    assert!(first.contains("killed  100%"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}

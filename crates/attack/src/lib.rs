@@ -197,6 +197,7 @@ impl Adversaries {
 
 /// How an attack went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AttackReport {
     /// The dataset, as it was named.
     pub data: String,

@@ -34,8 +34,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config, printer: &Printer) -> anyho
 
 /// What is to be said of a difference, but for suites that are missing: these are among what rules find.
 pub(crate) fn notes(difference: &Difference) -> Vec<String> {
-    npcov_report::notes(&Difference {
-        missing: Vec::new(),
-        ..difference.clone()
-    })
+    let mut difference = difference.clone();
+    difference.missing.clear();
+    npcov_report::notes(&difference)
 }

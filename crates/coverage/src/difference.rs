@@ -17,6 +17,7 @@ use crate::report::{Report, SuiteReport, Values, values_of};
 
 /// What changed since an earlier state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Difference {
     /// Whether the model is another.
     pub model_changed: bool,

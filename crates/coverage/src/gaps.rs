@@ -47,7 +47,8 @@ impl Default for GapOptions {
 }
 
 /// What a suite is missing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Gaps {
     /// The suite, or the suites that were looked at as one.
     pub suites: Vec<String>,

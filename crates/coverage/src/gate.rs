@@ -99,11 +99,7 @@ impl Gate {
                 thin: Vec::new(),
             });
         }
-        Ok(Check {
-            passed: findings.iter().all(|finding| finding.passed),
-            model_changed: difference.map(|difference| difference.model_changed),
-            findings,
-        })
+        Ok(Check::new(findings, difference))
     }
 
     /// What may drop: all shares where nothing else is said, and what is named.

@@ -21,7 +21,8 @@ use crate::headline::{Baselines, alone, copies};
 use crate::thin::{judge, training_predictions};
 
 /// The coverage of suites.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The suites.
     pub suites: Vec<SuiteReport>,
@@ -103,6 +104,7 @@ impl Report {
 
 /// What a suite covers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SuiteReport {
     /// Its name.
     pub name: String,

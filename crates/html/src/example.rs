@@ -76,16 +76,23 @@ fn suite(extent: &Extent<'_>, number: usize) -> SuiteReport {
         name: extent.name.to_owned(),
         criteria: share(1, 100),
     };
-    SuiteReport {
-        name: format!("{}{number}", extent.name),
-        inputs: extent.inputs,
-        accuracy: Some(0.75),
-        criteria: share(1234, 56_789),
-        classes: (0..extent.classes).map(class).collect(),
-        clusters: (0..extent.classes * extent.clusters).map(cluster).collect(),
-        layers: (0..extent.layers).map(layer).collect(),
-        ..SuiteReport::default()
-    }
+    let mut suite = SuiteReport::default();
+    suite.name = format!("{}{number}", extent.name);
+    suite.inputs = extent.inputs;
+    suite.accuracy = Some(0.75);
+    suite.criteria = share(1234, 56_789);
+    suite.classes = (0..extent.classes).map(class).collect();
+    suite.clusters = (0..extent.classes * extent.clusters).map(cluster).collect();
+    suite.layers = (0..extent.layers).map(layer).collect();
+    suite
+}
+
+fn report(extent: &Extent<'_>, suites: Vec<SuiteReport>) -> Report {
+    let mut report = Report::default();
+    report.suites = suites;
+    report.buckets = Values(vec![("snpc".to_owned(), 56_789)]);
+    report.warnings = vec![format!("something about {}", extent.name)];
+    report
 }
 
 fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
@@ -119,19 +126,17 @@ fn gaps(extent: &Extent<'_>, suite: &SuiteReport) -> Gaps {
         add: None,
         wanted: Vec::new(),
     };
-    Gaps {
-        suites: vec![suite.name.clone()],
-        inputs: suite.inputs,
-        gaps: suite
-            .clusters
-            .iter()
-            .filter(|cluster| cluster.thin)
-            .map(gap)
-            .collect(),
-        judged: suite.judged(),
-        class_names: None,
-        pool: None,
-    }
+    let mut gaps = Gaps::default();
+    gaps.suites = vec![suite.name.clone()];
+    gaps.inputs = suite.inputs;
+    gaps.gaps = suite
+        .clusters
+        .iter()
+        .filter(|cluster| cluster.thin)
+        .map(gap)
+        .collect();
+    gaps.judged = suite.judged();
+    gaps
 }
 
 /// A dossier of this size.
@@ -272,12 +277,7 @@ pub(crate) fn dossier(extent: &Extent<'_>) -> Dossier {
         },
         views: suites.iter().map(view).collect(),
         compared: ComparedReport {
-            report: Report {
-                suites,
-                together: None,
-                buckets: Values(vec![("snpc".to_owned(), 56_789)]),
-                warnings: vec![format!("something about {}", extent.name)],
-            },
+            report: report(extent, suites),
             difference: None,
         },
         check: None,

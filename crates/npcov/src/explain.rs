@@ -14,6 +14,7 @@ use crate::error::Error;
 
 /// Why an input is classified as it is: the relevance of each neuron for one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The dataset, as it was named.
     pub data: String,

@@ -388,7 +388,7 @@ fn classes(list: &[ClassName]) -> String {
 mod tests {
     use super::*;
     use crate::{Document, example, json};
-    use npcov::coverage::{CountedBy, Counts, Relative};
+    use npcov::coverage::{CountedBy, Counts, Difference, Relative};
 
     fn thin(class: ClassName, inputs: usize) -> Thin {
         Thin {
@@ -478,10 +478,8 @@ mod tests {
 
     #[test]
     fn what_fails_comes_first_and_what_holds_is_short() {
-        let result = Check {
-            passed: false,
-            model_changed: Some(false),
-            findings: vec![
+        let result = Check::new(
+            vec![
                 under(0.06, 0.05, Bound::Value(0.05), true),
                 fell("kmnc", 0.3, 0.3, 0.01, true),
                 fell("snpc", 0.3, 0.295, 0.01, true),
@@ -492,7 +490,8 @@ mod tests {
                     ..fell("snpc", 0.0, 0.0, 0.0, false)
                 },
             ],
-        };
+            Some(&Difference::default()),
+        );
         assert_eq!(
             check(&result),
             "failed: suite `field`: it was measured earlier, and is not in this state\n\
@@ -504,10 +503,8 @@ mod tests {
 
     #[test]
     fn findings_survive_json() {
-        let result = Check {
-            passed: false,
-            model_changed: None,
-            findings: vec![
+        let result = Check::new(
+            vec![
                 under(0.06, 0.05, Bound::Random(0.5), true),
                 fell("kmnc", 0.5, 0.25, 0.01, false),
                 Finding {
@@ -540,7 +537,8 @@ mod tests {
                     ..under(0.0, 0.0, Bound::Value(0.0), false)
                 },
             ],
-        };
+            None,
+        );
         let read: Document<Check> = serde_json::from_str(&json(&result)).unwrap();
         assert_eq!(read.result, result);
     }
@@ -674,15 +672,14 @@ mod tests {
                 all_inputs: 3000,
             },
         };
-        let result = Check {
-            passed: true,
-            model_changed: None,
-            findings: vec![
+        let result = Check::new(
+            vec![
                 finding(not_judged),
                 finding(newly_thin(9)),
                 finding(newly_thin(0)),
             ],
-        };
+            None,
+        );
         assert_eq!(
             check(&result),
             "ok: suite `test`: none of 9 classes and 9 clusters lost its inputs\n\

@@ -172,12 +172,9 @@ measured in one of both states only: nlc
 
     #[test]
     fn another_model_is_said() {
-        let changed = Difference {
-            model_changed: true,
-            graph_changed: true,
-            choices: vec!["snpc-buckets: 10, not 200".to_owned()],
-            ..example::difference()
-        };
+        let mut changed = example::difference();
+        (changed.model_changed, changed.graph_changed) = (true, true);
+        changed.choices = vec!["snpc-buckets: 10, not 200".to_owned()];
         let text = differences(&example::two_suites(), &changed);
         assert!(text.starts_with("since the earlier state (model changed)\n"));
         assert!(text.contains("the model changed: values can be compared"));

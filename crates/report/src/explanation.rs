@@ -370,51 +370,33 @@ fn yes_or_no(yes: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov::LayerRelevance;
+    use serde_json::json;
 
     fn found() -> Explanation {
-        let logit = |class, logit| ClassLogit {
-            class,
-            name: None,
-            logit,
-        };
-        Explanation {
-            data: "data.npz".to_owned(),
-            index: 7,
-            sample: None,
-            label: None,
-            label_name: None,
-            prediction: logit(1, 2.5),
-            explained: logit(0, -3.0),
-            seed: 1.0,
-            seed_is_one: true,
-            method: MethodInfo {
-                attribution: "lrp".to_owned(),
-                rule: Some("epsilon:1e-6".to_owned()),
-                overrides: Vec::new(),
-                bias: Some("ignore".to_owned()),
-                batch_norm: "identity".to_owned(),
+        let found = json!({
+            "data": "data.npz",
+            "index": 7,
+            "prediction": { "class": 1, "logit": 2.5 },
+            "explained": { "class": 0, "logit": -3.0 },
+            "seed": 1.0,
+            "seed_is_one": true,
+            "method": {
+                "attribution": "lrp",
+                "rule": "epsilon:1e-6",
+                "overrides": [],
+                "bias": "ignore",
+                "batch_norm": "identity",
             },
-            layers: vec![LayerRelevance {
-                index: 0,
-                name: "relu".to_owned(),
-                neurons: 2,
-                cut: true,
-                sum: 0.995,
-                top: vec![NeuronRelevance {
-                    neuron: 1,
-                    relevance: 1.25,
-                    share: Some(1.25),
-                }],
+            "layers": [{
+                "index": 0,
+                "name": "relu",
+                "neurons": 2,
+                "cut": true,
+                "sum": 0.995,
+                "top": [{ "neuron": 1, "relevance": 1.25, "share": 1.25 }],
             }],
-            input_sum: None,
-            tokens: None,
-            inputs: Vec::new(),
-            columns: Vec::new(),
-            number: None,
-            heatmap: None,
-            path: None,
-        }
+        });
+        serde_json::from_value(found).unwrap()
     }
 
     #[test]

@@ -245,32 +245,27 @@ mod tests {
     }
 
     fn example() -> Gaps {
-        Gaps {
-            suites: vec!["unit".to_owned(), "field".to_owned()],
-            inputs: 1820,
-            class_names: Some(vec!["bag".to_owned(), "shoe".to_owned()]),
-            pool: None,
-            judged: Judged {
-                classes: 2,
-                clusters: 6,
-                ..Judged::default()
-            },
-            gaps: vec![Gap {
-                class: 1,
-                name: Some("shoe".to_owned()),
-                cluster: Some(4),
-                by: CountedBy::Prediction,
-                inputs: 1,
-                expected: 164.04,
-                p: 1e-70,
-                missing: 180,
-                exemplars: vec![typical(7, Some("shoe/7.png"), 1), typical(9, None, 0)],
-                present: Vec::new(),
-                nearest: Vec::new(),
-                add: None,
-                wanted: Vec::new(),
-            }],
-        }
+        let mut found = Gaps::default();
+        found.suites = vec!["unit".to_owned(), "field".to_owned()];
+        found.inputs = 1820;
+        found.class_names = Some(vec!["bag".to_owned(), "shoe".to_owned()]);
+        (found.judged.classes, found.judged.clusters) = (2, 6);
+        found.gaps = vec![Gap {
+            class: 1,
+            name: Some("shoe".to_owned()),
+            cluster: Some(4),
+            by: CountedBy::Prediction,
+            inputs: 1,
+            expected: 164.04,
+            p: 1e-70,
+            missing: 180,
+            exemplars: vec![typical(7, Some("shoe/7.png"), 1), typical(9, None, 0)],
+            present: Vec::new(),
+            nearest: Vec::new(),
+            add: None,
+            wanted: Vec::new(),
+        }];
+        found
     }
 
     #[test]

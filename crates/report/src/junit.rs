@@ -265,15 +265,14 @@ mod tests {
         let newly_thin = Condition::NewlyThin {
             judged: Judged::default(),
         };
-        let check = Check {
-            passed: false,
-            model_changed: None,
-            findings: vec![
+        let check = Check::new(
+            vec![
                 finding("unit|test", under),
                 finding("unit|test", newly_thin),
                 finding("gone", Condition::MissingSuite),
             ],
-        };
+            None,
+        );
         let xml = junit(&example::two_suites(), None, Some(&check));
         assert!(xml.contains("tests=\"9\" failures=\"3\""), "{xml}");
         assert!(xml.contains("<failure type=\"fail-under\" message=\"suite `unit|test`: SNPC is"));

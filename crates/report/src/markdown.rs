@@ -355,11 +355,8 @@ field reaches 25.0% of what a sample of 50 training inputs reaches
 
     #[test]
     fn another_model_is_said_first() {
-        let changed = Difference {
-            model_changed: true,
-            graph_changed: true,
-            ..example::difference()
-        };
+        let mut changed = example::difference();
+        (changed.model_changed, changed.graph_changed) = (true, true);
         let text = markdown(&example::two_suites(), Some(&changed));
         assert!(text.contains("**Model changed.**\n"), "{text}");
         assert!(!markdown(&example::two_suites(), None).contains('▼'));

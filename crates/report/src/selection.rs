@@ -183,6 +183,7 @@ fn first(chosen: &[Chosen], reason: &str, class_names: Option<&[String]>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn chosen(input: usize, score: Option<f64>, label: Option<i64>) -> Chosen {
         Chosen {
@@ -196,21 +197,15 @@ mod tests {
 
     #[test]
     fn scores_of_any_size_are_shown() {
-        let mut found = Selection {
-            data: "pool.npz".to_owned(),
-            inputs: 12345,
-            class_names: None,
-            strategy: "score:lsa".to_owned(),
-            file: "out.npz".to_owned(),
-            coverage: None,
-            apfd: Some(Apfd {
-                value: None,
-                random: 0.5,
-                faults: 0,
-                found: 0,
-            }),
-            chosen: vec![chosen(7, None, Some(4)), chosen(0, Some(0.25), Some(3))],
-        };
+        let found = json!({
+            "data": "pool.npz",
+            "inputs": 12345,
+            "strategy": "score:lsa",
+            "file": "out.npz",
+            "apfd": { "random": 0.5, "faults": 0, "found": 0 },
+            "chosen": [chosen(7, None, Some(4)), chosen(0, Some(0.25), Some(3))],
+        });
+        let mut found: Selection = serde_json::from_value(found).unwrap();
         let text = selection(&found);
         assert!(text.contains("2 of 12,345 inputs"), "{text}");
         assert!(text.contains("no input is misclassified"), "{text}");

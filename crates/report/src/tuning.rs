@@ -156,7 +156,8 @@ fn things(number: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use npcov::run::MethodInfo;
+    use npcov::paths::Choices;
+    use serde_json::json;
 
     fn inc(c: f64, nc: f64) -> Inconsistency {
         Inconsistency {
@@ -182,41 +183,32 @@ mod tests {
             inc_nc_slack: 0.03,
             good: 2,
         };
-        Tuning {
-            data: "train.npz".to_owned(),
-            available: 60_000,
-            inputs: 2000,
-            counted: 2000,
-            method: MethodInfo {
-                attribution: "lrp".to_owned(),
-                rule: None,
-                overrides: Vec::new(),
-                bias: None,
-                batch_norm: "identity".to_owned(),
-            },
-            choices: Default::default(),
-            seed: 3,
-            alphas: vec![
+        let found = json!({
+            "data": "train.npz",
+            "available": 60_000,
+            "inputs": 2000,
+            "counted": 2000,
+            "method": { "attribution": "lrp", "overrides": [], "batch_norm": "identity" },
+            "choices": Choices::default(),
+            "seed": 3,
+            "alphas": [
                 point(0.7, 0.093, inc(0.893, 0.096)),
                 point(1.0, 0.333, inc(0.989, 0.0)),
             ],
-            alpha: recommended(1),
-            rivals: Vec::new(),
-            natural_clusters: 3,
-            grid: vec![GridPoint {
-                clusters: 4,
-                beta: 0.8,
-                paths: 40,
-                width: 0.146,
-                path: inc(0.941, 0.039),
+            "alpha": recommended(1),
+            "rivals": [],
+            "natural_clusters": 3,
+            "grid": [{
+                "clusters": 4,
+                "beta": 0.8,
+                "paths": 40,
+                "width": 0.146,
+                "path": inc(0.941, 0.039),
             }],
-            abstraction: recommended(0),
-            chosen: PathParameters {
-                alpha: 1.0,
-                clusters: 4,
-                beta: 0.8,
-            },
-        }
+            "abstraction": recommended(0),
+            "chosen": { "alpha": 1.0, "clusters": 4, "beta": 0.8 },
+        });
+        serde_json::from_value(found).unwrap()
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl From<Strategy> for SelectOptions {
 
 /// Inputs that were selected from a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Selection {
     /// The pool, as it was named.
     pub data: String,

@@ -97,7 +97,7 @@ pub(crate) fn vocabulary(number: u64, folder: &Path) -> bool {
     }
     // Empty lines are what takes most memory for a byte.
     if random.one_in(200) {
-        bytes.resize(random.below(32 << 20) as usize, b'\n');
+        bytes.resize(random.below(32 << 20), b'\n');
     }
     let path = folder.join("vocabulary.txt");
     std::fs::write(&path, &bytes).unwrap();

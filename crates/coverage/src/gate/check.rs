@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Bound;
-use crate::difference::{Change, Counts, Relative};
+use crate::difference::{Change, Counts, Difference, Relative};
 use crate::headline::Baselines;
 use crate::missing::{ClassName, Judged, Thin};
 use crate::report::SuiteReport;
@@ -17,6 +17,7 @@ const MORE_COPIES: f64 = 0.05;
 
 /// Whether suites fulfil rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Check {
     /// Whether all do.
     pub passed: bool,
@@ -24,6 +25,17 @@ pub struct Check {
     pub model_changed: Option<bool>,
     /// What each rule found in each suite.
     pub findings: Vec<Finding>,
+}
+
+impl Check {
+    /// What rules found, since an earlier state where there is one.
+    pub fn new(findings: Vec<Finding>, since: Option<&Difference>) -> Check {
+        Check {
+            passed: findings.iter().all(|finding| finding.passed),
+            model_changed: since.map(|difference| difference.model_changed),
+            findings,
+        }
+    }
 }
 
 /// What a rule found in a suite.

@@ -2,11 +2,11 @@
 //!
 //! A convolution, seen from one output position, is for every output channel `m` a sum over taps
 //! and input channels, `out[m] += w[m][k] * x[k]`, where `x[k]` is a pack. A tile keeps the sums
-//! of up to [`max_rows`] channels in registers while it walks over `k`; each pack of `x` is
-//! loaded once for all of them, each weight is broadcast once for all lanes. There is nothing to
-//! rearrange at run time (no im2col) as long as the packs of `x` stand next to each other along
-//! the input channels, which the caller sees to, and padding costs nothing: taps outside of the
-//! input are not walked over.
+//! of up to [`max_rows`](weights::max_rows) channels in registers while it walks over `k`; each
+//! pack of `x` is loaded once for all of them, each weight is broadcast once for all lanes. There is
+//! nothing to rearrange at run time (no im2col) as long as the packs of `x` stand next to each
+//! other along the input channels, which the caller sees to, and padding costs nothing: taps outside
+//! of the input are not walked over.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of `k`, for every tile height and
 //! vector width; so CPUs with FMA give the same bits, whatever their vectors (of a NaN only that it
@@ -14,10 +14,15 @@
 
 #![allow(unsafe_code)]
 
+mod weights;
+
 use std::ops::Range;
 
-use npcov_cpu::{Isa, Vectors, dispatch};
+use npcov_cpu::{Isa, dispatch};
 
+#[cfg(test)]
+pub(crate) use self::weights::max_rows;
+pub(crate) use self::weights::{Weights, blocks};
 use crate::native::pack::Pack;
 
 /// Which products a tile adds up: `rows x cols` runs of `len` neighbouring packs and weights.
@@ -80,92 +85,6 @@ pub(crate) enum WeightPart {
     Positive,
     /// The negative ones.
     Negative,
-}
-
-/// The largest tile: as many channels as leave registers for the operands.
-pub(crate) fn max_rows(isa: Isa) -> usize {
-    match isa.vectors() {
-        // 4 registers a pack: 12 of 16, and of NEON's 32.
-        Vectors::Portable => 3,
-        // 2 accumulators a row; 12 of 16 registers.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => 6,
-        // 1 accumulator a row; 12 chains hide the latency of two FMA units.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => 12,
-    }
-}
-
-/// Channels in blocks, which differ in height by at most one, so that no tile is too low to keep the
-/// multipliers busy.
-pub(crate) fn blocks(isa: Isa, channels: usize) -> impl Iterator<Item = Range<usize>> {
-    let blocks = channels.div_ceil(max_rows(isa)).max(1);
-    let bound = move |b: usize| channels * b / blocks;
-    (0..blocks).map(move |b| bound(b)..bound(b + 1))
-}
-
-/// Weights of one layer, cut into blocks of channels and laid out in the order tiles read them:
-/// block by block, then `k`, then channel.
-#[derive(Clone, Debug)]
-pub(crate) struct Weights {
-    isa: Isa,
-    data: Vec<f32>,
-    /// Number of channels of each block.
-    heights: Vec<u8>,
-    /// Products per channel.
-    k: usize,
-}
-
-impl Weights {
-    /// Packs `channels x k` weights given by position.
-    pub(crate) fn new(
-        isa: Isa,
-        channels: usize,
-        k: usize,
-        weight: impl Fn(usize, usize) -> f32,
-    ) -> Weights {
-        let mut data = Vec::with_capacity(channels * k);
-        let mut heights = Vec::new();
-        for block in blocks(isa, channels) {
-            for i in 0..k {
-                data.extend(block.clone().map(|m| weight(m, i)));
-            }
-            heights.push(block.len() as u8);
-        }
-        Weights {
-            isa,
-            data,
-            heights,
-            k,
-        }
-    }
-
-    /// Number of channels.
-    pub(crate) fn channels(&self) -> usize {
-        self.heights.iter().map(|&h| usize::from(h)).sum()
-    }
-
-    /// Weights of one channel.
-    pub(crate) fn k(&self) -> usize {
-        self.k
-    }
-
-    /// The blocks, each with its first channel.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
-        let mut first = 0;
-        self.heights.iter().map(move |&height| {
-            let height = usize::from(height);
-            let block = Block {
-                isa: self.isa,
-                weights: &self.data[first * self.k..(first + height) * self.k],
-                first,
-                height,
-                k: self.k,
-            };
-            first += height;
-            block
-        })
-    }
 }
 
 /// Some channels' weights.

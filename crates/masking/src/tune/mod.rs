@@ -62,6 +62,7 @@ impl Default for TuneOptions {
 
 /// What masking does for every choice of parameters, and which to take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tuning {
     /// The dataset, as it was named.
     pub data: String,

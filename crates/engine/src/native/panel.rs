@@ -201,6 +201,7 @@ unsafe fn channels<const P: usize>(
                 let x = _mm512_set1_ps(*x.wrapping_add(p * few.step));
                 sums[p] = _mm512_fmadd_ps(weight, x, sums[p]);
             }
+            prefetch(w.wrapping_add(block.weights().len()));
             x = x.wrapping_add(few.pitch);
             w = w.add(height);
         }
@@ -301,6 +302,8 @@ macro_rules! kernel {
                                 }
                             }
                         }
+                        // The next block's weights.
+                        prefetch(w.wrapping_add(weights.len()));
                         x = x.wrapping_add(panel.pitch);
                         w = w.add(M);
                     }

@@ -10,11 +10,15 @@ use crate::native::kernel::{Alone, Inputs, Kernel};
 use crate::native::math;
 use crate::native::pack::{LANES, Pack, numbers_mut, whole_packs, whole_packs_mut};
 
-/// Packs that are computed together: a kilobyte an intermediate result.
-const BLOCK: usize = 16;
-
-/// The longest chain. Intermediate results of one block must fit into the nearest cache.
+/// The longest chain.
 pub(crate) const MAX_STEPS: usize = 12;
+
+/// Packs of intermediate results: 12 KiB, so that they stay in the nearest cache. The fewer steps a chain
+/// has, the more packs it computes together.
+const ROOM: usize = 16 * MAX_STEPS;
+
+/// Packs that are gathered together at most.
+const BLOCK: usize = 64;
 
 /// An operator that computes each element by itself, so that its nodes can stand in a chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -294,14 +298,16 @@ impl Element for f32 {
 impl Chain {
     #[inline(always)]
     fn run_blocks<T: Element>(&self, inputs: &Inputs<'_, T>, output: &mut [T]) {
-        let mut results = [[Pack::ZERO; BLOCK]; MAX_STEPS];
+        let mut results = [Pack::ZERO; ROOM];
         let mut gathered = [[Pack::ZERO; BLOCK]; 3];
         let last = self.steps.len() - 1;
-        for (number, block) in output.chunks_mut(BLOCK * T::EACH).enumerate() {
-            let (start, count) = (number * BLOCK * T::EACH, block.len());
+        let each = BLOCK.min(ROOM / self.steps.len());
+        for (number, block) in output.chunks_mut(each * T::EACH).enumerate() {
+            let (start, count) = (number * each * T::EACH, block.len());
             let len = count.div_ceil(T::EACH);
             for (i, step) in self.steps.iter().enumerate() {
-                let (before, rest) = results.split_at_mut(i);
+                let (before, rest) = results.split_at_mut(i * each);
+                let before = (&*before, each);
                 let [first, second, third] = &mut gathered;
                 let at = (start, count, len);
                 // For arguments that it does not have, a step is given the first.
@@ -320,7 +326,7 @@ impl Chain {
                     true => T::packs_mut(block),
                     false => None,
                 };
-                let target = direct.unwrap_or(&mut rest[0][..len]);
+                let target = direct.unwrap_or(&mut rest[..len]);
                 match step.function {
                     Function::Unary(f) => unary(f, x, target),
                     Function::Binary(f) => binary(f, x, y, target),
@@ -338,7 +344,7 @@ impl Chain {
                 }
             }
             if T::packs_mut(block).is_none() {
-                block.copy_from_slice(&T::of(&mut results[last][..len])[..count]);
+                block.copy_from_slice(&T::of(&mut results[last * each..][..len])[..count]);
             }
         }
     }
@@ -349,12 +355,12 @@ impl Chain {
         &self,
         argument: Argument,
         inputs: &Inputs<'a, T>,
-        before: &'a [[Pack; BLOCK]],
+        (before, each): (&'a [Pack], usize),
         (start, count, len): (usize, usize, usize),
         buffer: &'a mut [Pack; BLOCK],
     ) -> &'a [Pack] {
         let operand = match argument {
-            Argument::Step(i) => return &before[i][..len],
+            Argument::Step(i) => return &before[i * each..][..len],
             Argument::Operand(i) => &self.operands[i],
         };
         if let Operand::Packs(i, Map::Same) = operand

@@ -45,6 +45,13 @@ impl Alone for Reduction {
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
         let bases = self.fibres.bases().chunks(LANES);
         for (bases, y) in bases.zip(output.chunks_mut(LANES)) {
+            if self.kind == ReduceKind::Mean
+                && let Some(sums) = self.fibres.sums(inputs.get(0), bases)
+            {
+                let len = self.fibres.len() as f32;
+                y.copy_from_slice(&sums.map(|s| s / len).0[..y.len()]);
+                continue;
+            }
             self.fibres.gather(inputs.get(0), bases, scratch);
             let mut made = [Pack::ZERO];
             self.reduce(&self.one, scratch, &mut made);
@@ -194,7 +201,7 @@ mod tests {
     fn the_mean_of_a_large_map_is_accurate() {
         // Two roundings, of the sum and of the quotient. Added up in f32 these inputs are wrong by
         // 3.8e-6, in blocks of 64 by 4.8e-7 (both computed apart from this crate, against f64).
-        let x = Input::varying(&[1, 2, 70, 70]).map(|x| x + 1000.0);
+        let x = Input::varying(&[1, 21, 70, 70]).map(|x| x + 1000.0);
         check(
             reduce(ReduceKind::Mean, &[2, 3], false),
             &[x],

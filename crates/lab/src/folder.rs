@@ -188,6 +188,11 @@ impl WorkFolder {
         }
     }
 
+    /// Lets the next run with this plan begin anew: parts were made of something else than it says.
+    pub fn disown(&self) -> Result<(), LabError> {
+        self.remove(&self.file(PLAN))
+    }
+
     fn part(&self, name: &str) -> PathBuf {
         self.file(&format!("{name}.json"))
     }

@@ -94,6 +94,7 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data], Some(&work))?;
     let (text, plot) = (npcov_report::rq3(&found), npcov_report::rq3_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }
@@ -142,6 +143,7 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data], Some(&work))?;
     let (text, plot) = (npcov_report::rq4(&found), npcov_report::rq4_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }
@@ -175,7 +177,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
         paper: lab.paper,
     };
     let results = Results::new(lab, "rq5", config, &setup.files, &[&setup.spec])?;
-    let _lock = results.lock()?;
+    let _lock = results.lock(&setup.data)?;
     let threads = config.threads(lab.run.threads);
     let mut progress = ProgressBar::counting(
         "measurements",
@@ -191,6 +193,7 @@ pub(super) fn rq5(args: &Rq5Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data], None)?;
     let (text, plot) = (npcov_report::rq5(&found), npcov_report::rq5_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }

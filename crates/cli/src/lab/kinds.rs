@@ -109,6 +109,7 @@ pub(super) fn rq6(args: &Rq6Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data], Some(&work))?;
     let (text, plot) = (npcov_report::rq6(&found), npcov_report::rq6_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }
@@ -158,6 +159,7 @@ pub(super) fn rq7(args: &Rq7Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&data, Some(&work))?;
     let (text, plot) = (npcov_report::rq7(&found), npcov_report::rq7_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }

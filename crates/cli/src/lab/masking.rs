@@ -103,6 +103,7 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data, &test], Some(&work))?;
     let (text, plot) = (npcov_report::rq1(&found), npcov_report::rq1_plot(&found));
     results.finish(&found, &text, &plot, printer)
 }
@@ -153,6 +154,7 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     );
     drop(progress);
     let found = found.map_err(plain)?;
+    results.unchanged(&[&setup.data], Some(&work))?;
     if let Some(grid) = npcov_report::cluster_grid(&found, &setup.data)? {
         grid.write(results.file("-clusters.png"))?;
     }

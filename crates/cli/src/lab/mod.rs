@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use npcov::data::{OutputLock, write_whole};
+use npcov::data::{Loader, OutputLock, write_whole};
 use npcov_lab::{LabError, WorkFolder};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -75,7 +75,7 @@ impl<'a> Results<'a> {
     fn work(
         &self,
         model: String,
-        data: &[&npcov::data::Loader],
+        data: &[&Loader],
         settings: &impl std::fmt::Debug,
         printer: &Printer,
     ) -> anyhow::Result<WorkFolder> {
@@ -100,10 +100,23 @@ impl<'a> Results<'a> {
         Ok(work)
     }
 
-    /// The right to write results of an experiment that keeps no parts.
-    fn lock(&self) -> anyhow::Result<OutputLock> {
+    /// The right to write results of an experiment that keeps no parts, of data as it is now.
+    fn lock(&self, data: &Loader) -> anyhow::Result<OutputLock> {
+        data.fingerprint().map_err(npcov::Error::from)?;
         let lock = OutputLock::by(&self.file(".parts"), &self.file(".json"));
         Ok(lock.map_err(npcov::Error::from)?)
+    }
+
+    /// Fails where data is not what it was when the work began: a result is of the data that it names.
+    fn unchanged(&self, data: &[&Loader], work: Option<&WorkFolder>) -> anyhow::Result<()> {
+        for loader in data {
+            let then = loader.fingerprint().map_err(npcov::Error::from)?;
+            if let Err(changed) = then.check(loader.samples(), 0..loader.len()) {
+                work.map_or(Ok(()), WorkFolder::disown).map_err(plain)?;
+                return Err(npcov::Error::from(changed).into());
+            }
+        }
+        Ok(())
     }
 
     fn file(&self, extension: &str) -> PathBuf {

@@ -1,5 +1,9 @@
 //! `npcov lab`: the quick sizes of all experiments, whole.
 
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use insta::assert_snapshot;
 
 use crate::build::{bytes, json, succeed};
@@ -176,6 +180,39 @@ fn finished_parts_are_taken_over_and_others_are_not() {
     // Another seed has other parts.
     succeed(&project, &format!("{command} --seed 1"));
     assert!(bytes(&project, file) != whole);
+}
+
+/// Data that changes meanwhile is an error, and nothing is written.
+#[test]
+fn data_that_changes_is_an_error() {
+    let project = with_graph();
+    let pixels: Vec<f32> = (0..300 * 784).map(|i| ((i * 7919) % 251) as f32).collect();
+    project.npz("own.npz", &[1, 28, 28], &pixels, &[0; 300]);
+    let words = "lab rq5 g.npcov --data own.npz --criteria snpc --inputs 300 --rounds 40 -o lab";
+    let mut command = project.command(words);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let begun = project.path("lab/rq5.parts");
+    let start = Instant::now();
+    while !begun.exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut bytes = std::fs::read(project.path("own.npz")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 4].copy_from_slice(&1.5f32.to_le_bytes());
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(project.path("own.npz"))
+        .unwrap();
+    file.write_all(&bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("`own.npz` changed while it was read"),
+        "{error}"
+    );
+    assert!(!project.path("lab/rq5.json").exists());
 }
 
 #[test]

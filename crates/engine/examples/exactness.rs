@@ -1,11 +1,14 @@
 //! How exact convolutions by tiles are on a trained model.
 //!
-//! `cargo run --release -p npcov-engine --example exactness -- MODEL INPUTS` compares tiles with direct kernels on inputs
-//! that stand in a file as 32-bit floats, one after the other (`scripts/exactness.py` makes one): which of the
+//! `cargo run --release -p npcov-engine --example exactness -- MODEL INPUTS [POOLED]` compares tiles with direct kernels on
+//! inputs that stand in a file as 32-bit floats, one after the other (`scripts/exactness.py` makes one): which of the
 //! activations that are exactly zero are not, which live windows of max pools have another winner, and how far input
-//! relevances are apart.
+//! relevances are apart. What direct kernels give max pools to choose from is written to POOLED in the same form, for each
+//! part of 64 inputs pool by pool.
 
 use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 
 use npcov_engine::Engine;
 use npcov_engine::native::{Kernels, Native, Options};
@@ -21,9 +24,14 @@ const PART: usize = 64;
 #[allow(clippy::print_stdout, reason = "the counts are its output")]
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [model, file] = &args[..] else {
-        return Err("usage: exactness MODEL INPUTS".into());
+    let [model, file, rest @ ..] = &args[..] else {
+        return Err("usage: exactness MODEL INPUTS [POOLED]".into());
     };
+    let mut written = rest
+        .first()
+        .map(File::create)
+        .transpose()?
+        .map(BufWriter::new);
     let model = OnnxModel::read(model)?.specialise(&Specialisation::default())?;
     let bytes = std::fs::read(file)?;
     let (numbers, _) = bytes.as_chunks::<4>();
@@ -37,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Op::Pool(pool) if pool.kind == PoolKind::Max => {
                 let place = MaxPlace { pool: pool.clone() };
                 let place = Op::Composite(CompositeOp::new(place));
+                pools.push(node.inputs[0]);
                 pools.push(node.output);
                 pools.push(graph.push("place", place, &[node.inputs[0]])?);
             }
@@ -52,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let program = relevance(&model)?;
     let (mut zeros, mut false_zeros) = (0_usize, 0_usize);
     let (mut live, mut others) = (0_usize, 0_usize);
-    let (mut furthest, mut inputs) = (0.0_f64, 0);
+    let (mut furthest, mut far, mut inputs) = (0.0_f64, 0, 0);
     for part in numbers.chunks(PART * sample) {
         let count = part.len() / sample;
         let [direct, tiles] =
@@ -66,11 +75,21 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .filter(|(d, t)| **d == 0.0 && **t != 0.0);
             false_zeros += not.count();
         }
-        for at in (activations..direct.len()).step_by(2) {
-            for (window, max) in direct[at].iter().enumerate() {
-                let is_live = *max > 0.0;
-                live += usize::from(is_live);
-                others += usize::from(is_live && direct[at + 1][window] != tiles[at + 1][window]);
+        for (direct, tiles) in direct[activations..]
+            .chunks(3)
+            .zip(tiles[activations..].chunks(3))
+        {
+            let ([pooled, maxima, places], [_, _, others_places]) = (direct, tiles) else {
+                continue;
+            };
+            for ((max, place), other) in maxima.iter().zip(places).zip(others_places) {
+                live += usize::from(*max > 0.0);
+                others += usize::from(*max > 0.0 && place != other);
+            }
+            if let Some(file) = &mut written {
+                for x in pooled {
+                    file.write_all(&x.to_le_bytes())?;
+                }
             }
         }
         let [direct, tiles] =
@@ -84,7 +103,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                     .map(|(a, b)| f64::from((a - b).abs()))
                     .sum();
                 let all: f64 = direct.iter().map(|r| f64::from(r.abs())).sum();
-                furthest = furthest.max(apart / all.max(1e-30));
+                let apart = apart / all.max(1e-30);
+                furthest = furthest.max(apart);
+                far += usize::from(apart > 1e-4);
             }
         }
         inputs += count;
@@ -92,7 +113,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{inputs} inputs");
     println!("{false_zeros} of {zeros} zeros are not zero");
     println!("{others} of {live} live windows have another winner");
-    println!("input relevances differ by {furthest:.1e} of their sum at most");
+    println!(
+        "input relevances differ by {furthest:.1e} of their sum at most, those of {far} inputs by more than 1e-4"
+    );
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 //! * the sum of a position whose window is all zeros is zero;
 //! * the sum of a position whose window equals an earlier one of the same input, bit by bit, is that one's.
 //!
-//! Equal windows are found by 64 bits of a hash, in one pass over the input, nine over its pixels, and one
+//! Equal windows are found by 64 bits of a hash, in one pass over the input, two over its pixels, and one
 //! over a table. It is done where a maximum over a map follows; that windows see nothing, everywhere.
 //!
 //! Arrays of bits lie in working memory, as floats of those bits. Lanes of inputs, or positions of one
@@ -17,6 +17,7 @@
 use npcov_cpu::widest;
 
 use super::Tiling;
+use crate::native::pack::LANES;
 use crate::native::turn::{Matrix, turn};
 
 /// Multipliers of the two halves of a hash: odd, and without a pattern.
@@ -40,19 +41,21 @@ pub(crate) struct Found<'a> {
     pub(crate) nothing: &'a [f32],
     /// The first position that sees the same, as bits.
     first: &'a [f32],
-    /// Positions of which that is another one in some lane, as bits.
-    others: &'a [f32],
+    /// Positions of which that is another one, the same in all lanes, as bits.
+    whole: &'a [f32],
+    /// Other positions of which that is another one in some lane, as bits.
+    mixed: &'a [f32],
     lanes: usize,
 }
 
 impl Exact {
     /// Numbers of working memory.
     pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
-        let [x, y] = [tiling.x, tiling.y].map(|[height, width]| height * width * lanes);
+        let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
         match self {
-            Exact::Zeros => x + y,
-            // Two halves for pixels and windows, what is found, and the table.
-            Exact::Equals => 2 * x.max(y) + 4 * y + y / lanes + 3 * table_len(tiling),
+            Exact::Zeros => y + pixels + rows,
+            // Two halves of pixels and of rows of windows, what is found, and the table.
+            Exact::Equals => 2 * y + 2 * pixels + rows + y / lanes + 3 * table_len(tiling),
         }
     }
 
@@ -64,51 +67,54 @@ impl Exact {
         lanes: usize,
         scratch: &'a mut [f32],
     ) -> Found<'a> {
-        let [x, y] = [tiling.x, tiling.y].map(|[height, width]| height * width * lanes);
+        let extents = Extents::of(tiling, lanes);
+        let y = extents.y;
         let (nothing, rest) = scratch.split_at_mut(y);
         match self {
             Exact::Zeros => {
-                let seen = &mut rest[..x];
-                any_bits(image, seen);
-                over_windows(tiling, lanes, [seen], [nothing], [0], |bits, [seen]| {
-                    [bits[0] | seen]
+                let (seen, rest) = rest.split_at_mut(extents.pixels);
+                let rows = &mut rest[..extents.rows];
+                let any = |seen: u32, x: f32| seen | (x.to_bits() << 1);
+                over_pixels(tiling, lanes, image, [&mut *seen], [0], |[seen], x| {
+                    [any(seen, x)]
                 });
+                let any = |[a, b, c]: [u32; 3]| a | b | c;
+                over_windows(tiling, lanes, seen, rows, nothing, (any, any));
                 for bits in &mut *nothing {
                     *bits = if bits.to_bits() == 0 { 1.0 } else { 0.0 };
                 }
                 Found {
                     nothing,
                     first: &[],
-                    others: &[],
+                    whole: &[],
+                    mixed: &[],
                     lanes,
                 }
             }
             Exact::Equals => {
                 let (first, rest) = rest.split_at_mut(y);
-                let (pixels, rest) = rest.split_at_mut(2 * x.max(y));
-                let (windows, rest) = rest.split_at_mut(2 * y);
+                let (pixels, rest) = rest.split_at_mut(2 * extents.pixels);
+                let (rows, rest) = rest.split_at_mut(extents.rows);
                 let (others, table) = rest.split_at_mut(y / lanes);
-                let zero = hashes(image, &mut pixels[..2 * x]);
-                let (p, q) = pixels[..2 * x].split_at_mut(x);
-                let (v, w) = windows.split_at_mut(y);
-                over_windows(tiling, lanes, [p, q], [v, w], zero, |hash, seen| {
-                    [mix::<0>(hash[0], seen[0]), mix::<1>(hash[1], seen[1])]
-                });
-                let mut empty = [0, 0];
-                for _ in 0..9 {
-                    empty = [mix::<0>(empty[0], zero[0]), mix::<1>(empty[1], zero[1])];
-                }
+                let (p, q) = pixels.split_at_mut(extents.pixels);
+                let zero = nothing_seen(image.len() / (tiling.x[0] * tiling.x[1] * lanes).max(1));
+                over_pixels(tiling, lanes, image, [&mut *p, &mut *q], zero, mix_number);
+                // Rows and columns by other multipliers: else a pixel right of the middle would be as one below it.
+                let (by_0, by_1) = (mix_three::<0>, mix_three::<1>);
+                over_windows(tiling, lanes, p, rows, nothing, (by_0, by_1));
+                over_windows(tiling, lanes, q, rows, first, (by_1, by_0));
+                let empty = [by_1([by_0([zero[0]; 3]); 3]), by_0([by_1([zero[1]; 3]); 3])];
                 let table = &mut table[..3 * table_len(tiling)];
                 // Lane by lane, each in one stretch.
-                let (p, q) = pixels[..2 * y].split_at_mut(y);
+                let (p, q) = (&mut p[..y], &mut q[..y]);
                 let positions = y / lanes;
                 let by_position = Matrix {
                     rows: positions,
                     cols: lanes,
                     pitch: lanes,
                 };
-                turn(v, by_position, p, positions);
-                turn(w, by_position, q, positions);
+                turn(nothing, by_position, p, positions);
+                turn(first, by_position, q, positions);
                 let own = p
                     .chunks_exact_mut(positions.max(1))
                     .zip(q.chunks_exact_mut(positions.max(1)));
@@ -122,20 +128,12 @@ impl Exact {
                 };
                 turn(p, by_lane, nothing, lanes);
                 turn(q, by_lane, first, lanes);
-                let mut count = 0;
-                for (position, first) in first.chunks_exact(lanes).enumerate() {
-                    if first
-                        .iter()
-                        .any(|first| first.to_bits() as usize != position)
-                    {
-                        others[count] = f32::from_bits(position as u32);
-                        count += 1;
-                    }
-                }
+                let (whole, mixed) = sort(first, lanes, others);
                 Found {
                     nothing,
                     first,
-                    others: &others[..count],
+                    whole,
+                    mixed,
                     lanes,
                 }
             }
@@ -146,11 +144,71 @@ impl Exact {
 impl Found<'_> {
     /// Gives positions of a plane of sums the sum of the first position that sees the same.
     pub(crate) fn unite(&self, plane: &mut [f32]) {
-        for position in self.others {
-            let at = position.to_bits() as usize * self.lanes;
-            for (lane, first) in self.first[at..at + self.lanes].iter().enumerate() {
-                plane[at + lane] = plane[first.to_bits() as usize * self.lanes + lane];
+        match self.lanes {
+            1 => self.unite_packs::<1>(plane),
+            _ => self.unite_packs::<LANES>(plane),
+        }
+    }
+
+    fn unite_packs<const LANES: usize>(&self, plane: &mut [f32]) {
+        let (sums, firsts) = (
+            plane.as_chunks_mut::<LANES>().0,
+            self.first.as_chunks::<LANES>().0,
+        );
+        for position in self.whole {
+            let at = position.to_bits() as usize;
+            sums[at] = sums[firsts[at][0].to_bits() as usize];
+        }
+        for position in self.mixed {
+            let at = position.to_bits() as usize;
+            for (lane, first) in firsts[at].iter().enumerate() {
+                sums[at][lane] = sums[first.to_bits() as usize][lane];
             }
+        }
+    }
+}
+
+/// Which positions are others than their first ones, in `others`: those of one first position in all lanes,
+/// and the rest.
+fn sort<'a>(first: &[f32], lanes: usize, others: &'a mut [f32]) -> (&'a [f32], &'a [f32]) {
+    let (mut whole, mut mixed) = (0, others.len());
+    for (position, first) in first.chunks_exact(lanes).enumerate() {
+        let own = f32::from_bits(position as u32);
+        if first.iter().all(|other| other.to_bits() == own.to_bits()) {
+            continue;
+        }
+        if first
+            .iter()
+            .all(|other| other.to_bits() == first[0].to_bits())
+        {
+            others[whole] = own;
+            whole += 1;
+        } else {
+            mixed -= 1;
+            others[mixed] = own;
+        }
+    }
+    let (whole, rest) = others.split_at(whole);
+    (whole, &rest[mixed - whole.len()..])
+}
+
+/// How many numbers there are of what is known about a map.
+struct Extents {
+    /// All pixels, with those of the padding.
+    pixels: usize,
+    /// What the positions see of each row of pixels.
+    rows: usize,
+    /// All positions.
+    y: usize,
+}
+
+impl Extents {
+    fn of(tiling: &Tiling, lanes: usize) -> Extents {
+        let [rows, cols] = tiling.y;
+        Extents {
+            pixels: (rows + 2) * (cols + 2) * lanes,
+            rows: (rows + 2) * cols * lanes,
+            y: rows * cols * lanes,
         }
     }
 }
@@ -166,92 +224,122 @@ fn mix<const HALF: usize>(hash: u32, bits: u32) -> u32 {
     (hash ^ bits).rotate_left(15).wrapping_mul(FACTORS[HALF])
 }
 
-/// For each pixel, bits of which some are set unless all its channels are zero, of whatever sign.
-fn any_bits(image: &[f32], seen: &mut [f32]) {
-    widest(
-        #[inline(always)]
-        || {
-            seen.fill(0.0);
-            for plane in image.chunks_exact(seen.len()) {
-                for (seen, x) in seen.iter_mut().zip(plane) {
-                    *seen = f32::from_bits(seen.to_bits() | (x.to_bits() << 1));
-                }
-            }
-        },
-    );
-}
-
-/// Two halves of a hash of the channels of each pixel, and that of a pixel of zeros.
-fn hashes(image: &[f32], pixels: &mut [f32]) -> [u32; 2] {
-    let mut zero = [0, 0];
-    widest(
-        #[inline(always)]
-        || {
-            pixels.fill(0.0);
-            let (p, q) = pixels.split_at_mut(pixels.len() / 2);
-            for plane in image.chunks_exact(p.len()) {
-                for ((p, q), x) in p.iter_mut().zip(&mut *q).zip(plane) {
-                    // Zeros of both signs are alike.
-                    let bits = (x + 0.0).to_bits();
-                    *p = f32::from_bits(mix::<0>(p.to_bits(), bits));
-                    *q = f32::from_bits(mix::<1>(q.to_bits(), bits));
-                }
-                zero = [mix::<0>(zero[0], 0), mix::<1>(zero[1], 0)];
-            }
-        },
-    );
-    zero
-}
-
-/// Combines what each position sees, tap by tap; in the padding that is `outside`.
+/// Both halves with one more number of a pixel. Zeros of both signs are alike.
 #[inline(always)]
-fn over_windows<const N: usize>(
+fn mix_number([p, q]: [u32; 2], x: f32) -> [u32; 2] {
+    let bits = (x + 0.0).to_bits();
+    [mix::<0>(p, bits), mix::<1>(q, bits)]
+}
+
+/// A hash of three, in this order.
+#[inline(always)]
+fn mix_three<const HALF: usize>(hashes: [u32; 3]) -> u32 {
+    hashes.into_iter().fold(0, mix::<HALF>)
+}
+
+/// The two halves of a pixel whose channels are all zero.
+fn nothing_seen(channels: usize) -> [u32; 2] {
+    (0..channels).fold([0, 0], |seen, _| mix_number(seen, 0.0))
+}
+
+/// Puts together the channels of each pixel, as bits; a pixel of the padding is `outside`.
+#[inline(always)]
+fn over_pixels<const N: usize>(
     tiling: &Tiling,
     lanes: usize,
-    pixels: [&mut [f32]; N],
-    mut windows: [&mut [f32]; N],
+    image: &[f32],
+    mut pixels: [&mut [f32]; N],
     outside: [u32; N],
-    combine: impl Fn([u32; N], [u32; N]) -> [u32; N],
+    with: impl Fn([u32; N], f32) -> [u32; N] + Copy,
 ) {
-    let ([height, width], [rows, cols]) = (tiling.x, tiling.y);
-    for window in &mut windows {
-        window.fill(0.0);
-    }
-    let mut put = |at: usize, seen: [u32; N]| {
-        let bits = combine(std::array::from_fn(|n| windows[n][at].to_bits()), seen);
-        for (window, bits) in windows.iter_mut().zip(bits) {
-            window[at] = f32::from_bits(bits);
-        }
-    };
+    let [height, width] = tiling.x.map(|extent| extent.max(1));
+    let padded = (tiling.y[1] + 2) * lanes;
     widest(
         #[inline(always)]
         || {
-            for row in 0..rows {
-                for tap in 0..9 {
-                    let from = (row + tap / 3).checked_sub(tiling.pads[0]);
-                    let from = from.filter(|&from| from < height);
-                    // The columns that see something in the image.
-                    let low = tiling.pads[1].saturating_sub(tap % 3).min(cols);
-                    let high = (width + tiling.pads[1]).saturating_sub(tap % 3).min(cols);
-                    let (low, high) = match from {
-                        Some(_) => (low, high.max(low)),
-                        None => (cols, cols),
+            for (pixels, outside) in pixels.iter_mut().zip(outside) {
+                pixels.fill(f32::from_bits(outside));
+            }
+            let planes = image.chunks_exact(height * width * lanes);
+            for row in 0..height {
+                let (from, len) = (row * width * lanes, width * lanes);
+                let to = (row + tiling.pads[0]) * padded + tiling.pads[1] * lanes;
+                let mut at = 0;
+                // Some numbers at a time, whose bits stay in registers for all channels.
+                while at < len {
+                    let (from, to) = (from + at, to + at);
+                    at += match len - at {
+                        64.. => some::<64, N>(planes.clone(), from, &mut pixels, to, with),
+                        16.. => some::<16, N>(planes.clone(), from, &mut pixels, to, with),
+                        _ => some::<1, N>(planes.clone(), from, &mut pixels, to, with),
                     };
-                    let start = row * cols * lanes;
-                    for i in (0..low * lanes).chain(high * lanes..cols * lanes) {
-                        put(start + i, outside);
-                    }
-                    let Some(from) = from else { continue };
-                    let first = (from * width + low + tap % 3).saturating_sub(tiling.pads[1]);
-                    for i in 0..(high - low) * lanes {
-                        let at = first * lanes + i;
-                        let seen = std::array::from_fn(|n| pixels[n][at].to_bits());
-                        put(start + low * lanes + i, seen);
-                    }
                 }
             }
         },
     );
+}
+
+/// The same for `SOME` numbers of each plane, which is returned.
+#[inline(always)]
+fn some<'a, const SOME: usize, const N: usize>(
+    planes: impl Iterator<Item = &'a [f32]>,
+    from: usize,
+    pixels: &mut [&mut [f32]; N],
+    to: usize,
+    with: impl Fn([u32; N], f32) -> [u32; N],
+) -> usize {
+    let mut bits = [[0; SOME]; N];
+    for plane in planes {
+        for (i, x) in plane[from..from + SOME].iter().enumerate() {
+            let with = with(std::array::from_fn(|n| bits[n][i]), *x);
+            for n in 0..N {
+                bits[n][i] = with[n];
+            }
+        }
+    }
+    for (pixels, bits) in pixels.iter_mut().zip(bits) {
+        for (pixel, bits) in pixels[to..to + SOME].iter_mut().zip(bits) {
+            *pixel = f32::from_bits(bits);
+        }
+    }
+    SOME
+}
+
+/// Puts together what each position sees: three pixels of a row, and three such rows.
+#[inline(always)]
+fn over_windows(
+    tiling: &Tiling,
+    lanes: usize,
+    pixels: &[f32],
+    rows: &mut [f32],
+    windows: &mut [f32],
+    (of_pixels, of_rows): (impl Fn([u32; 3]) -> u32, impl Fn([u32; 3]) -> u32),
+) {
+    let len = tiling.y[1] * lanes;
+    if len == 0 {
+        return;
+    }
+    widest(
+        #[inline(always)]
+        || {
+            let padded = pixels.chunks_exact(len + 2 * lanes);
+            for (row, pixels) in rows.chunks_exact_mut(len).zip(padded) {
+                let taps = [0, 1, 2].map(|tap| &pixels[tap * lanes..][..len]);
+                put_together(row, taps, &of_pixels);
+            }
+            for (i, windows) in windows.chunks_exact_mut(len).enumerate() {
+                let taps = [0, 1, 2].map(|tap| &rows[(i + tap) * len..][..len]);
+                put_together(windows, taps, &of_rows);
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn put_together(to: &mut [f32], [a, b, c]: [&[f32]; 3], three: &impl Fn([u32; 3]) -> u32) {
+    for (((to, a), b), c) in to.iter_mut().zip(a).zip(b).zip(c) {
+        *to = f32::from_bits(three([a, b, c].map(|bits| bits.to_bits())));
+    }
 }
 
 /// Puts in the place of the two halves of each position's hash, of one lane: whether it sees nothing, and

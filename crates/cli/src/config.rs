@@ -183,7 +183,8 @@ impl Config {
             task: self.task(&args.task),
             fixed: self.fixed(&args.input),
             input: args.input_name.clone().or(self.input_name.clone()),
-            engine: (args.engine.as_ref().or(self.engine.as_ref())).and_then(EngineName::other),
+            engine: (args.engine.as_ref().or(self.engine.as_ref()))
+                .map(|engine| engine.with_kernels(args.kernels)),
             ..ModelOptions::default()
         }
     }

@@ -10,7 +10,7 @@ use npcov::coverage::{AUTO_QUANTILE, AnpcUpper, ClassShares, CoverageError};
 use npcov::criteria::{CriterionError, Spec};
 use npcov::data::{ImageSize, Interpolation, Layout};
 use npcov::engine::Engine;
-use npcov::engine::native::Native;
+use npcov::engine::native::{Kernels, Native, Options};
 use npcov::onnxruntime::{OnnxRuntime, Provider};
 use npcov::paths::{Clustering, Clusters, GraphClustering};
 use npcov::program::{
@@ -291,8 +291,8 @@ impl Shares {
     }
 }
 
-/// An engine: `native`, `onnxruntime`, `onnxruntime:cuda`, `onnxruntime:cpu@/opt/libonnxruntime.so`. One that cannot be
-/// had is no value.
+/// An engine: `native`, `native:256`, `onnxruntime`, `onnxruntime:cuda`, `onnxruntime:cpu@/opt/libonnxruntime.so`. One
+/// that cannot be had is no value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct EngineName(Arc<dyn Engine>);
@@ -303,10 +303,22 @@ impl EngineName {
         self.0.clone()
     }
 
-    /// The engine, if it is not npcov's own.
-    pub(crate) fn other(&self) -> Option<Arc<dyn Engine>> {
-        (self.0.name() != Native::default().name()).then(|| self.engine())
+    /// The engine with these kernels, if it has such a choice.
+    pub(crate) fn with_kernels(&self, kernels: Kernels) -> Arc<dyn Engine> {
+        let engine = self.0.with_kernels(kernels.name());
+        engine.unwrap_or_else(|| self.engine())
     }
+}
+
+/// npcov's own engine, with so many MiB for sixteen inputs that a thread computes together.
+fn native(mebibytes: &str) -> Result<EngineName, String> {
+    let memory = (mebibytes.parse().ok()).and_then(|count: usize| count.checked_mul(1 << 20));
+    let options = Options {
+        memory: memory
+            .ok_or_else(|| format!("`{mebibytes}` is no number of MiB; `native:256` has one"))?,
+        ..Options::default()
+    };
+    Ok(EngineName(Arc::new(Native::new(options))))
 }
 
 impl FromStr for EngineName {
@@ -321,6 +333,7 @@ impl FromStr for EngineName {
             None if name == "native" && library.is_none() => {
                 return Ok(EngineName(Arc::new(Native::default())));
             }
+            Some(("native", mebibytes)) if library.is_none() => return native(mebibytes),
             None if name == "onnxruntime" => Provider::default(),
             Some(("onnxruntime", provider)) => provider.parse()?,
             _ => {
@@ -762,6 +775,27 @@ mod tests {
         assert_eq!(upper("1,1,12"), Ok(AnpcUpper::Fixed(vec![1.0, 1.0, 12.0])));
         assert_eq!(upper("auto:0.9"), Ok(AnpcUpper::Auto(0.9)));
         assert!(upper("auto:x").is_err() && upper("").is_err());
+    }
+
+    #[test]
+    fn engines_and_their_memory() {
+        for name in ["native", "native:256"] {
+            let engine = name.parse::<EngineName>().unwrap();
+            assert_eq!(engine.engine().name(), "native");
+            let direct = engine.with_kernels(Kernels::Direct).record();
+            assert_eq!(direct.kernels, "direct");
+        }
+        for wrong in [
+            "native:",
+            "native:-1",
+            "native:1.5",
+            "native@x",
+            "native:99999999999999999999",
+            "tpu",
+        ] {
+            let error = wrong.parse::<EngineName>().unwrap_err();
+            assert!(error.contains("native"), "{error}");
+        }
     }
 
     #[test]

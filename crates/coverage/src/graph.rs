@@ -77,14 +77,17 @@ impl LearntGraph {
             });
         }
         // The graph's own kernels, where its own engine is meant.
-        let own = engine.filter(|engine| engine.name() != record.engine || !record.is_native());
+        let engine = engine.map(|engine| match engine.name() == record.engine {
+            true => engine.with_kernels(&record.kernels).unwrap_or(engine),
+            false => engine,
+        });
         let kernels = match record.is_native() {
             true => (record.kernels.parse())
                 .map_err(|reason| refused(vec![format!("kernels: {reason}")]))?,
             false => Kernels::default(),
         };
         let options = ModelOptions {
-            engine: own,
+            engine,
             ..record.model.options(batch_norm, kernels)
         };
         let network = Network::new(model, &options)?;

@@ -4,6 +4,7 @@
 //! [`Prepared`] is shared by all threads, and each of them has a [`Worker`], which runs it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use npcov_graph::Graph;
 use npcov_tap::Shown;
@@ -17,6 +18,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
 
     /// What is recorded beside the numbers that it computes.
     fn record(&self) -> EngineRecord;
+
+    /// This engine with kernels that are named as in its [record](EngineRecord::kernels), if it has a choice and knows
+    /// the name.
+    fn with_kernels(&self, _name: &str) -> Option<Arc<dyn Engine>> {
+        None
+    }
 
     /// Makes a graph ready to run. Its first `kept` outputs, or all if there are no more, are results.
     /// The others are *shown* in the course of a run, and need no memory of their own.

@@ -567,9 +567,10 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "I")]
     pub(crate) token: Option<usize>,
 
-    /// What runs the model: `native` (the default) or `onnxruntime[:PROVIDER][@LIBRARY]`
+    /// What runs the model: `native[:MIB]` (the default) or `onnxruntime[:PROVIDER][@LIBRARY]`
     ///
-    /// ONNX Runtime is no part of npcov. Its library is looked for where `@LIBRARY` or `ORT_DYLIB_PATH` says, then
+    /// npcov's own engine computes sixteen inputs together where a thread needs at most 512 MiB for that, or MIB, and
+    /// else one by one. Less memory takes longer, with the same results. ONNX Runtime is no part of npcov. Its library is looked for where `@LIBRARY` or `ORT_DYLIB_PATH` says, then
     /// in the Python package `onnxruntime`. Providers: `cpu` (the default), `cuda`, `tensorrt`, `rocm`,
     /// `migraphx`, `directml`, `coreml`, `openvino`. Results differ in the last digits.
     #[arg(long, value_name = "ENGINE")]

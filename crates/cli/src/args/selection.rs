@@ -154,9 +154,10 @@ pub(crate) struct GraphModelArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
 
-    /// Measure with this engine: `native` or `onnxruntime[:PROVIDER][@LIBRARY]`
+    /// Measure with this engine: `native[:MIB]` or `onnxruntime[:PROVIDER][@LIBRARY]`
     ///
-    /// By default npcov's own, for graphs that were learnt with it. A graph of one engine can be measured with another
+    /// With a number, inputs are computed one by one where sixteen together would take a thread more than so many MiB
+    /// (else 512): slower, with the same results. By default npcov's own, for graphs that were learnt with it. A graph of one engine can be measured with another
     /// one, where that is asked for.
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineName>,

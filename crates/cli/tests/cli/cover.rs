@@ -84,8 +84,15 @@ fn any_number_of_threads_and_any_run_gives_the_same_bytes() {
     succeed(&project, &format!("build resnet8.onnx {data} -o r.npcov"));
     for (graph, inputs) in [("g.npcov", 1000), ("r.npcov", 40)] {
         let cover = format!("cover {graph} --data fashion-1000.npz --limit {inputs} -o s.npcov");
-        let states = ["1", "2", "8", "2"].map(|threads| {
-            succeed(&project, &format!("{cover} --threads {threads}"));
+        let ways = [
+            "--threads 1",
+            "--threads 2",
+            "--threads 8",
+            "--threads 2",
+            "--engine native:1",
+        ];
+        let states = ways.map(|way| {
+            succeed(&project, &format!("{cover} {way}"));
             bytes(&project, "s.npcov")
         });
         assert!(states.iter().all(|state| *state == states[0]), "{graph}");

@@ -113,11 +113,11 @@ fn the_output_holds_relevances() {
 }
 
 #[test]
-fn any_number_of_threads_gives_the_same_bytes() {
+fn any_number_of_threads_and_little_memory_give_the_same_bytes() {
     let project = Project::new();
-    let outputs = ["1", "3"].map(|threads| {
+    let outputs = ["--threads 1", "--threads 3", "--engine native:1"].map(|how| {
         let outcome = project.run(&format!(
-            "explain mobilenet.onnx {FASHION} --limit 100 --threads {threads} --output out.npz"
+            "explain mobilenet.onnx {FASHION} --limit 100 {how} --output out.npz"
         ));
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
         (
@@ -125,7 +125,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
             std::fs::read(project.path("out.npz")).unwrap(),
         )
     });
-    assert!(outputs[0] == outputs[1]);
+    assert!(outputs[0] == outputs[1] && outputs[0] == outputs[2]);
 }
 
 /// The first layer of a chain of rules decides about the input alone.

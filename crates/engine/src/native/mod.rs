@@ -35,6 +35,8 @@ mod winograd;
 pub use executor::{Executor, LaneWorker};
 pub use options::{Kernels, Options};
 
+use std::sync::Arc;
+
 use npcov_graph::Graph;
 
 use crate::engine::{Engine, EngineRecord, Prepared};
@@ -73,6 +75,14 @@ impl Engine for Native {
             cpu: isa.name().to_owned(),
             together: LANES,
         }
+    }
+
+    fn with_kernels(&self, name: &str) -> Option<Arc<dyn Engine>> {
+        let options = Options {
+            kernels: name.parse().ok()?,
+            ..self.options
+        };
+        Some(Arc::new(Native::new(options)))
     }
 
     fn prepare(&self, graph: &Graph, kept: usize) -> Result<Box<dyn Prepared>, EngineError> {

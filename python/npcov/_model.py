@@ -285,7 +285,8 @@ class Model:
 
         ``shard="2/4"`` does only the second quarter of the work and keeps it beside ``output``, so that several
         processes and machines can share it; ``join=True`` makes the graph of all parts. Both are given the same data
-        and options. In between, ``shard_classes="2/4"`` clusters the second quarter of the classes.
+        and options. In between, ``shard_classes="2/4"`` clusters the second quarter of the classes, or parts of classes
+        where there are more parts than these.
 
         >>> learnt = model.build(x[:100], y[:100], criteria=["snpc", "nc"], output="graph.npcov")
         >>> len(learnt.inspect().classes)

@@ -13,7 +13,7 @@ import pytest
 from conftest import CRITERIA, INPUTS, MODEL, OPTIONS, Alone, Cluster, Inputs, write_lists
 
 import npcov
-from npcov._distributed import driver, worker
+from npcov._distributed import Engine, driver, worker
 from npcov._distributed.worker import GraphFile
 
 
@@ -169,6 +169,30 @@ def test_a_graph_that_workers_do_not_see(
     more = {"name": "suite", "criteria": CRITERIA, "output": tmp_path / "state.npcov", "shards": 3}
     cluster.module.cover(graph, str(inputs.images), **more)
     assert (tmp_path / "state.npcov").read_bytes() == expected.state
+
+
+def test_classes_are_divided(
+    cluster: Cluster, inputs: Inputs, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if there were more workers than classes, and enough rows for them.
+    engines = [e for e in vars(cluster.module).values() if isinstance(e, type) and issubclass(e, Engine)]
+    for engine in engines:
+        monkeypatch.setattr(engine, "slots", lambda self: 15)
+    monkeypatch.setattr(driver, "_WORTH_DIVIDING", 1)
+    options = {"clustering": "kmeans", "restarts": 3, "limit": 2048, "criteria": "snpc"}
+    alone, graph = tmp_path / "alone.npcov", tmp_path / "graph.npcov"
+    model.build(str(inputs.images), output=alone, **options)
+    found: set[str] = set()
+
+    def look(event: str, _: int) -> None:
+        if event == "clustering":
+            found.update(name for name in os.listdir(f"{graph}.parts") if name.startswith("clusters-"))
+
+    cluster.module.build(model, str(inputs.images), output=graph, shards=3, progress=look, **options)
+    # Each of fifteen tasks has two of thirty restarts: none has all three of a class.
+    names = {f"clusters-{of_class:06}-{restart:06}.safetensors" for of_class in range(10) for restart in range(3)}
+    assert found == names
+    assert graph.read_bytes() == alone.read_bytes()
 
 
 def test_a_bad_row(cluster: Cluster, inputs: Inputs, model: Any, alone: Any, tmp_path: Path) -> None:

@@ -327,23 +327,50 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Clusters some classes of what is kept of all inputs, and keeps what comes out.
+    /// Clusters a part of the classes of what is kept of all inputs, and keeps what comes out. Gives these classes, the
+    /// first and the last of which may be divided where there are more parts than classes.
     pub(crate) fn cluster_classes(
         &self,
         store: &ShardStore,
-        classes: Range<usize>,
+        part: Part,
         progress: &mut dyn Progress,
-    ) -> Result<(), CoverageError> {
+    ) -> Result<Range<usize>, CoverageError> {
         let (training, options) = (self.inputs.training, self.options);
         let shards = open_shards(store, &self.forms[0], training)?;
         let learn = options.learn_options(self.network.classes(), training.threads);
         let keeps_apart = self.inputs.calibration.is_none();
         let by_class = Classes::new(&options.clustering, &learn, &shards, keeps_apart);
-        for class in classes {
+        let portions: Vec<usize> = (0..self.classes())
+            .map(|class| match part.parts() > self.classes() {
+                true => by_class.portions(class),
+                false => 1,
+            })
+            .collect();
+        let own = part.of(portions.iter().sum());
+        let (mut first, mut classes) = (0, 0..0);
+        for (class, &count) in portions.iter().enumerate() {
+            let all = first..first + count;
+            first = all.end;
+            let own = own.start.max(all.start)..own.end.min(all.end);
+            if own.is_empty() {
+                continue;
+            }
             progress.tell(Event::Clustering)?;
-            by_class.keep(store, class)?;
+            match own == all {
+                true => by_class.keep(store, class)?,
+                false => {
+                    let portions = own.start - all.start..own.end - all.start;
+                    by_class.keep_portions(store, class, portions)?;
+                }
+            }
+            let start = if classes.is_empty() {
+                class
+            } else {
+                classes.start
+            };
+            classes = start..class + 1;
         }
-        Ok(())
+        Ok(classes)
     }
 
     /// How many classes the network tells apart.

@@ -28,10 +28,7 @@ pub(crate) fn cluster(
     let mut clusters = ClusterList::new(training.len());
     let (mut shares, mut unfamiliar_scores) = (Vec::new(), Vec::new());
     for (class, parameters) in options.classes.iter().enumerate() {
-        let found = match classes.stored(store, class) {
-            Some(found) => found,
-            None => classes.learn(class)?,
-        };
+        let found = classes.finish(store, class)?;
         clusters.add_class(classes.members(class), found.labels());
         shares.extend(found.shares);
         unfamiliar_scores.extend(found.unfamiliar);

@@ -54,6 +54,7 @@ mod missing;
 mod nearest;
 mod parts;
 mod placement;
+mod portions;
 mod report;
 mod scores;
 mod thin;

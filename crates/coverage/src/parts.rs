@@ -70,13 +70,14 @@ pub struct ClusteredPart {
     pub folder: String,
     /// The first of its classes.
     pub start: usize,
-    /// The one behind the last; the same as the first where there are more parts than classes.
+    /// The one behind the last; the same as the first where there are more parts than can be made of classes.
     pub end: usize,
 }
 
 /// Clusters a part of the classes, when all [parts](build_part) of the inputs are there, and keeps what comes out with
 /// them: [`join_parts`] does not cluster these again, unless it is asked for other clusters. Several processes may do
-/// that at the same time.
+/// that at the same time. Where there are more parts than classes, several have one: some restarts of its k-means each,
+/// or some thousands of its inputs.
 pub fn cluster_part<'a>(
     network: &Arc<Network>,
     inputs: impl Into<Learning<'a>>,
@@ -88,8 +89,7 @@ pub fn cluster_part<'a>(
     let prepared = Prepared::new(network, inputs.into(), options, Some(output))?;
     let store = ShardStore::shared(output, &prepared.plan)?;
     prepared.require_all(&store)?;
-    let classes = part.of(prepared.classes());
-    prepared.cluster_classes(&store, classes.clone(), progress)?;
+    let classes = prepared.cluster_classes(&store, part, progress)?;
     Ok(ClusteredPart {
         part: part.to_string(),
         folder: store.folder_name(),

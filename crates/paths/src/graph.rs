@@ -10,7 +10,7 @@ use crate::bits::BitRows;
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::clustering::number_of_clusters;
-use crate::kmeans::{KMeans, RowShards};
+use crate::kmeans::{KMeans, Restart, RowShards};
 use crate::layout::PathLayout;
 use crate::narrow::Narrow;
 use crate::similarity::{Comparison, layer_counts, more_similar};
@@ -72,6 +72,22 @@ pub struct LearnOptions {
     pub kmeans: KMeans,
     /// Threads that may be used; the result does not depend on it.
     pub threads: usize,
+}
+
+impl LearnOptions {
+    fn clusters_of(&self, class: usize) -> Clusters {
+        let class = self.classes.get(class);
+        class.map_or(Clusters::Fixed(1), |class| class.clusters)
+    }
+
+    /// How many restarts of the k-means of a class can be run apart. Where the number of clusters is to be found first,
+    /// or is one, it is one.
+    pub fn restarts_of(&self, class: usize) -> usize {
+        match self.clusters_of(class) {
+            Clusters::Fixed(clusters) if clusters > 1 => self.kmeans.restarts.max(1),
+            Clusters::Fixed(_) | Clusters::Auto(_) => 1,
+        }
+    }
 }
 
 /// The clusters of training inputs, class after class, however they were found.
@@ -156,62 +172,114 @@ pub fn cluster_class<S: PathSource<Error: Send> + Sync>(
     cluster_holding(training, source, options, (class, members), (HELD, READ))
 }
 
-/// The same with other limits than [`HELD`] and [`READ`].
+/// Some restarts of the k-means of a class, each by itself. The [better](Restart::better) one of
+/// [all](LearnOptions::restarts_of) has the clusters of [`cluster_class`].
+pub fn cluster_restarts<S: PathSource<Error: Send> + Sync>(
+    training: &TrainingInputs,
+    source: &S,
+    options: &LearnOptions,
+    (class, members): (usize, &[u32]),
+    restarts: &[usize],
+) -> Result<Vec<Restart>, S::Error> {
+    let paths = ClassPaths::of(training, source, members, (HELD, READ))?;
+    let kmeans = paths.kmeans(options, class)?;
+    kmeans.run_restarts(&paths, restarts, options.threads)
+}
+
+/// The same as [`cluster_class`] with other limits than [`HELD`] and [`READ`].
 fn cluster_holding<S: PathSource<Error: Send> + Sync>(
     training: &TrainingInputs,
     source: &S,
     options: &LearnOptions,
     (class, rows): (usize, &[u32]),
-    (held, read): (usize, usize),
+    limits: (usize, usize),
 ) -> Result<Vec<u32>, S::Error> {
-    let layout = &training.layout;
-    let of_path = layout.width().max(1) * size_of::<u64>();
-    let (seed, threads) = (options.kmeans.seed, options.threads);
-    let kmeans = |clusters| KMeans {
-        clusters,
-        ..options.kmeans.clone()
-    };
-    let clusters = options.classes.get(class).map(|class| class.clusters);
-    let found = match clusters.unwrap_or(Clusters::Fixed(1)) {
-        Clusters::Fixed(number) if rows.len() * of_path > held => {
-            let shards = ClassShards {
-                source,
-                layout,
-                rows,
-                count: (read / of_path).max(1),
-            };
-            kmeans(number).run_shards(&shards, threads)?
-        }
-        Clusters::Fixed(number) => kmeans(number).run(&gather(source, layout, rows)?, threads),
-        Clusters::Auto(most) => {
-            let paths = gather(source, layout, rows)?;
-            let number = number_of_clusters(&paths, most, seed, threads);
-            kmeans(number).run(&paths, threads)
-        }
-    };
-    Ok(found.labels)
+    let paths = ClassPaths::of(training, source, rows, limits)?;
+    let kmeans = paths.kmeans(options, class)?;
+    Ok(kmeans.run_shards(&paths, options.threads)?.labels)
 }
 
-/// The paths of a class, so many in a shard.
-struct ClassShards<'a, S> {
-    source: &'a S,
-    layout: &'a PathLayout,
-    /// The inputs of the class.
-    rows: &'a [u32],
-    count: usize,
+/// The paths of a class: in memory, or so many in a shard where they take too much of it.
+enum ClassPaths<'a, S> {
+    Held(BitRows),
+    Shards {
+        source: &'a S,
+        layout: &'a PathLayout,
+        /// The inputs of the class.
+        rows: &'a [u32],
+        count: usize,
+    },
 }
 
-impl<S: PathSource<Error: Send> + Sync> RowShards for ClassShards<'_, S> {
+impl<'a, S: PathSource<Error: Send> + Sync> ClassPaths<'a, S> {
+    fn of(
+        training: &'a TrainingInputs,
+        source: &'a S,
+        rows: &'a [u32],
+        (held, read): (usize, usize),
+    ) -> Result<ClassPaths<'a, S>, S::Error> {
+        let layout = &training.layout;
+        let of_path = layout.width().max(1) * size_of::<u64>();
+        if rows.len() * of_path <= held {
+            return Ok(ClassPaths::Held(gather(source, layout, rows)?));
+        }
+        Ok(ClassPaths::Shards {
+            source,
+            layout,
+            rows,
+            count: (read / of_path).max(1),
+        })
+    }
+
+    /// How a class is clustered. How many clusters it has, where that is to be found, is found from all paths in memory.
+    fn kmeans(&self, options: &LearnOptions, class: usize) -> Result<KMeans, S::Error> {
+        let (seed, threads) = (options.kmeans.seed, options.threads);
+        let clusters = match (options.clusters_of(class), self) {
+            (Clusters::Fixed(number), _) => number,
+            (Clusters::Auto(most), ClassPaths::Held(paths)) => {
+                number_of_clusters(paths, most, seed, threads)
+            }
+            (
+                Clusters::Auto(most),
+                &ClassPaths::Shards {
+                    source,
+                    layout,
+                    rows,
+                    ..
+                },
+            ) => number_of_clusters(&gather(source, layout, rows)?, most, seed, threads),
+        };
+        Ok(KMeans {
+            clusters,
+            ..options.kmeans.clone()
+        })
+    }
+}
+
+impl<S: PathSource<Error: Send> + Sync> RowShards for ClassPaths<'_, S> {
     type Error = S::Error;
 
     fn shards(&self) -> usize {
-        self.rows.len().div_ceil(self.count)
+        match self {
+            ClassPaths::Held(_) => 1,
+            ClassPaths::Shards { rows, count, .. } => rows.len().div_ceil(*count),
+        }
     }
 
     fn rows(&self, shard: usize) -> Result<Cow<'_, BitRows>, S::Error> {
-        let end = ((shard + 1) * self.count).min(self.rows.len());
-        let rows = &self.rows[shard * self.count..end];
-        Ok(Cow::Owned(gather(self.source, self.layout, rows)?))
+        match self {
+            ClassPaths::Held(paths) => Ok(Cow::Borrowed(paths)),
+            ClassPaths::Shards {
+                source,
+                layout,
+                rows,
+                count,
+            } => {
+                let end = ((shard + 1) * count).min(rows.len());
+                let rows = &rows[shard * count..end];
+                Ok(Cow::Owned(gather(*source, layout, rows)?))
+            }
+        }
     }
 }
 

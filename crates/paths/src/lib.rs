@@ -78,9 +78,9 @@ pub use clustering::{Clustering, GraphClustering, number_of_clusters};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
     ClassNode, ClassParameters, ClusterList, Clusters, GraphParts, InvalidGraph, LearnOptions,
-    NO_CLUSTER, PathGraph, UNCLUSTERED, cluster_class,
+    NO_CLUSTER, PathGraph, UNCLUSTERED, cluster_class, cluster_restarts,
 };
-pub use kmeans::KMeans;
+pub use kmeans::{KMeans, Restart};
 pub use landmarks::{Landmarks, kept_apart};
 pub use layout::PathLayout;
 pub use narrow::Narrow;

@@ -53,6 +53,11 @@ impl Part {
         is_one.then_some(Part { part, parts })
     }
 
+    /// How many parts there are.
+    pub fn parts(self) -> usize {
+        self.parts
+    }
+
     /// Its range of `count` things. The parts together are all of them, and differ by at most one.
     pub fn of(self, count: usize) -> Range<usize> {
         count * (self.part - 1) / self.parts..count * self.part / self.parts

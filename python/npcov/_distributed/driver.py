@@ -37,6 +37,9 @@ _PARTS_EACH = 4
 # The most shards of a part: what comes back of it is in the driver's memory for a moment.
 _SHARDS_EACH = 8
 
+# Rows for each task that clusters a part of a class.
+_WORTH_DIVIDING = 1 << 15
+
 # How often rows that turn out to be bad are left out, and what follows them is counted anew.
 _ROUNDS = 5
 
@@ -250,7 +253,9 @@ class _Run:
     def cluster(self, shared: Mapping[str, Any], output: str) -> None:
         """Has classes clustered where workers see the parts of all inputs. What is left of them is for the join."""
         assert isinstance(self.reader, Model)
-        parts = min(self.reader.classes, max(1, self.engine.slots()))
+        # A class that is no more than some blocks of inputs is not worth dividing.
+        most = max(self.reader.classes, self.rows // _WORTH_DIVIDING)
+        parts = min(most, max(1, self.engine.slots()))
         pieces = [Piece(part, parts, (0, 0), (0, 0)) for part in range(1, parts + 1)]
         sample = (self.survey.sample, self.survey.sampled)
         more = {"output": os.path.abspath(output), "sample": sample}

@@ -57,7 +57,8 @@ pub(crate) struct BuildArgs {
     /// Cluster only this part of the classes, when all parts of `--shard` are there, for `--join`
     ///
     /// Several processes can do their parts at the same time, with the options of the join. Classes that
-    /// none of them clustered, or clustered by other settings, are clustered by the join.
+    /// none of them clustered, or clustered by other settings, are clustered by the join. Where there are
+    /// more parts than classes, classes are divided too: into restarts of k-means, or blocks of 4096 inputs.
     #[arg(long, value_name = "I/N", conflicts_with_all = ["shard", "join"])]
     pub(crate) shard_classes: Option<Part>,
 

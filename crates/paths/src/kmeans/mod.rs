@@ -34,7 +34,6 @@ mod sums;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::cmp::Ordering;
 use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use crate::BitRows;
@@ -120,43 +119,76 @@ impl KMeans {
         threads: usize,
     ) -> Result<KMeansClusters, S::Error> {
         let points = &Points::new(shards)?;
-        let clusters = self.clusters.max(1).min(points.len());
-        if clusters == 0 {
-            return Ok(KMeansClusters::default());
-        }
         // One cluster is the same whatever its seed.
-        let restarts = if clusters == 1 {
-            1
-        } else {
-            self.restarts.max(1)
+        let restarts: Vec<usize> = match self.clusters_of(points) {
+            0 | 1 => vec![0],
+            _ => (0..self.restarts.max(1)).collect(),
         };
+        let better = |best: &mut Option<Run>, run| *best = Run::best(best.take(), Some(run));
+        let best = self.race(points, &restarts, threads, better)?;
+        let best = best.into_iter().flatten().reduce(Run::better);
+        Ok(best.map_or_else(KMeansClusters::default, |run| {
+            run.clustering(&points.of_row).clusters
+        }))
+    }
+
+    /// Some of the restarts, each by itself, in this order. Several processes may do some each: of all restarts
+    /// together, the [better](Restart::better) one is what [`run_shards`](KMeans::run_shards) gives.
+    pub fn run_restarts<S: RowShards>(
+        &self,
+        shards: &S,
+        restarts: &[usize],
+        threads: usize,
+    ) -> Result<Vec<Restart>, S::Error> {
+        let points = &Points::new(shards)?;
+        let runs = self.race(points, restarts, threads, Vec::push)?;
+        let mut runs: Vec<Restart> = (runs.into_iter().flatten())
+            .map(|run: Run| run.clustering(&points.of_row))
+            .collect();
+        let place = |run: &Restart| restarts.iter().position(|&r| r == run.clusters.restart);
+        runs.sort_by_key(place);
+        Ok(runs)
+    }
+
+    /// How many clusters there will be.
+    fn clusters_of<S: RowShards>(&self, points: &Points<'_, S>) -> usize {
+        self.clusters.max(1).min(points.len())
+    }
+
+    /// Runs restarts on several threads, each of which keeps something of those that it runs. Without points
+    /// there is nothing to run.
+    fn race<S: RowShards, T: Default + Send>(
+        &self,
+        points: &Points<'_, S>,
+        restarts: &[usize],
+        threads: usize,
+        keep: impl Fn(&mut T, Run) + Sync,
+    ) -> Result<Vec<T>, S::Error> {
+        let clusters = self.clusters_of(points);
+        if clusters == 0 {
+            return Ok(Vec::new());
+        }
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut best = None;
-            loop {
-                let restart = next.fetch_add(1, Memory::Relaxed);
-                if restart >= restarts {
-                    return Ok(best);
-                }
-                best = Run::best(best, Some(self.restart(points, clusters, restart)?));
+            let mut kept = T::default();
+            while let Some(&restart) = restarts.get(next.fetch_add(1, Memory::Relaxed)) {
+                keep(&mut kept, self.restart(points, clusters, restart)?);
             }
+            Ok(kept)
         };
-        let best = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads.min(restarts))
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(restarts.len()))
                 .map(|_| scope.spawn(work))
                 .collect();
-            let mut best = work()?;
+            let mut all = vec![work()?];
             for other in others {
                 match other.join() {
-                    Ok(run) => best = Run::best(best, run?),
+                    Ok(kept) => all.push(kept?),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            Ok(best)
-        })?;
-        Ok(best.map_or_else(KMeansClusters::default, |run| {
-            run.clustering(&points.of_row)
-        }))
+            Ok(all)
+        })
     }
 
     fn restart<S: RowShards>(
@@ -172,28 +204,57 @@ impl KMeans {
     }
 }
 
-/// What a restart arrived at.
+/// Where one restart arrived, and what tells exactly whether another one did better.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Restart {
+    /// The clusters, as [`KMeans::run`] gives those of the best restart.
+    pub clusters: KMeansClusters,
+    /// For each cluster: how many of its rows have a bit, squared, summed over all bits in which rows differ.
+    pub squares: Vec<u128>,
+}
+
+impl Restart {
+    /// The one of lower inertia, or else the earlier. Both are of the same rows, in clusters that are not empty.
+    pub fn better(self, other: Restart) -> Restart {
+        let explained = |restart: &Restart| -> Vec<(u128, u32)> {
+            let squares = restart.squares.iter().copied();
+            squares
+                .zip(restart.clusters.sizes.iter().copied())
+                .collect()
+        };
+        let (a, b) = (explained(&self), explained(&other));
+        match is_better((&a, self.clusters.restart), (&b, other.clusters.restart)) {
+            true => self,
+            false => other,
+        }
+    }
+}
+
+/// What a restart arrived at, point by point.
 struct Run {
     restart: usize,
     outcome: Outcome,
 }
 
 impl Run {
-    /// The run of lower inertia, or else the earlier.
+    /// The better one, where there are two.
     fn best(a: Option<Run>, b: Option<Run>) -> Option<Run> {
-        let (a, b) = match (a, b) {
-            (Some(a), Some(b)) => (a, b),
-            (a, b) => return a.or(b),
-        };
-        // The inertia is the number of all bits less the sum of all S / N.
-        let order = compare_sums(&b.outcome.explained(), &a.outcome.explained());
-        match order.then(a.restart.cmp(&b.restart)) {
-            Ordering::Greater => Some(b),
-            Ordering::Less | Ordering::Equal => Some(a),
+        match (a, b) {
+            (Some(a), Some(b)) => Some(Run::better(a, b)),
+            (a, b) => a.or(b),
         }
     }
 
-    fn clustering(self, of_row: &[u32]) -> KMeansClusters {
+    /// The run of lower inertia, or else the earlier.
+    fn better(self, other: Run) -> Run {
+        let (a, b) = (self.outcome.explained(), other.outcome.explained());
+        match is_better((&a, self.restart), (&b, other.restart)) {
+            true => self,
+            false => other,
+        }
+    }
+
+    fn clustering(self, of_row: &[u32]) -> Restart {
         let Outcome {
             labels,
             centres,
@@ -203,6 +264,7 @@ impl Run {
         } = self.outcome;
         let mut order = vec![u32::MAX; centres.len()];
         let mut sizes = Vec::with_capacity(centres.len());
+        let mut squares = Vec::with_capacity(centres.len());
         let mut inertia = 0.0;
         // Points are in the order of their first rows.
         for &label in &labels {
@@ -211,13 +273,14 @@ impl Run {
                 order[label] = sizes.len() as u32;
                 let size = centres[label].size;
                 sizes.push(size);
+                squares.push(centres[label].square);
                 // Bits of all members - S / N, as one fraction.
                 let bits: u128 = counts[label].iter().map(|&count| u128::from(count)).sum();
                 let numerator = bits * u128::from(size) - centres[label].square;
                 inertia += numerator as f64 / f64::from(size);
             }
         }
-        KMeansClusters {
+        let clusters = KMeansClusters {
             labels: of_row
                 .iter()
                 .map(|&point| order[labels[point as usize] as usize])
@@ -227,8 +290,16 @@ impl Run {
             iterations,
             restart: self.restart,
             converged,
-        }
+        };
+        Restart { clusters, squares }
     }
+}
+
+/// Whether one restart has the lower inertia, or else is the earlier: each by `S / N` of its clusters, and its number.
+///
+/// The inertia is the number of all bits less the sum of all `S / N`.
+fn is_better(a: (&[(u128, u32)], usize), b: (&[(u128, u32)], usize)) -> bool {
+    compare_sums(b.0, a.0).then(a.1.cmp(&b.1)).is_le()
 }
 
 #[cfg(test)]
@@ -294,6 +365,38 @@ mod tests {
                 let Ok(found) = settings.run_shards(&InShards { rows: &rows, shards }, 2);
                 prop_assert_eq!(found.inertia.to_bits(), together.inertia.to_bits());
                 prop_assert_eq!(&found, &together, "{} shards", shards);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Whoever runs them, and in whatever order they are compared.
+        #[test]
+        fn the_better_of_all_restarts_is_the_clustering(
+            rows in small_rows(),
+            clusters in 1..6usize,
+            restarts in 1..6usize,
+            seed in 0..50u64,
+            cut in 0..6usize,
+            shards in 1..4usize,
+        ) {
+            let settings = KMeans { clusters, restarts, iterations: 300, seed };
+            let whole = settings.run(&rows, 1);
+            let all: Vec<usize> = (0..restarts).collect();
+            let (some, others) = all.split_at(cut.min(restarts));
+            let in_shards = InShards { rows: &rows, shards };
+            let Ok(mut found) = settings.run_restarts(&in_shards, others, 2);
+            let Ok(more) = settings.run_restarts(&rows, some, 1);
+            found.extend(more);
+            let numbers: Vec<usize> = found.iter().map(|run| run.clusters.restart).collect();
+            if rows.is_empty() {
+                prop_assert!(found.is_empty());
+            } else {
+                prop_assert_eq!(numbers, [others, some].concat());
+                let best = found.into_iter().reduce(Restart::better).unwrap();
+                prop_assert_eq!(best.clusters, whole);
             }
         }
     }

@@ -6,7 +6,7 @@
 As agreement_relevance.py does for classifiers of images: `npcov compile --program explain` writes what npcov computes
 as plain ONNX operators, which ONNX Runtime runs, and `npcov explain` computes the same natively. Here for numbers (in
 all directions), single logits, smallest scores, tokens with a mask, several inputs, tables, quantised models, half
-precision and 3-D convolutions. |a - b| <= 1e-4 max|b| shall hold in every array of every input, or npcov be as near to
+precision, 3-D convolutions, a state before the first step, and the largest elements of an axis. |a - b| <= 1e-4 max|b| shall hold in every array of every input, or npcov be as near to
 the same program in float64 as exact.Tally says. Quantised models too: integers add up exactly in both, so that
 both round the same numbers. Needs requirements-test.txt.
 """
@@ -19,8 +19,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 from exact import Tally
+from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parent.parent
 INPUTS = 50
@@ -54,6 +56,37 @@ def cases(fixtures):
         arrays = dict(np.load(fixtures / f"exports/{name}.npz"))
         arrays.pop("y")
         yield name, fixtures / f"exports/{name}.onnx", arrays, []
+    sequences = {"x": np.load(fixtures / "sequences/initial.npz")["x"]}
+    yield "initial", fixtures / "sequences/initial.onnx", sequences, []
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "largest.onnx"
+        onnx.save(largest(), model)
+        yield "largest", model, {"x": images.reshape(len(images), 28, 28)}, []
+
+
+def largest():
+    """A convolution over the rows of an image, whose three largest outputs of each channel decide (k-max pooling)."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((8, 28, 3)) * 0.2,
+        "b": rng.standard_normal(8) * 0.1,
+        "v": rng.standard_normal((24, 10)),
+    }
+    constants = {name: array.astype(np.float32) for name, array in constants.items()}
+    constants |= {"k": np.array([3]), "flat": np.array([-1, 24])}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["z"], pads=[1, 1]),
+        helper.make_node("Relu", ["z"], ["h"]),
+        helper.make_node("TopK", ["h", "k"], ["top", "places"], axis=2),
+        helper.make_node("Reshape", ["top", "flat"], ["features"]),
+        helper.make_node("MatMul", ["features", "v"], ["logits"]),
+    ]
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT, ["batch", 28, 28])]
+    outputs = [value("logits", TensorProto.FLOAT, ["batch", 10])]
+    constants = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "largest", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
 def main():

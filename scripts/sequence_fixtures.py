@@ -9,6 +9,8 @@
     fixtures/sequences/padded-4.npz     40 sequences of 2 to 4 steps and their lengths, random numbers behind them,
                                         labels `y`, and `expected`, the logits by ONNX Runtime
     fixtures/sequences/padded-6.npz     the same sequences, other numbers behind them
+    fixtures/sequences/initial.onnx     the same weights for 4 steps, from a state other than zero on
+    fixtures/sequences/initial.npz      20 sequences of 4 steps, and `expected`, the logits by ONNX Runtime
 
 Random weights, seed 0. Needs requirements-fixtures.txt.
 """
@@ -42,6 +44,27 @@ def model(weights, steps):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+def from_state(weights, states):
+    """All sequences begin in the same state, as PyTorch writes a learnt one that is expanded to the batch."""
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Shape", ["x"], ["count"], start=0, end=1),
+        helper.make_node("Concat", ["one", "count", "units"], ["shape"], axis=0),
+        helper.make_node("Expand", ["h0", "shape"], ["initial_h"]),
+        helper.make_node("Expand", ["c0", "shape"], ["initial_c"]),
+        helper.make_node("Transpose", ["x"], ["by_step"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["by_step", "W", "R", "", "", "initial_h", "initial_c"], ["", "last"], name="lstm", hidden_size=UNITS),
+        helper.make_node("Squeeze", ["last", "direction"], ["state"]),
+        helper.make_node("MatMul", ["state", "V"], ["logits"]),
+    ]
+    inputs = [value("x", TensorProto.FLOAT, ["batch", 4, FEATURES])]
+    outputs = [value("logits", TensorProto.FLOAT, ["batch", CLASSES])]
+    constants = {**weights, **states, "one": np.array([1]), "units": np.array([UNITS])}
+    constants = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "initial", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
 def main():
     rng = np.random.default_rng(0)
     numbers = lambda *shape: (rng.standard_normal(shape) * 0.7).astype(np.float32)
@@ -64,6 +87,12 @@ def main():
         session = onnxruntime.InferenceSession(file.with_suffix(".onnx"))
         expected = session.run(None, {"x": x, "lengths": lengths})[0]
         np.savez(file.with_suffix(".npz"), x=x, lengths=lengths, y=y, expected=expected)
+    file = FIXTURES / "initial"
+    states = {"h0": numbers(1, 1, UNITS), "c0": numbers(1, 1, UNITS)}
+    onnx.save(from_state(weights, states), file.with_suffix(".onnx"))
+    x = numbers(20, 4, FEATURES)
+    session = onnxruntime.InferenceSession(file.with_suffix(".onnx"))
+    np.savez(file.with_suffix(".npz"), x=x, expected=session.run(None, {"x": x})[0])
 
 
 if __name__ == "__main__":

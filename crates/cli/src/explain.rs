@@ -37,6 +37,7 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     let mut settings = config.explain(&args.relevance)?;
     // For a single input its own relevance is half of the answer.
     settings.input |= args.index.is_some();
+    settings.lost = true;
     let preprocessing = config.preprocessing(&args.data.preprocessing);
     if Kind::of(&model) == Some(Kind::DecisionGraph) {
         return by_graph(

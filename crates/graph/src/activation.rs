@@ -109,6 +109,7 @@ impl Function {
             | Op::Pool(_)
             | Op::Reduce(_)
             | Op::ArgMax(_)
+            | Op::TopK(_)
             | Op::Softmax(_)
             | Op::Reshape(_)
             | Op::Transpose(_)

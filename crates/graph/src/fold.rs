@@ -111,6 +111,7 @@ impl Layer {
             | Op::Pool(_)
             | Op::Reduce(_)
             | Op::ArgMax(_)
+            | Op::TopK(_)
             | Op::Softmax(_)
             | Op::Reshape(_)
             | Op::Transpose(_)

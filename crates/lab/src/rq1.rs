@@ -6,7 +6,9 @@
 //! compared, within classes and between them.
 
 use npcov::data::Loader;
-use npcov::masking::{Cut, Inconsistency, MaskingOptions, MaskingStudy, Neurons, StrangerPoint};
+use npcov::masking::{
+    Cut, Inconsistency, MaskingOptions, MaskingStudy, Neurons, Shift, StrangerPoint,
+};
 use npcov::paths::{BitRows, Choices, band, rounded_band};
 use npcov::run::{Method, MethodInfo, Network, PathExtractor, Progress};
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use crate::folder::WorkFolder;
 use crate::inputs::{TrainingAndTest, correct_of_each_class, labels};
 use crate::published::{Masking, Paper};
 use crate::random::{Purpose, some};
-use crate::similarity::{Similarities, similarities};
+use crate::similarity::{Similarities, by_distance, similarities};
 
 /// How RQ1 is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,12 +128,32 @@ pub struct Rq1Point {
     pub random: Inconsistency,
     /// With the path of an input of another class instead.
     pub stranger: StrangerPoint,
+    /// How far numbers move with each of those, where the model gives numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Rq1Shift>,
     /// How similar paths are, within classes and between them.
     pub similarity: Similarities,
+    /// Of numbers in bins: how similar paths are whose bins are so far apart, by distance from 0. `None` without such
+    /// pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub similarity_by_distance: Vec<Option<f64>>,
     /// Width, Inc.C and Inc.NC of the paper, in per cent.
     pub published: Option<Masking>,
     /// Similarities of the paper within classes and between them, in per cent.
     pub published_similarity: Option<[f64; 2]>,
+}
+
+/// How far numbers move when neurons are masked.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rq1Shift {
+    /// With the critical decision path of each input.
+    pub path: Shift,
+    /// With its most activated neurons.
+    pub activated: Shift,
+    /// With random neurons.
+    pub random: Shift,
+    /// With the path of an input of another bin.
+    pub stranger: Shift,
 }
 
 /// What masking fifths of paths does.
@@ -245,27 +267,50 @@ pub fn rq1(
     let mut points = Vec::new();
     let similarity = compare(network, test, settings, work, threads)?;
     for (i, &alpha) in alphas.iter().enumerate() {
-        let mut masked = |kind: &str, neurons: Neurons| -> Result<Inconsistency, LabError> {
+        type Masked = (Inconsistency, Option<Shift>);
+        let mut masked = |kind: &str, neurons: Neurons| -> Result<Masked, LabError> {
             work.keep(&format!("{kind}-{i}"), || {
                 let study = study()?;
                 let inputs = match neurons {
                     Neurons::Path => study.counted().to_vec(),
                     _ => controls(study),
                 };
-                Ok(study.inconsistency(i, neurons, &inputs, progress)?)
+                Ok(study.inconsistency_and_shift(i, neurons, &inputs, progress)?)
             })
         };
+        let (path, path_shift) = masked("path", Neurons::Path)?;
+        let (activated, activated_shift) = masked("activated", Neurons::Activated)?;
+        let (random, random_shift) = masked("random", Neurons::Random)?;
+        let mut stranger: StrangerPoint = work.keep(&format!("stranger-{i}"), || {
+            let study = study()?;
+            Ok(study.stranger(i, &controls(study), progress)?)
+        })?;
+        let shifts = (
+            path_shift,
+            activated_shift,
+            random_shift,
+            stranger.shift.take(),
+        );
+        let shift = match shifts {
+            (Some(path), Some(activated), Some(random), Some(stranger)) => Some(Rq1Shift {
+                path,
+                activated,
+                random,
+                stranger,
+            }),
+            _ => None,
+        };
+        let compared = similarity.0.get(i).ok_or_else(missing)?;
         points.push(Rq1Point {
             alpha,
             width: head.widths.get(i).copied().ok_or_else(missing)?,
-            path: masked("path", Neurons::Path)?,
-            activated: masked("activated", Neurons::Activated)?,
-            random: masked("random", Neurons::Random)?,
-            stranger: work.keep(&format!("stranger-{i}"), || {
-                let study = study()?;
-                Ok(study.stranger(i, &controls(study), progress)?)
-            })?,
-            similarity: similarity.0.get(i).copied().ok_or_else(missing)?,
+            path,
+            activated,
+            random,
+            stranger,
+            shift,
+            similarity: compared.0,
+            similarity_by_distance: compared.1.clone(),
             published: settings
                 .paper
                 .and_then(|paper| paper.published().masking_at(alpha)),
@@ -305,6 +350,9 @@ pub fn rq1(
     })
 }
 
+/// Similarities by class, and by distance of bins.
+type Compared = (Similarities, Vec<Option<f64>>);
+
 /// Similarities of the paths of correctly classified inputs by alpha, and how many there were.
 fn compare(
     network: &Network,
@@ -312,7 +360,7 @@ fn compare(
     settings: &Rq1Settings,
     work: &WorkFolder,
     threads: usize,
-) -> Result<(Vec<Similarities>, usize), LabError> {
+) -> Result<(Vec<Compared>, usize), LabError> {
     work.keep("similarity", || {
         let (each, seed) = (settings.per_class, settings.seed);
         let rows = correct_of_each_class(network, test, each, seed, threads)?;
@@ -329,9 +377,16 @@ fn compare(
                 Ok(())
             })?;
             let layout = extractor.layout();
-            found.push(similarities(layout, &paths, choices.similarity, |a, b| {
-                Some(classes[a] == classes[b])
-            }));
+            let kind = choices.similarity;
+            let by_class =
+                similarities(layout, &paths, kind, |a, b| Some(classes[a] == classes[b]));
+            // Bins have an order; outputs that are looked at together have none.
+            let numbers = network.signature().numbers();
+            let distances = match numbers.is_some_and(|numbers| numbers.output.is_some()) {
+                true => by_distance(layout, &paths, kind, &classes, network.classes()),
+                false => Vec::new(),
+            };
+            found.push((by_class, distances));
         }
         Ok((found, rows.len()))
     })

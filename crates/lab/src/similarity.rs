@@ -21,22 +21,50 @@ pub(crate) fn similarities(
     kind: Similarity,
     pairing: impl Fn(usize, usize) -> Option<bool>,
 ) -> Similarities {
-    // Groups apart and together: how many pairs, and the sum of their similarities.
-    let mut sums = [(0_u64, 0.0_f64); 2];
+    let means = means(layout, paths, kind, 2, |a, b| {
+        pairing(a, b).map(usize::from)
+    });
+    Similarities {
+        intra: means[1],
+        inter: means[0],
+    }
+}
+
+/// The mean similarity of pairs whose classes, which have an order, are so far apart: by distance, from 0 to
+/// the largest that there could be.
+pub(crate) fn by_distance(
+    layout: &PathLayout,
+    paths: &BitRows,
+    kind: Similarity,
+    classes: &[u32],
+    count: usize,
+) -> Vec<Option<f64>> {
+    means(layout, paths, kind, count, |a, b| {
+        Some(classes[a].abs_diff(classes[b]) as usize).filter(|&distance| distance < count)
+    })
+}
+
+/// The mean similarity of pairs of each kind; `None` without such pairs.
+fn means(
+    layout: &PathLayout,
+    paths: &BitRows,
+    kind: Similarity,
+    kinds: usize,
+    kind_of: impl Fn(usize, usize) -> Option<usize>,
+) -> Vec<Option<f64>> {
+    // How many pairs, and the sum of their similarities.
+    let mut sums = vec![(0_u64, 0.0_f64); kinds];
     for a in 0..paths.len() {
         for b in 0..a {
-            if let Some(together) = pairing(a, b) {
-                let (pairs, sum) = &mut sums[usize::from(together)];
+            if let Some(place) = kind_of(a, b) {
+                let (pairs, sum) = &mut sums[place];
                 *pairs += 1;
                 *sum += similarity(layout, kind, paths.row(a), paths.row(b));
             }
         }
     }
     let mean = |(pairs, sum): (u64, f64)| (pairs > 0).then(|| sum / pairs as f64);
-    Similarities {
-        intra: mean(sums[1]),
-        inter: mean(sums[0]),
-    }
+    sums.into_iter().map(mean).collect()
 }
 
 #[cfg(test)]
@@ -69,5 +97,8 @@ mod tests {
         assert_eq!((found.intra, found.inter), (Some(0.75), Some(0.25)));
         let none = similarities(&layout, &paths, Similarity::LayerMean, |_, _| None);
         assert_eq!(none, Similarities::default());
+        // The same as bins 2, 2 and 0 of four: no pair is one or three apart.
+        let found = by_distance(&layout, &paths, Similarity::LayerMean, &[2, 2, 0], 4);
+        assert_eq!(found, [Some(0.75), None, Some(0.25), None]);
     }
 }

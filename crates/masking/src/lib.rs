@@ -36,6 +36,16 @@ impl Inconsistency {
     }
 }
 
+/// How far a model's number moves when neurons are masked, in standard deviations of what it gives for its
+/// training data: the mean over inputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// When a set of neurons is masked.
+    pub without: f64,
+    /// When all other neurons are.
+    pub only: f64,
+}
+
 /// Which neurons of an input are masked, or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neurons {
@@ -57,6 +67,9 @@ pub struct StrangerPoint {
     pub path: Inconsistency,
     /// The share of inputs that are taken for the other input's class when only its path is left.
     pub follows: f64,
+    /// How far numbers move, where the model gives numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
 }
 
 /// What masking does to the abstract paths of one choice of clusters and beta.

@@ -13,9 +13,10 @@ use npcov_paths::{
 
 use super::answers::Answers;
 use super::sets::{Cut, FIFTHS, Sets, random_like, width};
-use super::{GridPoint, Inconsistency, Neurons, StrangerPoint, random};
+use super::{GridPoint, Inconsistency, Neurons, Shift, StrangerPoint, random};
 use npcov_run::{
-    Event, MaskedNetwork, Method, MethodInfo, Network, PathExtractor, Progress, RunError, labels,
+    Event, MaskedNetwork, Method, MethodInfo, Network, Numbers, PathExtractor, Progress, RunError,
+    labels,
 };
 
 /// Which inputs are explained, and how.
@@ -321,14 +322,46 @@ impl<'a> MaskingStudy<'a> {
         inputs: &[u32],
         progress: &mut dyn Progress,
     ) -> Result<Inconsistency, RunError> {
-        let (sets, seed) = (&self.sets, self.options.seed);
-        let paths = &sets.paths[alpha];
-        let set = |i: usize, set: &mut [u64]| match neurons {
-            Neurons::Path => set.copy_from_slice(paths.row(i)),
-            Neurons::Activated => set.copy_from_slice(sets.activated[alpha].row(i)),
-            Neurons::Random => random_like(self.layout(), paths.row(i), seed, self.sample[i], set),
-        };
+        let set = |i: usize, set: &mut [u64]| self.add_neurons(alpha, neurons, i, set);
         self.masked_and_left(inputs, &vec![0; inputs.len()], &set, progress)
+    }
+
+    /// The same, and how far numbers move, where the model gives numbers.
+    pub fn inconsistency_and_shift(
+        &self,
+        alpha: usize,
+        neurons: Neurons,
+        inputs: &[u32],
+        progress: &mut dyn Progress,
+    ) -> Result<(Inconsistency, Option<Shift>), RunError> {
+        let Some(numbers) = self.network.signature().numbers() else {
+            let found = self.inconsistency(alpha, neurons, inputs, progress)?;
+            return Ok((found, None));
+        };
+        let set = |i: usize, set: &mut [u64]| self.add_neurons(alpha, neurons, i, set);
+        let before = self.outputs(inputs, &|_, _| {}, &mut ())?;
+        let without = self.outputs(inputs, &set, progress)?;
+        let only = self.outputs(inputs, &self.all_but(&set), progress)?;
+        let changed = |after: &[Vec<f64>]| {
+            let changed = self.differing(inputs, &classes_of(numbers, after));
+            mean_share(&changed, &vec![0; inputs.len()])
+        };
+        let found = Inconsistency {
+            inc_c: changed(&without),
+            inc_nc: changed(&only),
+        };
+        Ok((found, Some(shift(numbers, &before, &without, &only))))
+    }
+
+    /// Adds some neurons of an input.
+    fn add_neurons(&self, alpha: usize, neurons: Neurons, i: usize, set: &mut [u64]) {
+        let (sets, seed) = (&self.sets, self.options.seed);
+        let path = sets.paths[alpha].row(i);
+        match neurons {
+            Neurons::Path => set.copy_from_slice(path),
+            Neurons::Activated => set.copy_from_slice(sets.activated[alpha].row(i)),
+            Neurons::Random => random_like(self.layout(), path, seed, self.sample[i], set),
+        }
     }
 
     /// Masks the path of an input of another class, and all other neurons. That input is drawn from
@@ -362,8 +395,24 @@ impl<'a> MaskingStudy<'a> {
             let own = met.iter().map(own).zip(predicted);
             share(own.filter(|(own, class)| own != *class).count())
         };
-        let without = self.predict(&met, &set, progress)?;
-        let only = self.predict(&met, &rest, progress)?;
+        let (without, only, shift) = match self.network.signature().numbers() {
+            None => (
+                self.predict(&met, &set, progress)?,
+                self.predict(&met, &rest, progress)?,
+                None,
+            ),
+            Some(numbers) => {
+                let before = self.outputs(&met, &|_, _| {}, &mut ())?;
+                let without = self.outputs(&met, &set, progress)?;
+                let only = self.outputs(&met, &rest, progress)?;
+                let shift = shift(numbers, &before, &without, &only);
+                (
+                    classes_of(numbers, &without),
+                    classes_of(numbers, &only),
+                    Some(shift),
+                )
+            }
+        };
         let follows = met.iter().zip(&only).filter(|(i, class)| {
             strangers[**i as usize].is_some_and(|stranger| classes[stranger] == **class)
         });
@@ -374,6 +423,7 @@ impl<'a> MaskingStudy<'a> {
                 inc_nc: changed(&only),
             },
             follows: share(follows.count()),
+            shift,
         })
     }
 
@@ -528,14 +578,28 @@ impl<'a> MaskingStudy<'a> {
         set: &SetOf<'_>,
         progress: &mut dyn Progress,
     ) -> Result<Vec<bool>, RunError> {
-        let classes = self.predict(inputs, set, progress)?;
-        let own = |&i: &u32| self.sets.predictions[i as usize];
-        Ok(inputs
-            .iter()
-            .map(own)
-            .zip(classes)
-            .map(|(own, class)| own != class)
-            .collect())
+        Ok(self.differing(inputs, &self.predict(inputs, set, progress)?))
+    }
+
+    /// Which classes are not those that were predicted.
+    fn differing(&self, inputs: &[u32], classes: &[u32]) -> Vec<bool> {
+        let own = inputs.iter().map(|&i| self.sets.predictions[i as usize]);
+        own.zip(classes).map(|(own, &class)| own != class).collect()
+    }
+
+    /// What the model gives when a set of each input is masked.
+    fn outputs(
+        &self,
+        inputs: &[u32],
+        set: &SetOf<'_>,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Vec<f64>>, RunError> {
+        let rows: Vec<usize> = inputs.iter().map(|&i| self.sample[i as usize]).collect();
+        let off = |place: usize, off: &mut [u64]| set(inputs[place] as usize, off);
+        let (data, threads) = (self.data, self.threads);
+        let outputs = self.masked.outputs(data, &rows, &off, threads, progress)?;
+        unchanged(&self.seen, data, &rows)?;
+        Ok(outputs)
     }
 
     /// What inputs are taken for when a set of each is masked.
@@ -553,6 +617,25 @@ impl<'a> MaskingStudy<'a> {
             unchanged(&self.seen, data, &rows)?;
             Ok(classes)
         })
+    }
+}
+
+/// The classes of numbers.
+fn classes_of(numbers: &Numbers, outputs: &[Vec<f64>]) -> Vec<u32> {
+    let class = |output: &Vec<f64>| numbers.class(output) as u32;
+    outputs.iter().map(class).collect()
+}
+
+/// How far numbers move from `before`.
+fn shift(numbers: &Numbers, before: &[Vec<f64>], without: &[Vec<f64>], only: &[Vec<f64>]) -> Shift {
+    let mean = |after: &[Vec<f64>]| {
+        let shifts = before.iter().zip(after);
+        let sum: f64 = shifts.map(|(a, b)| numbers.shift(a, b)).sum();
+        sum / before.len().max(1) as f64
+    };
+    Shift {
+        without: mean(without),
+        only: mean(only),
     }
 }
 
@@ -581,6 +664,8 @@ fn mean_share(changed: &[bool], groups: &[u32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use npcov_run::Direction;
+
     use super::*;
 
     #[test]
@@ -592,5 +677,29 @@ mod tests {
         let clusters = [0, 0, 0, 2, 2];
         assert_eq!(mean_share(&changed, &clusters), (1.0 / 3.0 + 1.0) / 2.0);
         assert_eq!(mean_share(&[], &[]), 0.0);
+    }
+
+    #[test]
+    fn worked_case_of_shifts() {
+        let numbers = Numbers {
+            output: Some(1),
+            reference: vec![0.0, 0.0],
+            scale: vec![1.0, 4.0],
+            edges: vec![1.0],
+            range: None,
+            direction: Direction::default(),
+            tolerance: None,
+        };
+        // Of output 1: moved by 2 and by 6 of 4, and by 0 and by 1.
+        let before = [vec![9.0, 1.0], vec![9.0, 5.0]];
+        let without = [vec![0.0, 3.0], vec![0.0, -1.0]];
+        let only = [vec![0.0, 1.0], vec![9.0, 4.0]];
+        let expected = Shift {
+            without: 1.0,
+            only: 0.125,
+        };
+        assert_eq!(shift(&numbers, &before, &without, &only), expected);
+        assert_eq!(classes_of(&numbers, &before), [0, 1]);
+        assert_eq!(shift(&numbers, &[], &[], &[]), Shift::default());
     }
 }

@@ -43,6 +43,10 @@ pub struct Explanation {
     pub layers: Vec<LayerRelevance>,
     /// The sum of the relevance of all inputs of floats; `None` when that is not computed.
     pub input_sum: Option<f64>,
+    /// The relevance that is lost at states before the first step of recurrent layers that are constants other
+    /// than zero, by layer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostRelevance>,
     /// The relevance of each token, from the first to the last; `None` when the input holds no tokens,
     /// or its relevance is not computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,6 +65,26 @@ pub struct Explanation {
     /// The critical decision path; `None` when it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathExplanation>,
+}
+
+/// The relevance that arrives at a constant state before the first step of a recurrent layer, and is nobody's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LostRelevance {
+    /// The layer's name in the model.
+    pub name: String,
+    /// The sum of the state's relevance.
+    pub sum: f64,
+}
+
+/// The share of relevance that is lost so, over many inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LostSummary {
+    /// The layer's name in the model.
+    pub name: String,
+    /// The sum of the state's relevance divided by the seed; `None` without inputs.
+    pub lost: Option<Spread>,
 }
 
 /// The relevance of one of several inputs.
@@ -184,6 +208,10 @@ pub struct Explanations {
     pub method: MethodInfo,
     /// The path layers, from input to output.
     pub layers: Vec<LayerSummary>,
+    /// What is lost at states before the first step of recurrent layers that are constants other than zero, by
+    /// layer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostSummary>,
 }
 
 /// The relevances of a layer over many inputs.
@@ -317,6 +345,15 @@ pub fn explain_one(
                 .map(|(_, relevances)| sum(relevances))
                 .sum()
         }),
+        lost: explainer
+            .lost_states()
+            .iter()
+            .zip(row.lost)
+            .map(|(name, &sum)| LostRelevance {
+                name: name.clone(),
+                sum: f64::from(sum),
+            })
+            .collect(),
         inputs: match explainer.signature().inputs() {
             [_] => Vec::new(),
             several => {
@@ -404,6 +441,7 @@ pub fn explain_all<E: From<RunError>>(
         .iter()
         .map(LayerCount::new)
         .collect();
+    let mut lost = vec![Shares::default(); explainer.lost_states().len()];
     let mut classes = Vec::new();
     explainer
         .tracer()
@@ -415,6 +453,9 @@ pub fn explain_all<E: From<RunError>>(
                 seed_is_one += usize::from(row.seed_is_one);
                 for (count, relevances) in layers.iter_mut().zip(&row.layers) {
                     count.count(relevances, row.seed);
+                }
+                for (shares, &sum) in lost.iter_mut().zip(row.lost) {
+                    shares.count(f64::from(sum), row.seed);
                 }
             }
             on_batch(batch, &classes)
@@ -432,15 +473,62 @@ pub fn explain_all<E: From<RunError>>(
         layers: layers
             .map(|(i, (count, layer))| count.summary(i, layer, top))
             .collect(),
+        lost: explainer
+            .lost_states()
+            .iter()
+            .zip(&lost)
+            .map(|(name, shares)| LostSummary {
+                name: name.clone(),
+                lost: shares.spread(),
+            })
+            .collect(),
     })
 }
 
-/// What is counted of a layer.
-struct LayerCount {
+/// Shares of the seed, over many inputs.
+#[derive(Clone, Copy)]
+struct Shares {
     inputs: usize,
     total: f64,
     lowest: f64,
     highest: f64,
+}
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares {
+            inputs: 0,
+            total: 0.0,
+            lowest: f64::INFINITY,
+            highest: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Shares {
+    fn count(&mut self, sum: f64, seed: f32) {
+        // Of nothing, nothing can be conserved.
+        if seed != 0.0 {
+            let share = sum / f64::from(seed);
+            self.inputs += 1;
+            self.total += share;
+            self.lowest = self.lowest.min(share);
+            self.highest = self.highest.max(share);
+        }
+    }
+
+    fn spread(&self) -> Option<Spread> {
+        (self.inputs > 0).then(|| Spread {
+            mean: self.total / self.inputs as f64,
+            lowest: self.lowest,
+            highest: self.highest,
+        })
+    }
+}
+
+/// What is counted of a layer.
+struct LayerCount {
+    shares: Shares,
     /// By neuron: how often it is on top.
     on_top: Vec<usize>,
 }
@@ -448,10 +536,7 @@ struct LayerCount {
 impl LayerCount {
     fn new(layer: &PathLayer) -> LayerCount {
         LayerCount {
-            inputs: 0,
-            total: 0.0,
-            lowest: f64::INFINITY,
-            highest: f64::NEG_INFINITY,
+            shares: Shares::default(),
             on_top: vec![0; layer.neurons],
         }
     }
@@ -460,14 +545,7 @@ impl LayerCount {
         for neuron in order(relevances, 1) {
             self.on_top[neuron] += 1;
         }
-        // Of nothing, nothing can be conserved.
-        if seed != 0.0 {
-            let conserved = sum(relevances) / f64::from(seed);
-            self.inputs += 1;
-            self.total += conserved;
-            self.lowest = self.lowest.min(conserved);
-            self.highest = self.highest.max(conserved);
-        }
+        self.shares.count(sum(relevances), seed);
     }
 
     fn summary(&self, index: usize, layer: &PathLayer, top: usize) -> LayerSummary {
@@ -485,11 +563,7 @@ impl LayerCount {
             name: layer.name.clone(),
             neurons: layer.neurons,
             cut: layer.cut,
-            conserved: (self.inputs > 0).then(|| Spread {
-                mean: self.total / self.inputs as f64,
-                lowest: self.lowest,
-                highest: self.highest,
-            }),
+            conserved: self.shares.spread(),
             top: counts,
         }
     }

@@ -122,8 +122,8 @@ pub use decision_graph::{DecisionGraph, Suite};
 pub use error::Error;
 pub use explain::{
     ClassLogit, ColumnRelevance, Explained, ExplainedNumber, Explanation, Explanations,
-    InputRelevance, LayerRelevance, LayerSummary, NeuronCount, NeuronRelevance, Spread,
-    TokenRelevance, explain_all, explain_one,
+    InputRelevance, LayerRelevance, LayerSummary, LostRelevance, LostSummary, NeuronCount,
+    NeuronRelevance, Spread, TokenRelevance, explain_all, explain_one,
 };
 pub use inputs::{Inputs, TrainingInputs};
 pub use inspect::{

@@ -32,9 +32,13 @@ pub struct TraceFile<'d> {
     paths: Vec<ArrayHandle<bool>>,
 }
 
-/// Whether an output is part of a file: taps are not, but for activations.
+/// Whether an output is part of a file: taps are not, but for activations, nor is what is lost.
 pub(crate) fn is_kept(output: &Output) -> bool {
-    !matches!(output, Output::Tap(tap) if *tap != Tap::activation(tap.layer))
+    match output {
+        Output::Tap(tap) => *tap == Tap::activation(tap.layer),
+        Output::Lost => false,
+        _ => true,
+    }
 }
 
 /// The truth values of a layer's neurons on a path.

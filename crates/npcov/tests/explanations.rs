@@ -28,6 +28,7 @@ const WITH_INPUT: ExplainOutputs = ExplainOutputs {
     target: Target::Predicted,
     activations: false,
     input: true,
+    lost: false,
     taps: Vec::new(),
     importance: None,
 };

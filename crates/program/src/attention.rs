@@ -66,6 +66,7 @@ fn holds_weights(graph: &Graph, node: &Node, weights: &[bool]) -> bool {
         | Op::Unary(_)
         | Op::Pool(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Resize(_)
         | Op::ScatterSum(_)
         | Op::Composite(_) => false,

@@ -67,6 +67,7 @@ fn follow(graph: &Graph, node: &Node, axes: &[Option<usize>]) -> Option<usize> {
         | Op::Cast(_)
         | Op::Reduce(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Softmax(_)
         | Op::Concat(_)
         | Op::Slice(_)

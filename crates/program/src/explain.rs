@@ -11,6 +11,7 @@ use crate::flooding::Flooded;
 use crate::head::explained_logits;
 use crate::layers::PathLayer;
 use crate::neurons;
+use crate::op::recurrent::constant_states;
 use crate::program::{NetworkView, Output, Program, require_values};
 use crate::rule::{Bias, Rule, Rules};
 use crate::tokens::known_tokens;
@@ -61,6 +62,8 @@ pub struct ExplainOutputs {
     pub activations: bool,
     /// Whether the relevance of each input of floats is given as well.
     pub input: bool,
+    /// Whether the relevance is given as well that is lost at [`lost_states`], where there are any.
+    pub lost: bool,
     /// What else is given of path layers.
     pub taps: Vec<Tap>,
     /// The path layer whose importance is given as well: its relevance by the z-rule, in which
@@ -93,9 +96,14 @@ pub fn explain(
     let inputs: Vec<(usize, ValueId)> = inputs
         .filter(|&(_, v)| options.input && explains(v))
         .collect();
+    let lost = match options.lost {
+        true => constant_states(view.graph),
+        false => Vec::new(),
+    };
     let stands_for = |value: ValueId| flooded.as_ref().filter(|flooded| flooded.hidden == value);
     let targets = view.layers.iter().map(PathLayer::explained);
     let targets = targets.chain(inputs.iter().map(|&(_, value)| value));
+    let targets = targets.chain(lost.iter().map(|&(_, value)| value));
     let values: Vec<ValueId> = targets.collect();
     let targets = values
         .iter()
@@ -125,9 +133,15 @@ pub fn explain(
         values.push(relevance.map_err(error)?);
         outputs.push(Output::Relevance(i));
     }
-    for (&(input, _), &relevance) in inputs.iter().zip(&relevances[view.layers.len()..]) {
+    let (of_inputs, of_lost) = relevances[view.layers.len()..].split_at(inputs.len());
+    for (&(input, _), &relevance) in inputs.iter().zip(of_inputs) {
         values.push(relevance);
         outputs.push(Output::InputRelevance(input));
+    }
+    if !lost.is_empty() {
+        let sums = sums(&mut program, of_lost, view.batch);
+        values.push(sums.map_err(at_logits)?);
+        outputs.push(Output::Lost);
     }
     for &tap in &options.taps {
         if outputs.contains(&Output::Tap(tap)) {
@@ -145,6 +159,29 @@ pub fn explain(
         graph: program.pruned(),
         outputs,
     })
+}
+
+/// The recurrent layers whose state before the first step is a constant other than zero: relevance that
+/// arrives there is nobody's.
+pub fn lost_states(graph: &Graph) -> Vec<String> {
+    let states = constant_states(graph).into_iter();
+    states.map(|(name, _)| name).collect()
+}
+
+/// Of each input, the sum of each value.
+fn sums(program: &mut Graph, values: &[ValueId], batch: usize) -> Result<ValueId, OpError> {
+    let mut g = Append::new(program, "lost");
+    let mut sums = Vec::with_capacity(values.len());
+    for &value in values {
+        let rest = g.shape(value).iter().product::<usize>() / batch.max(1);
+        let rows = g.reshape(value, &[batch, rest])?;
+        let sum = g.sum(rows, vec![1])?;
+        sums.push(g.reshape(sum, &[batch, 1])?);
+    }
+    match sums[..] {
+        [only] => Ok(only),
+        _ => g.op(Op::Concat(1), &sums),
+    }
 }
 
 /// The network with another top, where a number is explained from its reference on.

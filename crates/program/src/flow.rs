@@ -89,7 +89,7 @@ fn carriers(graph: &Graph, node: &Node, weights: &[bool]) -> Vec<usize> {
             data => data.to_vec(),
         },
         Op::GatherElements(_) => varying(0..1),
-        Op::ArgMax(_) => Vec::new(),
+        Op::ArgMax(_) | Op::TopK(_) => Vec::new(),
         Op::Composite(op) if is_flood(op) => Vec::new(),
         // Of a recurrent layer, the sequence and the state before its first step.
         Op::Composite(_) => match Recurrence::of(node).map(|op| op.arguments(inputs)) {

@@ -556,6 +556,7 @@ fn is_activation(node: &Node) -> bool {
         | Op::Pool(_)
         | Op::Reduce(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Softmax(_)
         | Op::Reshape(_)
         | Op::Transpose(_)

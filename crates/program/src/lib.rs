@@ -75,7 +75,7 @@ mod trace;
 
 pub use attribution::{AttnLrp, Attribution, GradientTimesInput, Lrp, RelevanceSeed};
 pub use error::ProgramError;
-pub use explain::{Deviation, ExplainOutputs, Target, explain};
+pub use explain::{Deviation, ExplainOutputs, Target, explain, lost_states};
 pub use gradient::{Loss, Term, gradient};
 pub use head::explained_number;
 pub use layers::{LayerKind, LayerOptions, PathLayer, Selector, path_layers, weighted_sums};

@@ -127,6 +127,7 @@ impl LinearNode {
             | Op::Where
             | Op::Cast(_)
             | Op::ArgMax(_)
+            | Op::TopK(_)
             | Op::Softmax(_)
             | Op::Reshape(_)
             | Op::Transpose(_)

@@ -78,6 +78,9 @@ pub enum Output {
     Importance(usize),
     /// The relevance of an input of floats, of its shape, by its position among the model's inputs.
     InputRelevance(usize),
+    /// The relevance that is lost at states before the first step of recurrent layers: one number for each of
+    /// [`lost_states`](crate::lost_states).
+    Lost,
     /// The value of a loss.
     Loss,
     /// The gradient of a loss with respect to the input, of its shape.
@@ -97,6 +100,7 @@ impl Output {
             Output::Importance(layer) => format!("importance.{layer}"),
             Output::InputRelevance(0) => "relevance.input".to_owned(),
             Output::InputRelevance(input) => format!("relevance.input.{input}"),
+            Output::Lost => "relevance.lost".to_owned(),
             Output::Loss => "loss".to_owned(),
             Output::InputGradient => "gradient.input".to_owned(),
         }

@@ -120,6 +120,7 @@ fn keeps_sign(node: &Node, is: &dyn Fn(ValueId) -> bool) -> bool {
         | Op::LayerNormalization(_)
         | Op::Lrn(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Resize(_)
         | Op::ScatterSum(_)
         | Op::Composite(_) => false,

@@ -11,8 +11,8 @@ use npcov_graph::op::{
 use npcov_graph::{Classifier, DType, Data, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{
     Attribution, Bias, ExplainOutputs, GradientTimesInput, LayerOptions, Loss, Lrp, NetworkView,
-    Place, RecurrentView, RelevanceSeed, Rule, Rules, Term, explain, gradient, mask, path_layers,
-    trace,
+    Place, RecurrentView, RelevanceSeed, Rule, Rules, Target, Term, explain, gradient, lost_states,
+    mask, path_layers, trace,
 };
 use npcov_tap::{Reduction, Side, Tap};
 
@@ -409,6 +409,107 @@ fn relevance_is_conserved() {
             );
         }
     }
+}
+
+/// What an explanation gives of the sequence, and what is lost at the state before the first step.
+fn input_and_lost(layer: &Layer, x: &[f32], attribution: &dyn Attribution) -> [Vec<f32>; 3] {
+    let (graph, classifier) = classifier(layer);
+    assert_eq!(lost_states(&graph), ["rnn"]);
+    let layers = path_layers(&graph, &classifier, 1, &LayerOptions::default()).unwrap();
+    let view = NetworkView {
+        graph: &graph,
+        classifier: &classifier,
+        layers: &layers,
+        batch: 1,
+    };
+    let outputs = ExplainOutputs {
+        target: Target::Class(1),
+        input: true,
+        lost: true,
+        ..ExplainOutputs::default()
+    };
+    let program = explain(&view, attribution, &outputs).unwrap();
+    let names = ["logits", "relevance.0", "relevance.input", "relevance.lost"];
+    assert_eq!(program.output_names(), names);
+    let [logits, _, input, lost]: [Vec<f32>; 4] = agreed(&program.graph, &[x]).try_into().unwrap();
+    [logits, input, lost]
+}
+
+fn without_stabiliser() -> Lrp {
+    Lrp {
+        rules: Rules {
+            overrides: vec![(Place::Named("rnn".to_owned()), Rule::epsilon(0.0))],
+            ..Rules::default()
+        },
+    }
+}
+
+#[test]
+fn what_arrives_at_a_constant_state_is_lost() {
+    let lrp = without_stabiliser();
+    for cell in CELLS {
+        for reverse in [false, true] {
+            let layer = Layer {
+                reverse,
+                initial: Some(numbers(cell.states() * 3, 9)),
+                ..Layer::random(cell, 2, 4, 3)
+            };
+            let [logits, input, lost] = input_and_lost(&layer, &numbers(8, 5), &lrp);
+            let seed = if logits[1] > 0.0 { logits[1] } else { 1.0 };
+            let size: f32 = input.iter().chain(&lost).map(|x| x.abs()).sum();
+            let sum = input.iter().sum::<f32>() + lost[0];
+            assert!(lost[0] != 0.0, "{cell:?}");
+            assert!(
+                (sum - seed).abs() <= 1e-4 * size,
+                "{cell:?}: {sum} and {seed}"
+            );
+        }
+    }
+}
+
+/// An LSTM of one unit and one step from `h = 0.5`, `c = -0.25`: of its output the memory that was kept has
+/// `f c / C`, the output before has its part of the signal's `i g / C`.
+#[test]
+fn what_is_lost_by_hand() {
+    let layer = Layer {
+        steps: 1,
+        bias: None,
+        initial: Some(vec![0.5, -0.25]),
+        ..worked_lstm()
+    };
+    let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+    let [i, f] = [sigmoid(0.5 + 0.05), sigmoid(0.7 + 0.15)];
+    let z: f64 = 0.8 + 0.4 * 0.5;
+    let g = z.tanh();
+    let c = f * -0.25 + i * g;
+    let lost_of_one = f * -0.25 / c + i * g / c * (0.4 * 0.5) / z;
+    let [logits, input, lost] = input_and_lost(&layer, &[1.0], &without_stabiliser());
+    let seed = if logits[1] > 0.0 { logits[1] } else { 1.0 };
+    close(&lost, &[seed * lost_of_one as f32], 1e-5);
+    close(&input, &[seed * (1.0 - lost_of_one) as f32], 1e-5);
+}
+
+/// As a gradient: the state's values times those of the logit's gradient there.
+#[test]
+fn gradients_are_lost_at_a_constant_state_too() {
+    let layer = Layer {
+        initial: Some(vec![0.5, -0.25]),
+        ..worked_lstm()
+    };
+    let x = [1.0, -2.0];
+    let [_, _, lost] = input_and_lost(&layer, &x, &GradientTimesInput);
+    let logit = |h: f32, c: f32| {
+        let layer = Layer {
+            initial: Some(vec![h, c]),
+            ..layer.clone()
+        };
+        let (graph, _) = classifier(&layer);
+        f64::from(run(&graph, &[&x])[0][1])
+    };
+    let step = 1e-2;
+    let of_h = (logit(0.5 + step, -0.25) - logit(0.5 - step, -0.25)) / (2.0 * f64::from(step));
+    let of_c = (logit(0.5, -0.25 + step) - logit(0.5, -0.25 - step)) / (2.0 * f64::from(step));
+    close(&lost, &[(0.5 * of_h - 0.25 * of_c) as f32], 1e-2);
 }
 
 #[test]

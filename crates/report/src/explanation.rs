@@ -2,7 +2,9 @@
 
 use npcov::coverage::{PathExplanation, Placement};
 use npcov::run::MethodInfo;
-use npcov::{ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance, TokenRelevance};
+use npcov::{
+    ClassLogit, Explanation, Explanations, LayerSummary, NeuronRelevance, Spread, TokenRelevance,
+};
 
 use crate::number::{count, decimals, four_digits, part, share};
 use crate::table::{Align, Table};
@@ -89,6 +91,11 @@ pub fn explanation(found: &Explanation) -> String {
         let cells = ["".to_owned(), format!("input {}", input.name)];
         let cells = cells.into_iter().chain(["", ""].map(str::to_owned));
         layers.row(cells.chain([four_digits(input.sum), of_seed(input.sum)]));
+    }
+    for state in &found.lost {
+        let cells = ["".to_owned(), lost_at(&state.name)];
+        let cells = cells.into_iter().chain(["", ""].map(str::to_owned));
+        layers.row(cells.chain([four_digits(state.sum), of_seed(state.sum)]));
     }
     let mut text = format!(
         "input {} of {}\n{}\nrelevance\n{}",
@@ -292,11 +299,11 @@ pub fn explanations(found: &Explanations) -> String {
         "highest",
         "most often on top",
     ]);
+    let spread = |spread: Option<Spread>| match spread {
+        Some(s) => [s.mean, s.lowest, s.highest].map(share),
+        None => ["-"; 3].map(str::to_owned),
+    };
     for layer in &found.layers {
-        let spread = match layer.conserved {
-            Some(s) => [s.mean, s.lowest, s.highest].map(share),
-            None => ["-"; 3].map(str::to_owned),
-        };
         let first = [
             layer.index.to_string(),
             layer.name.clone(),
@@ -306,9 +313,14 @@ pub fn explanations(found: &Explanations) -> String {
         layers.row(
             first
                 .into_iter()
-                .chain(spread)
+                .chain(spread(layer.conserved))
                 .chain([on_top(layer, found.inputs)]),
         );
+    }
+    for state in &found.lost {
+        let first = ["".to_owned(), lost_at(&state.name)];
+        let first = first.into_iter().chain(["", ""].map(str::to_owned));
+        layers.row(first.chain(spread(state.lost)));
     }
     format!(
         "{}\n{}\nrelevance (sum of a layer as a share of the seed; neurons by inputs)\n{}",
@@ -316,6 +328,11 @@ pub fn explanations(found: &Explanations) -> String {
         facts.lines(),
         layers.lines()
     )
+}
+
+/// Where relevance is nobody's: a constant state of a recurrent layer.
+fn lost_at(layer: &str) -> String {
+    format!("lost to the initial state of {layer}")
 }
 
 fn on_top(layer: &LayerSummary, inputs: usize) -> String {
@@ -435,6 +452,7 @@ mod tests {
                 conserved: None,
                 top: Vec::new(),
             }],
+            lost: Vec::new(),
         };
         let text = explanations(&found);
         assert!(

@@ -1,7 +1,7 @@
 //! A network that explains its logits.
 
 use npcov_graph::Ending;
-use npcov_program::{ExplainOutputs, Output, Tap, Target, explain};
+use npcov_program::{ExplainOutputs, Output, Tap, Target, explain, lost_states};
 
 use crate::error::RunError;
 use crate::method::{Method, MethodInfo};
@@ -21,6 +21,9 @@ pub struct ExplainOptions {
     pub input: bool,
     /// Whether the activations of the path layers are given as well.
     pub activations: bool,
+    /// Whether the relevance is computed as well that is lost at states before the first step of recurrent
+    /// layers.
+    pub lost: bool,
     /// What else is given of path layers.
     pub taps: Vec<Tap>,
     /// The path layer whose importance is given as well.
@@ -34,6 +37,7 @@ pub struct Explainer {
     info: MethodInfo,
     /// Whether what is shared out is 1 when the logit is not positive.
     seeded: bool,
+    lost_states: Vec<String>,
 }
 
 impl Explainer {
@@ -70,6 +74,10 @@ impl Explainer {
             class: settings.class,
             info: settings.method.info(graph, network.batch_norm()),
             seeded: settings.method.seeds_one(),
+            lost_states: match settings.lost {
+                true => lost_states(graph),
+                false => Vec::new(),
+            },
         })
     }
 
@@ -91,6 +99,11 @@ impl Explainer {
     /// The class that is explained for all inputs; `None` when it is the predicted one of each.
     pub fn class(&self) -> Option<usize> {
         self.class
+    }
+
+    /// The recurrent layers at whose state before the first step relevance is lost, where that is computed.
+    pub fn lost_states(&self) -> &[String] {
+        &self.lost_states
     }
 
     /// What a batch holds of one of its inputs: all numbers, and every one of them finite.
@@ -122,6 +135,10 @@ impl Explainer {
                 Output::InputRelevance(_) if !is_finite => {
                     return not_finite("the input".to_owned());
                 }
+                Output::Lost if !is_finite => {
+                    return not_finite("states before the first step".to_owned());
+                }
+                Output::Lost => row.lost = values,
                 Output::InputRelevance(input) => row.inputs.push((*input, values)),
                 _ => {}
             }
@@ -145,6 +162,7 @@ impl ExplainOptions {
             target: self.class.map_or(Target::Predicted, Target::Class),
             activations: self.activations,
             input: self.input,
+            lost: self.lost,
             taps: self.taps.clone(),
             importance: self.importance,
         }
@@ -172,6 +190,8 @@ pub struct Row<'b> {
     pub taps: Vec<&'b [f32]>,
     /// The importances of a layer's neurons, when they are computed.
     pub importance: Option<&'b [f32]>,
+    /// The relevance that is lost at each of [`Explainer::lost_states`].
+    pub lost: &'b [f32],
     /// The relevance of the elements of each input of floats, with its place, when it is computed.
     pub inputs: Vec<(usize, &'b [f32])>,
 }

@@ -9,6 +9,7 @@ use npcov_program::mask;
 use crate::error::RunError;
 use crate::network::Network;
 use crate::progress::{Event, Progress};
+use crate::signature::widened;
 use crate::tracer::Tracer;
 
 /// A network whose neurons can be switched off.
@@ -73,6 +74,39 @@ impl MaskedNetwork {
         threads: usize,
         progress: &mut dyn Progress,
     ) -> Result<Vec<u32>, RunError> {
+        let signature = self.tracer.signature();
+        let mut classes = Vec::with_capacity(rows.len());
+        let mut class = |logits: &[f32]| classes.push(signature.predict(logits) as u32);
+        self.run(data, rows, off, threads, &mut class, progress)?;
+        Ok(classes)
+    }
+
+    /// What the network gives for some rows of a dataset, as [`MaskedNetwork::predict`] says: one row of
+    /// logits, or numbers, for each.
+    pub fn outputs(
+        &self,
+        data: &Loader,
+        rows: &[usize],
+        off: &(dyn Fn(usize, &mut [u64]) + Sync),
+        threads: usize,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Vec<f64>>, RunError> {
+        let mut outputs = Vec::with_capacity(rows.len());
+        let mut keep = |logits: &[f32]| outputs.push(widened(logits));
+        self.run(data, rows, off, threads, &mut keep, progress)?;
+        Ok(outputs)
+    }
+
+    /// Hands the logits of each row to `each`.
+    fn run(
+        &self,
+        data: &Loader,
+        rows: &[usize],
+        off: &(dyn Fn(usize, &mut [u64]) + Sync),
+        threads: usize,
+        each: &mut dyn FnMut(&[f32]),
+        progress: &mut dyn Progress,
+    ) -> Result<(), RunError> {
         let feed = |positions: Range<usize>, inputs: &mut [&mut [f32]]| {
             let (samples, masks) = inputs.split_at_mut(data.inputs().min(inputs.len()));
             read_rows(data, &rows[positions.clone()], samples)?;
@@ -92,8 +126,7 @@ impl MaskedNetwork {
             Ok(())
         };
         let signature = self.tracer.signature();
-        let mut classes = Vec::with_capacity(rows.len());
-        let run = self.tracer.run_fed(&feed, 0..rows.len(), threads, |batch| {
+        self.tracer.run_fed(&feed, 0..rows.len(), threads, |batch| {
             let logits = batch.outputs.first().map_or(&[][..], Vec::as_slice);
             let logits = logits.chunks_exact(signature.logits().max(1));
             for (position, logits) in batch.rows.clone().zip(logits) {
@@ -101,12 +134,11 @@ impl MaskedNetwork {
                     let row = rows[position];
                     return Err(RunError::NotFinite { row });
                 }
-                classes.push(signature.predict(logits) as u32);
+                each(logits);
             }
             progress.tell(Event::Finished(batch.rows.len()))?;
             Ok(())
-        });
-        run.map(|()| classes)
+        })
     }
 }
 

@@ -230,6 +230,14 @@ impl Numbers {
         Some(self.deviation(output, numbers).abs()).filter(|&size| size > least)
     }
 
+    /// How far the output moves that is explained before, in standard deviations of the training data.
+    pub fn shift(&self, before: &[f64], after: &[f64]) -> f64 {
+        let output = self.explained(before);
+        let at = |numbers: &[f64]| numbers.get(output).copied().unwrap_or(f64::NAN);
+        let scale = self.scale.get(output).copied().unwrap_or(1.0);
+        (at(after) - at(before)).abs() / scale
+    }
+
     /// Whether a number of the model is too far from its label.
     pub fn is_wrong(&self, numbers: &[f64], target: &[f64]) -> Option<bool> {
         let output = self.explained(numbers);
@@ -687,6 +695,8 @@ mod tests {
             [[1.0, -20.0], [1.0, 5.0], [-3.0, 20.0], [1.0, 10.0]].map(|y| found.class(&y));
         assert_eq!(classes, [2, 1, 0, 1]);
         assert_eq!(found.class_names()[2], "output 1 low");
+        // What moves is the output that deviated most before: by 5 of 10, whatever the other one does.
+        assert_eq!(found.shift(&[1.0, -20.0], &[9.0, -15.0]), 0.5);
         let one = RegressionOptions {
             output: OutputChoice::One(2),
             ..RegressionOptions::default()

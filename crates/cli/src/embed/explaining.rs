@@ -38,6 +38,7 @@ impl<'a> Job<'a> {
         let config = Config::default();
         let mut settings = config.explain(&args.relevance)?;
         settings.input |= args.index.is_some();
+        settings.lost = true;
         let samples = data.for_model(model)?;
         let (model, notes) = model.for_data(&samples)?;
         listener.warn(notes);
@@ -82,6 +83,7 @@ impl<'a> Job<'a> {
             );
         }
         settings.input |= args.index.is_some();
+        settings.lost = true;
         let samples = data.for_model(graph.model())?;
         listener.warn(graph.warnings(&samples)?);
         let learnt = graph.learnt();

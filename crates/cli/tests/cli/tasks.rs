@@ -182,6 +182,41 @@ fn a_graph_of_numbers_is_built_covered_and_searched_for_gaps() {
     assert_eq!(tune.code, Some(0), "{}", tune.stderr);
 }
 
+/// Masks move numbers; of bins there is a distance, of which that of 0 is the same bin.
+#[test]
+fn masking_says_how_far_a_number_moves() {
+    let project = Project::new();
+    let json = |command: &str| -> Value {
+        let outcome = project.run(&format!("{command} --format json"));
+        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    let study = "--sample 60 --controls 30 --per-class 10 --alphas 0.8 -o";
+    let prices = "lab rq1 prices.onnx --data prices.csv --label-column price --bins 4";
+    let found = json(&format!("{prices} {study} lab"));
+    let point = &found["points"][0];
+    let sd = |of: &str, when: &str| point["shift"][of][when].as_f64().unwrap();
+    for of in ["path", "activated", "random", "stranger"] {
+        assert!(sd(of, "without") > 0.0 && sd(of, "only") > 0.0, "{point}");
+    }
+    assert!(sd("path", "without") > sd("random", "without"), "{point}");
+    let distances = point["similarity_by_distance"].as_array().unwrap();
+    assert_eq!(distances.len(), 5, "the bin of the reference is split");
+    assert_eq!(distances[0], point["similarity"]["intra"]);
+    // The same without the parts being computed again, and in words.
+    assert_eq!(json(&format!("{prices} {study} lab")), found);
+    let text = project.run(&format!("{prices} {study} lab")).stdout;
+    assert!(text.contains("how far the number moves"), "{text}");
+    assert!(
+        text.contains("by how many bins two inputs are apart"),
+        "{text}"
+    );
+    let lenet = "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255";
+    let found = json(&format!("{lenet} {study} classes"));
+    let point = found["points"][0].as_object().unwrap();
+    assert!(!point.contains_key("shift") && !point.contains_key("similarity_by_distance"));
+}
+
 #[test]
 fn a_single_logit_tells_two_classes_apart() {
     let project = Project::new();

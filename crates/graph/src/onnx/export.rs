@@ -125,6 +125,12 @@ impl OnnxNode<'_> {
         });
     }
 
+    /// The result is the node's second output; nothing uses the first one.
+    pub(crate) fn second_output(&mut self) {
+        let output = self.proto.output.first().cloned().unwrap_or_default();
+        self.proto.output.insert(0, format!("{output}.first"));
+    }
+
     /// A vector of integers as the next input.
     pub(crate) fn int_input(&mut self, values: &[i64]) {
         self.constant_input(&Tensor::ints(values.to_vec()));

@@ -42,7 +42,7 @@ mod testing;
 mod unary;
 mod window;
 
-pub use arg::ArgMax;
+pub use arg::{ArgMax, TopK};
 pub use binary::Binary;
 pub use composite::{Composite, CompositeOp};
 pub use conv::{Conv, ConvTranspose};
@@ -105,6 +105,8 @@ pub enum Op {
     Reduce(Reduce),
     /// Index of the maximum or minimum along an axis: `x`.
     ArgMax(ArgMax),
+    /// Indices of the largest or smallest elements along an axis: `x`.
+    TopK(TopK),
     /// Softmax or its logarithm along an axis: `x`.
     Softmax(Softmax),
     /// The same elements in the same order under another shape: `x`.
@@ -215,6 +217,7 @@ impl Op {
             Op::Pool(pool) => pool.name(),
             Op::Reduce(reduce) => reduce.name(),
             Op::ArgMax(arg) => arg.name(),
+            Op::TopK(_) => "TopK",
             Op::Softmax(softmax) => softmax.name(),
             Op::Reshape(_) => "Reshape",
             Op::Transpose(_) => "Transpose",
@@ -250,6 +253,7 @@ impl Op {
             Op::Pool(op) => op.infer(inputs),
             Op::Reduce(op) => op.infer(inputs),
             Op::ArgMax(op) => op.infer(inputs),
+            Op::TopK(op) => op.infer(inputs),
             Op::Softmax(op) => op.infer(inputs),
             Op::Reshape(shape) => structure::infer_reshape(shape, inputs),
             Op::Transpose(perm) => structure::infer_transpose(perm, inputs),
@@ -290,6 +294,7 @@ impl Op {
             Op::Where => elementwise::eval_where(inputs, output),
             Op::Cast(_) => elementwise::eval_cast(inputs, output),
             Op::Reduce(op) => op.eval(inputs, output),
+            Op::TopK(op) => op.eval(inputs, output),
             Op::Reshape(_) => inputs.first()?.reshaped(output.shape.clone()),
             Op::Transpose(perm) => structure::eval_transpose(perm, inputs, output),
             Op::Concat(axis) => structure::eval_concat(*axis, inputs, output),
@@ -333,6 +338,7 @@ impl Op {
             Op::Pool(op) => op.export(node),
             Op::Reduce(op) => op.export(node),
             Op::ArgMax(op) => op.export(node),
+            Op::TopK(op) => op.export(node),
             Op::Softmax(op) => op.export(node),
             Op::Reshape(shape) => structure::export_reshape(shape, node),
             Op::Transpose(perm) => node.ints("perm", &structure::to_i64(perm)),

@@ -10,8 +10,7 @@ use crate::onnx::export::OnnxNode;
 use crate::tensor::{DType, Data, ShapeDisplay, Tensor, TensorType, element_count, strides};
 
 /// A tensor of zeros to which each element of the first input is added, at the place that the
-/// second input names: a position in row-major order. The second input is a constant of as many
-/// integers.
+/// second input names: a position in row-major order. The second input has as many integers.
 ///
 /// Whatever selects elements (a slice with steps, Gather, a resize by nearest neighbours) has such
 /// a sum as its adjoint.

@@ -51,6 +51,7 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         | Op::Pool(_)
         | Op::Reduce(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Softmax(_)
         | Op::Reshape(_)
         | Op::Transpose(_)

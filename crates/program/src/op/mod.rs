@@ -127,7 +127,7 @@ pub(crate) fn relevance(
         | Op::Gather(_)
         | Op::GatherElements(_) => adjoint(g, step),
         Op::Composite(_) => recurrent::relevance(g, step, choice),
-        Op::Softmax(_) | Op::ArgMax(_) | Op::ScatterSum(_) => Err(no_rule()),
+        Op::Softmax(_) | Op::ArgMax(_) | Op::TopK(_) | Op::ScatterSum(_) => Err(no_rule()),
     }
 }
 
@@ -182,7 +182,9 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
         Op::Gather(op) => structure::gather_adjoint(g, step, op),
         Op::GatherElements(op) => structure::gather_elements_adjoint(g, step, op),
         Op::Composite(_) => recurrent::adjoint(g, step),
-        Op::ArgMax(_) | Op::ScatterSum(_) => Err(OpError::unsupported("it has no gradient")),
+        Op::ArgMax(_) | Op::TopK(_) | Op::ScatterSum(_) => {
+            Err(OpError::unsupported("it has no gradient"))
+        }
     }
 }
 
@@ -190,7 +192,7 @@ pub(crate) fn adjoint(g: &mut Append<'_>, step: &Step<'_>) -> Result<Shares, OpE
 /// have none.
 pub(crate) fn is_differentiable(op: &Op) -> bool {
     match op {
-        Op::ArgMax(_) => false,
+        Op::ArgMax(_) | Op::TopK(_) => false,
         Op::Binary(f) => !f.is_predicate(),
         Op::Conv(_)
         | Op::ConvTranspose(_)

@@ -18,7 +18,7 @@
 use npcov_graph::op::{
     Arguments, Cell, Composite, CompositeOp, Pad, PadMode, Recurrence, Slice, States, Unary,
 };
-use npcov_graph::{DType, Graph, Op, OpError, TensorType, ValueId};
+use npcov_graph::{DType, Graph, Node, Op, OpError, TensorType, ValueId};
 
 use super::{Choice, Shares, Step, adjoint as plain_adjoint, no_rule};
 use crate::append::Append;
@@ -369,8 +369,8 @@ impl<'a> Layer<'a> {
         g.op(Op::Pad(pad), &[x])
     }
 
-    /// The relevance of the sequence, and of the state before the first step where that varies. What
-    /// arrives at one that does not is lost.
+    /// The relevance of the sequence, and of the state before the first step. What arrives at one that
+    /// is a constant is lost, but can be asked for.
     fn to_inputs(
         &self,
         g: &mut Append<'_>,
@@ -388,7 +388,7 @@ impl<'a> Layer<'a> {
             let sums = g.op(Op::MatMul, &[factor, weights])?;
             shares.push((0, g.mul(self.arguments.x, sums)?));
         }
-        let Some(initial) = self.arguments.initial.filter(|&v| !self.is_constant(v)) else {
+        let Some(initial) = self.arguments.initial else {
             return Ok(shares);
         };
         let first = if self.op.reverse { self.steps - 1 } else { 0 };
@@ -488,9 +488,7 @@ impl<'a> Layer<'a> {
         if let (Some(Some(x)), false) = (found.first(), self.is_constant(self.arguments.x)) {
             shares.push((0, g.reshape(*x, &[n, steps, features])?));
         }
-        if let (Some(initial), Some(Some(before))) = (self.arguments.initial, found.get(1))
-            && !self.is_constant(initial)
-        {
+        if let (Some(initial), Some(Some(before))) = (self.arguments.initial, found.get(1)) {
             let before = g.reshape(*before, &[n, steps, states, hidden])?;
             let first = if self.op.reverse { steps - 1 } else { 0 };
             let before = part(g, before, 1, first, 1)?;
@@ -536,6 +534,18 @@ impl Sums {
             ..self
         })
     }
+}
+
+/// The states before the first step of recurrent layers that are constants other than zero, by the name of
+/// the layer.
+pub(crate) fn constant_states(graph: &Graph) -> Vec<(String, ValueId)> {
+    let of_node = |node: &Node| {
+        let arguments = Recurrence::of(node)?.arguments(&node.inputs).ok()?;
+        let initial = arguments.initial?;
+        let is_lost = graph.constant(initial)?.to_f32().iter().any(|&x| x != 0.0);
+        is_lost.then(|| (node.name.clone(), initial))
+    };
+    graph.nodes().iter().filter_map(of_node).collect()
 }
 
 /// `len` positions of an axis; nothing is appended when these are all.

@@ -133,14 +133,7 @@ fn varying_gather_adjoint(
     let (before, after) = (before.iter().product(), after.iter().product());
     let (extent, count) = (shape[gather.axis], step.shape(1).iter().product());
     let index = g.reshape(step.input(1), &[1, count])?;
-    // Negative indices count from the end.
-    let (zero, length) = (
-        g.constant(Tensor::ints(vec![0])),
-        g.constant(Tensor::ints(vec![extent as i64])),
-    );
-    let from_end = g.add(index, length)?;
-    let is_negative = g.binary(Binary::Less, index, zero)?;
-    let index = g.choose(is_negative, from_end, index)?;
+    let index = from_start(g, index, extent)?;
     let positions = Tensor::ints((0..extent as i64).collect()).reshaped([extent, 1]);
     let positions = positions.ok_or_else(|| OpError::invalid("an axis without extent"))?;
     let positions = g.constant(positions);
@@ -150,6 +143,17 @@ fn varying_gather_adjoint(
     let r = g.reshape(step.cotangent, &[before, count, after])?;
     let back = g.op(Op::MatMul, &[chosen, r])?;
     Ok(vec![(0, g.reshape(back, shape)?)])
+}
+
+/// Positions along an axis, of which negative ones count from its end.
+fn from_start(g: &mut Append<'_>, index: ValueId, extent: usize) -> Result<ValueId, OpError> {
+    let (zero, length) = (
+        g.constant(Tensor::ints(vec![0])),
+        g.constant(Tensor::ints(vec![extent as i64])),
+    );
+    let from_end = g.add(index, length)?;
+    let is_negative = g.binary(Binary::Less, index, zero)?;
+    g.choose(is_negative, from_end, index)
 }
 
 /// The relevance of a row that was looked up in a table is that of its index: the sum over what
@@ -171,22 +175,34 @@ pub(super) fn gather_elements_adjoint(
     step: &Step<'_>,
     gather: &GatherElements,
 ) -> Result<Shares, OpError> {
-    let picked = picked(step, gather.axis)?;
     let (shape, output) = (step.shape(0), step.output_shape());
-    let steps = strides(shape);
-    let mut places = Vec::with_capacity(picked.len());
-    for (i, &position) in picked.iter().enumerate() {
-        let mut rest = i;
-        let mut place = 0;
-        for axis in (0..output.len()).rev() {
-            let own = rest % output[axis];
-            rest /= output[axis];
-            let along = if axis == gather.axis { position } else { own };
-            place += along * steps[axis];
-        }
-        places.push(place);
+    let (from, steps) = (strides(output), strides(shape));
+    // Where an element would come from, were its index 0.
+    let first = |i: usize| -> usize {
+        let others = (0..output.len()).filter(|&axis| axis != gather.axis);
+        others
+            .map(|axis| i / from[axis] % output[axis] * steps[axis])
+            .sum()
+    };
+    let stride = steps[gather.axis];
+    if step.varies(1) {
+        let index = from_start(g, step.input(1), shape[gather.axis])?;
+        let stride = g.constant(Tensor::ints(vec![stride as i64]));
+        let count = output.iter().product::<usize>();
+        let first = Tensor::ints((0..count).map(|i| first(i) as i64).collect());
+        let first = first.reshaped(output.to_vec());
+        let first = g.constant(first.ok_or_else(|| OpError::invalid("elements without places"))?);
+        let places = g.mul(index, stride)?;
+        let places = g.add(places, first)?;
+        let scatter = ScatterSum {
+            shape: shape.to_vec(),
+        };
+        let back = g.op(Op::ScatterSum(scatter), &[step.cotangent, places])?;
+        return Ok(vec![(0, back)]);
     }
-    let back = scatter(g, step.cotangent, shape, output, places)?;
+    let picked = picked(step, gather.axis)?.into_iter().enumerate();
+    let places = picked.map(|(i, position)| first(i) + position * stride);
+    let back = scatter(g, step.cotangent, shape, output, places.collect())?;
     Ok(vec![(0, back)])
 }
 

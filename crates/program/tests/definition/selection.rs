@@ -1,6 +1,6 @@
 //! Operators of which some inputs get everything: the maximum, the chosen branch, what is gated.
 
-use npcov_graph::op::{Binary, Pool, PoolKind, Window};
+use npcov_graph::op::{Binary, GatherElements, Pool, PoolKind, TopK, Window};
 use npcov_graph::{Graph, Op, ValueId};
 use npcov_program::Rules;
 
@@ -88,6 +88,49 @@ fn the_first_maximum_of_each_window() {
                     &expected,
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn the_largest_of_an_axis() {
+    // The middle axis of three: 5 elements, 3 apart.
+    let (shape, count) = ([2, 5, 3], 2);
+    for smallest in [false, true] {
+        let mut graph = Graph::new();
+        let x = input(&mut graph, "x", &shape);
+        let top = TopK {
+            axis: 1,
+            count,
+            smallest,
+        };
+        let places = graph.push("places", Op::TopK(top), &[x]).unwrap();
+        let gather = Op::GatherElements(GatherElements { axis: 1 });
+        let y = graph.push("y", gather, &[x, places]).unwrap();
+        let mut random = Random::new("TopK");
+        let halves = |x: f32| (2.0 * x).round() / 2.0;
+        let x = random.numbers(LANES * numel(&shape)).into_iter();
+        let x: Vec<f32> = x.map(halves).collect();
+        let r = random.numbers(LANES * 2 * count * 3);
+        let expected = |i: usize| {
+            let (x, r) = (lane(&x, i), lane(&r, i));
+            let mut relevance = vec![0.0; x.len()];
+            for (outer, inner) in (0..2).flat_map(|outer| (0..3).map(move |inner| (outer, inner))) {
+                let at = |along: usize| outer * 15 + along * 3 + inner;
+                let sign = if smallest { 1.0 } else { -1.0 };
+                let mut order: Vec<usize> = (0..5).collect();
+                let key = |along: usize| sign * x[at(along)];
+                order.sort_by(|&a, &b| key(a).partial_cmp(&key(b)).unwrap());
+                for (rank, &along) in order[..count].iter().enumerate() {
+                    relevance[at(along)] += r[outer * 6 + rank * 3 + inner];
+                }
+            }
+            relevance
+        };
+        let expected: Vec<Vec<f64>> = (0..LANES).map(expected).collect();
+        let found = relevances(&graph, y, &Rules::default(), &[&x], &r).unwrap();
+        for (how, found) in ["native", "lowered"].iter().zip(found) {
+            close(&format!("TopK, {how}"), &found[0], &expected);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Losses, and what cannot be differentiated.
 
-use npcov_graph::op::{Binary, Gather, GatherElements, Gemm, Unary};
-use npcov_graph::{Classifier, DType, Graph, Op, TensorType, ValueId};
+use npcov_graph::op::{Binary, Gather, GatherElements, Gemm, ScatterSum, TopK, Unary};
+use npcov_graph::{Classifier, DType, Graph, Op, Tensor, TensorType, ValueId};
 use npcov_program::{Loss, NetworkView, PathLayer, Program, ProgramError, Term, gradient};
 
 use crate::harness::{close, layer, numbers, run, tensor};
@@ -312,16 +312,36 @@ fn slices_at_positions_that_the_input_chooses_have_gradients() {
     assert_eq!(found[2], [1.0, 0.0, 2.0]);
 }
 
-/// A position that depends on the input cannot be differentiated by this program; all such nodes
-/// are named.
+#[test]
+fn the_largest_elements_have_gradients() {
+    let mut graph = Graph::new();
+    let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+    let top = TopK {
+        axis: 1,
+        count: 2,
+        smallest: false,
+    };
+    let places = graph.push("places", Op::TopK(top), &[x]).unwrap();
+    let gather = Op::GatherElements(GatherElements { axis: 1 });
+    let top = graph.push("top", gather, &[x, places]).unwrap();
+    let y = graph
+        .push("y", Op::Binary(Binary::Mul), &[top, top])
+        .unwrap();
+    graph.set_outputs(vec![y]);
+    let program = loss_of(&graph, y).unwrap();
+    let found = run(&program.graph, &[&[2.0, -1.0, 5.0, 1.5], &[0.0]]);
+    assert_eq!(found[2], [4.0, 0.0, 10.0, 0.0]);
+}
+
+/// All nodes without a gradient are named.
 #[test]
 fn what_has_no_gradient_is_listed() {
     let mut graph = Graph::new();
     let x = graph.add_input("x", TensorType::new(DType::F32, [3]));
-    let index = graph.push("index", Op::Cast(DType::I64), &[x]).unwrap();
-    let gather = || Op::GatherElements(GatherElements { axis: 0 });
-    let first = graph.push("first", gather(), &[x, index]).unwrap();
-    let y = graph.push("second", gather(), &[first, index]).unwrap();
+    let places = graph.add_constant("places", Tensor::ints(vec![2, 0, 1]));
+    let scatter = || Op::ScatterSum(ScatterSum { shape: vec![3] });
+    let first = graph.push("first", scatter(), &[x, places]).unwrap();
+    let y = graph.push("second", scatter(), &[first, places]).unwrap();
     graph.set_outputs(vec![y]);
     let Err(ProgramError::NotDifferentiated(nodes)) = loss_of(&graph, y) else {
         panic!("it has no gradient");

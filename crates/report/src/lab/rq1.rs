@@ -30,6 +30,11 @@ pub fn rq1(found: &Rq1) -> String {
     text += "\ncontrols: the same with other neurons, as many in each layer; a stranger's path is that of an\n\
              input of another class, and follows says how many are then taken for that class\n";
     text += &controls(found);
+    if found.points.iter().any(|point| point.shift.is_some()) {
+        text += "\nhow far the number moves, in standard deviations of the training data, in the mean: without the\n\
+                 neurons, and without all others\n";
+        text += &shifts(found);
+    }
     text += &format!(
         "\npredictions that change without a fifth of the path, the most relevant first (alpha {}{})\n",
         found.bands.alpha,
@@ -45,6 +50,14 @@ pub fn rq1(found: &Rq1) -> String {
         found.similarity_data
     );
     text += &similarity(found);
+    if found
+        .points
+        .iter()
+        .any(|point| !point.similarity_by_distance.is_empty())
+    {
+        text += "\nthe same by how many bins two inputs are apart\n";
+        text += &similarity_by_distance(found);
+    }
     text + &remark(found.paper, 1)
 }
 
@@ -86,6 +99,23 @@ fn controls(found: &Rq1) -> String {
     table.lines()
 }
 
+fn shifts(found: &Rq1) -> String {
+    let mut table = numbers(9);
+    table.row(["", "path", "", "activated", "", "random", "", "stranger"]);
+    let pairs = ["without", "only"].repeat(4);
+    table.row(std::iter::once("alpha").chain(pairs));
+    for point in &found.points {
+        let Some(shift) = point.shift else {
+            continue;
+        };
+        let sets = [shift.path, shift.activated, shift.random, shift.stranger];
+        let cells = sets.iter().flat_map(|s| [s.without, s.only]);
+        let cells = cells.map(|sd| format!("{sd:.3}"));
+        table.row(std::iter::once(point.alpha.to_string()).chain(cells));
+    }
+    table.lines()
+}
+
 fn bands(found: &Rq1) -> String {
     let mut table = numbers(6);
     table.row(std::iter::once("").chain(FIFTHS));
@@ -115,6 +145,20 @@ fn similarity(found: &Rq1) -> String {
         ];
         let theirs = point.published_similarity.iter().flatten();
         table.row(ours.into_iter().chain(theirs.map(|&x| printed(Some(x)))));
+    }
+    table.lines()
+}
+
+fn similarity_by_distance(found: &Rq1) -> String {
+    let lists = found.points.iter().map(|p| p.similarity_by_distance.len());
+    let most = lists.max().unwrap_or(0);
+    let mut table = numbers(most + 1);
+    let distances = (0..most).map(|distance| distance.to_string());
+    table.row(std::iter::once("alpha".to_owned()).chain(distances));
+    for point in &found.points {
+        let means = point.similarity_by_distance.iter();
+        let means = means.map(|mean| mean.map_or("-".to_owned(), share));
+        table.row(std::iter::once(point.alpha.to_string()).chain(means));
     }
     table.lines()
 }

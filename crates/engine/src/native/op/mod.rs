@@ -68,6 +68,7 @@ pub(crate) fn role(op: &Op) -> Role<'_> {
         | Op::Pool(_)
         | Op::Reduce(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Softmax(_)
         | Op::Transpose(_)
         | Op::Concat(_)
@@ -131,6 +132,7 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<NodeKernel, OpError> {
         Op::Pool(op) => pool::prepare(op, cx),
         Op::Reduce(op) => reduce::prepare(op, cx),
         Op::ArgMax(op) => arg::prepare(op, cx),
+        Op::TopK(op) => arg::prepare_top(op, cx),
         Op::Softmax(op) => softmax::prepare(op, cx),
         Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Expand(_) | Op::Tile(_) => {
             structure::prepare_select(cx)
@@ -217,6 +219,7 @@ fn is_max(op: &Op) -> bool {
         | Op::Where
         | Op::Cast(_)
         | Op::ArgMax(_)
+        | Op::TopK(_)
         | Op::Softmax(_)
         | Op::Reshape(_)
         | Op::Transpose(_)

@@ -355,11 +355,13 @@ class Workshop:
         record.write_text(json.dumps({"key": wanted, "spent": spent}))
         command = [self.npcov, *run.words(out.relative_to(self.folder))]
         started = time.monotonic()
-        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        seconds = round(spent + time.monotonic() - started, 1)
+        try:
+            done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        finally:
+            seconds = round(spent + time.monotonic() - started, 1)
+            record.write_text(json.dumps({"key": wanted, "spent": seconds}))
         if done.returncode:
             print(f"{run.name}: failed: {shlex.join(command)}\n{done.stderr}", file=sys.stderr)
-            record.write_text(json.dumps({"key": wanted, "spent": seconds}))
             return None
         print(f"{run.name}: {seconds} s", file=sys.stderr, flush=True)
         text.write_text(done.stdout)

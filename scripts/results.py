@@ -169,7 +169,7 @@ def whole_runs():
                     rq3="--epsilon 0.03", paper="sadl-2")
     # Its gradients are dear: fewer inputs for the 16 abstract paths of RQ2, and fewer attacks.
     runs += network("vgg16", "vgg16-cifar10.onnx", *cifar, "--alpha 0.9 --clusters 7 --beta 0.9",
-                    rq1="--sample 10000 --controls 1000", rq2="--sample 1000", rq3="--epsilon 0.03",
+                    rq1="--sample 10000 --controls 1000", rq2="--sample 500", rq3="--epsilon 0.03",
                     rq4="--sizes 100 --epsilons 0.1 --lambdas 0,1,10,100,1000,10000 --pgd-steps 10 --confidences 0 "
                         "--cw-lambdas 0 --cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
                     rounds=3, paper="vgg16")
@@ -182,7 +182,7 @@ def whole_runs():
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",
                     "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 200 --controls 50 --per-class 10",
-                    rq2="--sample 300 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
+                    rq2="--sample 200 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
                     rq4="--sizes 100 --epsilons 0.03 --lambdas 0,1,1000 --pgd-steps 10 --confidences 0 --cw-lambdas 0 "
                         "--cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
                     rounds=3, rq5="--inputs 100", scale=photos, paper="imagenet")
@@ -227,6 +227,13 @@ def kinds():
         runs += [
             Run(f"{label}-graph", f"{build} {flags} -o {label}.npcov", [f"{label}.npcov"]),
             Run(f"{label}-rq6", f"lab rq6 {label}.npcov --data {train} -o OUT"),
+            Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
+        ]
+    # The paper's clusters: as many in all classes, or so many in each as its paths suggest.
+    for word, clusters in [("four", "4"), ("auto", "auto")]:
+        label = f"clothing-{word}"
+        runs += [
+            Run(f"{label}-graph", f"{build} --clusters {clusters} -o {label}.npcov", [f"{label}.npcov"]),
             Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
         ]
     return runs

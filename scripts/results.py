@@ -167,8 +167,12 @@ def whole_runs():
     cifar = ("data/cifar-10:train", "data/cifar-10:test")
     runs += network("sadl2", "sadl2-cifar10.onnx", *cifar, "--alpha 0.7 --clusters 7 --beta 0.9",
                     rq3="--epsilon 0.03", paper="sadl-2")
+    # Its gradients are dear: fewer inputs for the 16 abstract paths of RQ2, and fewer attacks.
     runs += network("vgg16", "vgg16-cifar10.onnx", *cifar, "--alpha 0.9 --clusters 7 --beta 0.9",
-                    rq1="--controls 1000", rq3="--epsilon 0.03", rounds=3, paper="vgg16")
+                    rq1="--sample 10000 --controls 1000", rq2="--sample 500", rq3="--epsilon 0.03",
+                    rq4="--sizes 100 --epsilons 0.1 --lambdas 0,1,10,100,1000,10000 --pgd-steps 10 --confidences 0 "
+                        "--cw-lambdas 0 --cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
+                    rounds=3, paper="vgg16")
     svhn = ("data/svhn/train.npz", "data/svhn/test.npz")
     convolutions = "--layers 0,1,2,3,4"
     runs += network("alexnet", "alexnet-svhn.onnx", *svhn, f"{convolutions} --alpha 0.7 --clusters 4 --beta 0.6",
@@ -178,7 +182,7 @@ def whole_runs():
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",
                     "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 200 --controls 50 --per-class 10",
-                    rq2="--sample 500 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
+                    rq2="--sample 200 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
                     rq4="--sizes 100 --epsilons 0.03 --lambdas 0,1,1000 --pgd-steps 10 --confidences 0 --cw-lambdas 0 "
                         "--cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
                     rounds=3, rq5="--inputs 100", scale=photos, paper="imagenet")
@@ -200,11 +204,38 @@ def whole_runs():
         runs.append(Run(f"sadl1-{kind}-rq1",
                         f"lab rq1 models/sadl1-mnist.onnx --data {MNIST} --divide 255 --choices tables --test {DIGITS} "
                         f"--layers {layers} --sample 300 --controls 100 --per-class 20 --paper sadl-1 -o OUT"))
-    for name, model, test in [("sadl1", "sadl1-mnist.onnx", DIGITS), ("sadl2", "sadl2-cifar10.onnx", cifar[1]),
-                              ("alexnet", "alexnet-svhn.onnx", svhn[1]), ("vgg16", "vgg16-cifar10.onnx", cifar[1])]:
+    for name, model, test, limit in [
+        ("sadl1", "sadl1-mnist.onnx", DIGITS, 2000),
+        ("sadl2", "sadl2-cifar10.onnx", cifar[1], 2000),
+        ("alexnet", "alexnet-svhn.onnx", svhn[1], 2000),
+        ("vgg16", "vgg16-cifar10.onnx", cifar[1], 300),
+    ]:
         runs.append(Run(f"{name}-mutate",
-                        f"mutate models/{model} --data {test} --limit 2000 --divide 255 --ratio 0.01,0.05"))
+                        f"mutate models/{model} --data {test} --limit {limit} --divide 255 --ratio 0.01,0.05"))
         runs += selections(name, test)
+    return runs + kinds()
+
+
+def kinds():
+    """RQ6 with other attributions, and RQ7 with numbers of clusters of each class, on the network of `npcov demo`."""
+    demo = "out/clothing-demo"
+    train, test = f"{demo}/train.npz", f"{demo}/test.npz"
+    build = f"build {demo}/model.onnx --data {train} --divide 255 --criteria snpc"
+    runs = [Run("clothing-demo", "demo --keep OUT", [train])]
+    for word, flags in {"alpha-beta": "", **ATTRIBUTIONS}.items():
+        label = f"clothing-{word}"
+        runs += [
+            Run(f"{label}-graph", f"{build} {flags} -o {label}.npcov", [f"{label}.npcov"]),
+            Run(f"{label}-rq6", f"lab rq6 {label}.npcov --data {train} -o OUT"),
+            Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
+        ]
+    # The paper's clusters: as many in all classes, or so many in each as its paths suggest.
+    for word, clusters in [("four", "4"), ("auto", "auto")]:
+        label = f"clothing-{word}"
+        runs += [
+            Run(f"{label}-graph", f"{build} --clusters {clusters} -o {label}.npcov", [f"{label}.npcov"]),
+            Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
+        ]
     return runs
 
 
@@ -322,17 +353,23 @@ class Workshop:
         if known["key"] != wanted:
             # Parts that another binary or command left there are not those of this one.
             shutil.rmtree(out, ignore_errors=True)
+            known = {"key": wanted}
         elif "seconds" in known and made and not self.options.again:
             return text.read_text(), known["seconds"]
         out.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps({"key": wanted}))
+        # What was interrupted before, and goes on now, took time too.
+        spent = known.get("spent", 0.0)
+        record.write_text(json.dumps({"key": wanted, "spent": spent}))
         command = [self.npcov, *run.words(out.relative_to(self.folder))]
         started = time.monotonic()
-        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        finally:
+            seconds = round(spent + time.monotonic() - started, 1)
+            record.write_text(json.dumps({"key": wanted, "spent": seconds}))
         if done.returncode:
             print(f"{run.name}: failed: {shlex.join(command)}\n{done.stderr}", file=sys.stderr)
             return None
-        seconds = round(time.monotonic() - started, 1)
         print(f"{run.name}: {seconds} s", file=sys.stderr, flush=True)
         text.write_text(done.stdout)
         record.write_text(json.dumps({"key": wanted, "seconds": seconds}))

@@ -83,6 +83,8 @@ pub struct Reading {
     pub inputs: Vec<String>,
     /// What holds the labels: a column of a table, or an array of an npz file.
     pub labels: Option<String>,
+    /// Whether labels are kinds, finer than the classes: names of classes are not theirs, and are left out.
+    pub kinds: bool,
 }
 
 /// As [`open_as`], with formats of the caller's choice: [`FORMATS`], others in front of them, or others alone.

@@ -124,6 +124,7 @@ impl Format for Npz {
             },
         };
         let samples = match archive.texts(CLASS_NAMES) {
+            Ok(_) if location.reading().kinds => samples,
             Ok(None) => samples,
             Ok(Some(names)) => samples.with_class_names(names)?,
             Err(error) => return Err(error.in_file(format!("{file}:{CLASS_NAMES}"))),

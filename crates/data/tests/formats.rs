@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::write::GzEncoder;
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{DataError, Element, ImageSize, Layout, Loader, Preprocessing, open};
+use npcov_data::{
+    DataError, Element, ImageSize, Layout, Loader, Preprocessing, Reading, open, open_as,
+};
 
 fn fixture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -152,6 +154,30 @@ fn cifar_folders_are_named_by_set() {
     assert!(open(format!("{root}:validation")).is_err());
     let file = folder.path().join("test_batch.bin");
     assert_eq!(plain(text(&file), &[32, 32, 3]), vec![50.0; 3072]);
+}
+
+#[test]
+fn kinds_are_not_named_as_classes_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kinds.npz");
+    let mut writer = NpzWriter::create(&file, Compression::Stored).unwrap();
+    let x = writer.array::<u8>("x", &[1]).unwrap();
+    let kind = writer.array::<u8>("kind", &[]).unwrap();
+    writer.append(&x, &[7, 8]).unwrap();
+    writer.append(&kind, &[0, 3]).unwrap();
+    let names = ["tops".to_owned(), "shoes".to_owned()];
+    writer.texts("class_names", &names).unwrap();
+    writer.finish().unwrap();
+    let spec = format!("{}:x,kind", text(&file));
+    let refused = open(&spec).err().unwrap().to_string();
+    assert!(refused.contains("there are 2 names"), "{refused}");
+    let reading = Reading {
+        kinds: true,
+        ..Reading::default()
+    };
+    let read = open_as(&spec, &reading).unwrap();
+    assert_eq!(read.labels(), Some(&[0, 3][..]));
+    assert_eq!(read.class_names(), None);
 }
 
 #[test]

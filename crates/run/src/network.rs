@@ -297,6 +297,7 @@ impl Network {
         Reading {
             inputs: open.map(|input| input.name.clone()).collect(),
             labels: labels.map(str::to_owned),
+            kinds: false,
         }
     }
 

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use npcov::data::formats::split;
-use npcov::data::{Digester, Loader};
+use npcov::data::{Digester, Loader, Reading, open_as};
 use npcov::{CoverOptions, DecisionGraph};
 use npcov_lab::{OfKinds, Rq6Settings, Rq7Settings, TrainingAndTest};
 
 use super::{Results, plain};
 use crate::args::{KindsArgs, LabOptions, Rq6Args, Rq7Args};
 use crate::config::Config;
+use crate::graph;
 use crate::printer::Printer;
 use crate::progress::ProgressBar;
-use crate::{graph, samples};
 
 /// A decision graph, its training data, and the kinds of that.
 struct Setup {
@@ -68,7 +68,11 @@ fn open(
     let x = part.and_then(|part| part.split(',').next()).unwrap_or("x");
     let mut named = file.into_os_string();
     named.push(format!(":{x},{array}"));
-    let of_kinds = samples::open(&named)?;
+    let reading = Reading {
+        kinds: true,
+        ..Reading::default()
+    };
+    let of_kinds = open_as(&named, &reading).map_err(npcov::Error::from)?;
     let kinds = of_kinds.labels().map(<[i64]>::to_vec);
     let kinds = kinds.ok_or_else(|| anyhow!("`{}` has no kinds", named.display()))?;
     Ok((graph.loader(graph.open_data(spec)?)?, kinds))

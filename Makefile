@@ -231,11 +231,12 @@ bench-attacks: data ## Attacks beside torchattacks and foolbox, on MODELS=folder
 	cargo build --release --quiet
 	.venv-attacks/bin/python benches/attacks/run.py --models $(or $(MODELS),models)
 
-fuzz: venv ## Fuzzes every file reader for SECONDS each (needs nightly and cargo-fuzz)
+# Unstable flags of a stable compiler, as below.
+fuzz: venv ## Fuzzes every file reader for SECONDS each (needs cargo-fuzz and a C++ compiler)
 	NPCOV_ONNX_TESTS=$(ONNX_TESTS) fuzz/seed.sh
 	for target in onnx network external npy npz idx cifar tables texts labels images settings safetensors \
 	    artefacts shards; do \
-	    cargo +nightly fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run $$target -- -max_total_time=$(or $(SECONDS),180) || exit 1; \
 	done
 
 # Unstable flags of a stable compiler: the code that is tested is the code that is shipped. Short

@@ -1,4 +1,5 @@
-//! Labels and samples of any bytes: what opens has a label for each sample, and is given to a model or refused.
+//! Labels and samples of any bytes: what opens has a label, or the numbers of a target, for each sample, and is given to a
+//! model or refused.
 #![no_main]
 
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use npcov_data::npz::{Compression, NpzWriter};
-use npcov_data::{Loader, Preprocessing, open};
+use npcov_data::{Loader, Preprocessing, Targets, open};
 
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
@@ -37,7 +38,9 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     if let Ok(samples) = open(&path) {
-        assert_eq!(samples.labels().map(<[i64]>::len), Some(samples.len()));
+        let labels = samples.labels().map(<[i64]>::len);
+        let targets = samples.targets().map(Targets::rows);
+        assert_eq!(labels.xor(targets), Some(samples.len()));
         for shape in [&[2][..], &[1, 2], &[3]] {
             if let Ok(loader) = Loader::new(samples.clone(), shape, &Preprocessing::default()) {
                 let mut out = vec![0.0; loader.len() * loader.sample_len()];

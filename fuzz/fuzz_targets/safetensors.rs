@@ -1,9 +1,10 @@
-//! A safetensors file of any bytes is read or refused; all that an opened one claims to hold is there.
+//! A safetensors file of any bytes is read or refused; all that an opened one claims to hold is there, and where the file
+//! has checksums it is what they say or damaged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use npcov_data::safetensors::{SafetensorsReader, TensorSpec, Scalar};
-use npcov_data::{Element, Source};
+use npcov_data::{DataError, Element, Source};
 
 fuzz_target!(|bytes: &[u8]| {
     let source = Source::from_bytes(bytes.to_vec());
@@ -26,9 +27,10 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn read<T: Scalar>(reader: &SafetensorsReader, tensor: &TensorSpec) {
-    let all = reader
-        .read::<T>(&tensor.name)
-        .expect("an opened tensor is complete");
+    let all = match reader.read::<T>(&tensor.name) {
+        Err(DataError::Damaged { .. }) if reader.is_sealed() => return,
+        read => read.expect("an opened tensor is complete"),
+    };
     let rows = tensor.shape.first().copied().unwrap_or(1);
     if let Some(row_len) = all.len().checked_div(rows) {
         let mut last = vec![T::default(); row_len];

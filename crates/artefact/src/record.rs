@@ -635,6 +635,19 @@ mod tests {
         }
     }
 
+    /// Quotients have all the digits that a number can have.
+    #[test]
+    fn numbers_come_back_to_the_last_bit() {
+        let numbers: Vec<f64> = (1..2000).map(|i| 1e3 / f64::from(i).powi(3)).collect();
+        let text = serde_json::to_string(&numbers).unwrap();
+        let read: Vec<f64> = serde_json::from_str(&text).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for (i, number) in numbers.iter().enumerate() {
+            assert_eq!(read[i].to_bits(), number.to_bits(), "{number}");
+            assert_eq!(value[i].as_f64().map(f64::to_bits), Some(number.to_bits()));
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn paths_of_any_bytes_come_back() {

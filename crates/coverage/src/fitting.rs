@@ -3,12 +3,11 @@
 use std::ops::Range;
 
 use npcov_artefact::CriterionRecord;
-use npcov_criteria::{
-    CriterionError, CriterionSet, Fit, Member, NetworkShape, Spec, TrainingCounts, create,
-};
+use npcov_criteria::{CriterionError, CriterionSet, Fit, Member, NetworkShape, Spec, create};
 use npcov_paths::{AnpcLayer, Choices, Input, Observer, PathGraph};
 use npcov_run::{SHARD, in_parallel};
 
+use crate::counted::Counted;
 use crate::error::CoverageError;
 use crate::measurement::numbers;
 use crate::training::TrainingShards;
@@ -83,7 +82,11 @@ pub(crate) fn records(
         training,
         sample,
     } = *learnt;
-    let mut all_counts: Vec<Option<TrainingCounts>> = vec![None; criteria.members().len()];
+    let nothing = || -> Vec<Counted> {
+        let members = criteria.members().iter();
+        members.map(|_| Counted::default()).collect()
+    };
+    let mut all_counts = nothing();
     for pass in [Pass::All, Pass::Sample] {
         let counted = |member: &Member| {
             let counts = !member.is_streamed() && !member.criterion.ordered();
@@ -101,8 +104,8 @@ pub(crate) fn records(
             (criteria.members().iter()).any(|member| counted(member) && member.needs.paths);
         let all = graph.training().len();
         let inputs = pass.inputs(all, sample);
-        let count = |places: Range<usize>| -> Result<Vec<TrainingCounts>, CoverageError> {
-            let mut all_counts = vec![TrainingCounts::default(); criteria.members().len()];
+        let count = |places: Range<usize>| -> Result<Vec<Counted>, CoverageError> {
+            let mut all_counts = nothing();
             for start in places.clone().step_by(SHARD) {
                 let places = start..(start + SHARD).min(places.end);
                 let inputs: Vec<u32> = places.map(|i| spread(i, all, inputs)).collect();
@@ -120,33 +123,29 @@ pub(crate) fn records(
                     if counted(member) {
                         let slots = member.criterion.slots_of_each(&batch, training);
                         let slots = slots.map_err(|e| member.failed(e))?;
-                        slots.iter().for_each(|slots| counts.add(slots));
+                        counts.add(&slots, training)?;
                     }
                 }
             }
             Ok(all_counts)
         };
         for part in in_parallel(inputs, threads, count) {
-            let part = part?;
-            for ((member, counts), part) in criteria.members().iter().zip(&mut all_counts).zip(part)
-            {
-                if counted(member) {
-                    counts.get_or_insert_default().merge(part);
-                }
+            for (counts, part) in all_counts.iter_mut().zip(part?) {
+                counts.merge(part, training)?;
             }
         }
     }
     let list = criteria.members().iter().zip(fits).zip(all_counts);
-    let record =
-        |((member, fit), counts): ((&Member, &Fit), Option<TrainingCounts>)| CriterionRecord {
+    let record = |((member, fit), counts): ((&Member, &Fit), Counted)| {
+        let coverage = counts.coverage(training)?;
+        Ok(CriterionRecord {
             criterion: member.spec.clone(),
             fitted: member.criterion.fitted_options(),
             arrays: fit.arrays().map(|(name, _)| name.to_owned()).collect(),
-            training_coverage: counts
-                .map(|counts| counts.coverage())
-                .filter(|coverage| coverage.covered() > 0),
-        };
-    Ok(list.map(record).collect())
+            training_coverage: (coverage.covered() > 0).then_some(coverage),
+        })
+    };
+    list.map(record).collect()
 }
 
 /// Which training inputs are measured.

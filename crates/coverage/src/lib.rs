@@ -38,6 +38,7 @@ mod calibration;
 mod class_shares;
 mod classes;
 mod clustering;
+mod counted;
 mod cover;
 mod coverage;
 mod difference;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use npcov_artefact::{
-    ArtefactError, Kind, Origin, ShardStore, TrainingProfiles, append_read_rows, append_rows,
-    metadata, row_specs,
+    ArtefactError, Kind, Origin, Passing, ShardStore, TrainingProfiles, append_read_rows,
+    append_rows, metadata, row_specs,
 };
 use npcov_criteria::{Compute, PerInput, Tap, Training, TrainingError, kept_blocks};
 use npcov_data::Loader;
@@ -15,6 +15,7 @@ use npcov_paths::{
 };
 use npcov_run::{Found, PathRows, SHARD, Sink, shards};
 
+use crate::counted::{COUNTS, PATTERNS};
 use crate::error::CoverageError;
 
 /// So many numbers are [kept](Training::keep) in memory: 128 KB.
@@ -24,7 +25,7 @@ const FEW: usize = 1 << 14;
 pub(crate) struct TrainingShards<'a> {
     form: ShardForm,
     store: &'a ShardStore,
-    /// How many lists of numbers are kept.
+    /// How many lists of numbers, or of patterns, are kept.
     kept: AtomicUsize,
     readers: Vec<SafetensorsReader>,
     inputs: TrainingInputs,
@@ -211,6 +212,34 @@ impl<'a> TrainingShards<'a> {
         Ok(())
     }
 
+    /// Keeps patterns that some inputs show, with how many do, until what is given back is dropped.
+    pub(crate) fn keep_patterns(
+        &self,
+        patterns: &[(Box<[u32]>, u32)],
+    ) -> Result<Passing, CoverageError> {
+        let width = patterns.first().map_or(0, |(pattern, _)| pattern.len());
+        let specs = [
+            TensorSpec::of::<u32>(PATTERNS, &[patterns.len(), width]),
+            TensorSpec::of::<u32>(COUNTS, &[patterns.len()]),
+        ];
+        let (name, inputs) = (self.next_kept(), 0..self.inputs.len());
+        let fill = |writer: &mut SafetensorsWriter| -> Result<(), CoverageError> {
+            for (pattern, count) in patterns {
+                writer.append(PATTERNS, pattern)?;
+                writer.append(COUNTS, &[*count])?;
+            }
+            Ok(())
+        };
+        self.store
+            .write(&name, inputs.clone(), "{}", &specs, fill)?;
+        Ok(self.store.open_once(&name, inputs)?)
+    }
+
+    /// What is kept next is called.
+    fn next_kept(&self) -> String {
+        format!("kept-{:06}", self.kept.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Some inputs as they were extracted; their positions ascend.
     pub(crate) fn batch(&self, inputs: &[u32]) -> Result<PathRows, CoverageError> {
         let neurons = self.form.layout.total_neurons();
@@ -319,7 +348,7 @@ impl Training for TrainingShards<'_> {
             compute(0..count, &mut numbers)?;
             return Ok(PerInput::in_memory(numbers));
         }
-        let name = format!("kept-{:06}", self.kept.fetch_add(1, Ordering::Relaxed));
+        let name = self.next_kept();
         let specs = [TensorSpec::of::<f64>("number", &[count])];
         let fill = |writer: &mut SafetensorsWriter| -> Result<(), TrainingError> {
             let mut numbers = Vec::new();

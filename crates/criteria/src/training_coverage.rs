@@ -90,6 +90,10 @@ pub struct TrainingCounts {
     inputs: u64,
     numbers: Vec<u32>,
     patterns: HashMap<Box<[u32]>, u32>,
+    /// Numbers in the patterns.
+    pattern_numbers: usize,
+    /// Of things that are not told apart here: how many of them are covered by so many inputs.
+    others: BTreeMap<u32, u64>,
 }
 
 impl TrainingCounts {
@@ -108,6 +112,7 @@ impl TrainingCounts {
                 Slot::Pattern(pattern) => match self.patterns.get_mut(pattern) {
                     Some(count) => *count += 1,
                     None => {
+                        self.pattern_numbers += pattern.len();
                         self.patterns.insert(pattern.clone(), 1);
                     }
                 },
@@ -115,10 +120,30 @@ impl TrainingCounts {
         }
     }
 
+    /// How many numbers the patterns hold that are counted. There may be as many patterns as inputs.
+    pub fn pattern_numbers(&self) -> usize {
+        self.pattern_numbers
+    }
+
+    /// Takes the patterns out, ascending, each with how many inputs cover it. They can be [counted](Self::add_covered_by)
+    /// elsewhere.
+    pub fn take_patterns(&mut self) -> Vec<(Box<[u32]>, u32)> {
+        self.pattern_numbers = 0;
+        let mut patterns: Vec<_> = std::mem::take(&mut self.patterns).into_iter().collect();
+        patterns.sort_unstable();
+        patterns
+    }
+
+    /// Counts a thing that is covered by so many of the inputs, and no other one than is counted here.
+    pub fn add_covered_by(&mut self, inputs: u32) {
+        *self.others.entry(inputs).or_default() += 1;
+    }
+
     /// Adds what another one counted. Of patterns there may be as many as inputs: none is there twice meanwhile.
     pub fn merge(&mut self, mut other: TrainingCounts) {
         if self.patterns.len() < other.patterns.len() {
             std::mem::swap(&mut self.patterns, &mut other.patterns);
+            self.pattern_numbers = other.pattern_numbers;
         }
         self.inputs += other.inputs;
         if self.numbers.len() < other.numbers.len() {
@@ -127,7 +152,15 @@ impl TrainingCounts {
         let numbers = self.numbers.iter_mut().zip(&other.numbers);
         numbers.for_each(|(count, other)| *count += other);
         for (pattern, count) in other.patterns {
-            *self.patterns.entry(pattern).or_default() += count;
+            let width = pattern.len();
+            let known = self.patterns.entry(pattern).or_insert_with(|| {
+                self.pattern_numbers += width;
+                0
+            });
+            *known += count;
+        }
+        for (inputs, things) in other.others {
+            *self.others.entry(inputs).or_default() += things;
         }
     }
 
@@ -137,6 +170,9 @@ impl TrainingCounts {
         let counts = self.numbers.iter().chain(self.patterns.values());
         for &count in counts.filter(|&&count| count > 0) {
             *frequencies.entry(u64::from(count)).or_default() += 1;
+        }
+        for (&inputs, things) in &self.others {
+            *frequencies.entry(u64::from(inputs)).or_default() += things;
         }
         TrainingCoverage {
             inputs: self.inputs,
@@ -218,5 +254,12 @@ mod tests {
         inputs[1..].iter().for_each(|slots| b.add(slots));
         a.merge(b.clone());
         assert_eq!(a.coverage(), whole.coverage());
+        assert_eq!((a.pattern_numbers(), b.pattern_numbers()), (2, 2));
+        // Patterns that are counted elsewhere count the same.
+        for (_, inputs) in a.take_patterns() {
+            a.add_covered_by(inputs);
+        }
+        assert_eq!(a.coverage(), whole.coverage());
+        assert_eq!(a.pattern_numbers(), 0);
     }
 }

@@ -116,16 +116,18 @@ pub const BLOCK_ROWS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     digest: Digest,
-    blocks: Vec<Digest>,
+    /// Of each block the first half of its digest: there may be many, and they are held against the same data only.
+    blocks: Vec<[u8; 16]>,
+}
+
+/// The first half of a digest.
+fn half(digest: &Digest) -> [u8; 16] {
+    std::array::from_fn(|i| digest.0[i])
 }
 
 impl Fingerprint {
     /// Of samples as they are now. Reads all of them; no more than a few are in memory at a time.
     pub fn of<S: Samples + ?Sized>(samples: &S) -> Result<Fingerprint, DataError> {
-        let blocks = match samples.known_blocks() {
-            Some(blocks) => blocks.to_vec(),
-            None => Fingerprint::blocks(samples, 0..samples.len())?,
-        };
         let mut contents = Contents::default();
         let inputs = samples.inputs();
         // A single input is the model's, whatever its name; several are told apart by theirs.
@@ -142,8 +144,18 @@ impl Fingerprint {
             }
         }
         contents.number(samples.len());
-        for block in &blocks {
+        let mut blocks = Vec::new();
+        let mut take = |block: &Digest| {
             contents.bytes(block.as_bytes());
+            blocks.push(half(block));
+        };
+        match samples.known_blocks() {
+            Some(known) => known.iter().for_each(take),
+            None => {
+                for start in (0..samples.len()).step_by(BLOCK_ROWS) {
+                    take(&samples.digest_rows(block(start, samples.len()))?);
+                }
+            }
         }
         match (samples.is_labelled(), samples.targets()) {
             (false, None) => contents.text("no labels"),
@@ -196,7 +208,7 @@ impl Fingerprint {
         for start in (first..rows.end).step_by(BLOCK_ROWS) {
             let rows = block(start, samples.len());
             let now = samples.digest_rows(rows.clone())?;
-            if self.blocks.get(start / BLOCK_ROWS) != Some(&now) {
+            if self.blocks.get(start / BLOCK_ROWS) != Some(&half(&now)) {
                 return Err(DataError::Changed {
                     file: samples.name().to_owned(),
                     start: rows.start,

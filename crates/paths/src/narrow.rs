@@ -2,117 +2,134 @@
 
 use std::sync::Arc;
 
-/// Whole numbers in as few bytes each as the largest of them needs. There may be millions, and most are below a hundred.
+/// Whole numbers in as few bits each as the largest of them needs. There may be millions, and most are below a hundred.
 /// A clone has no list of its own until one of both is changed.
 #[derive(Clone, Debug)]
-pub struct Narrow(Arc<Width>);
+pub struct Narrow(Arc<Packed>);
 
+/// Numbers, each one higher than it is, so that -1 ("none") needs as few bits as any.
 #[derive(Clone, Debug)]
-enum Width {
-    /// Numbers from -1 ("none") to 254, each one higher than it is.
-    One(Vec<u8>),
-    Two(Vec<i16>),
-    Four(Vec<i32>),
-    Eight(Vec<i64>),
+struct Packed {
+    /// Bits of each number.
+    width: u32,
+    len: usize,
+    /// As many numbers each as fit whole, from the lowest bits up.
+    words: Vec<u64>,
 }
 
 impl Default for Narrow {
     fn default() -> Narrow {
-        Narrow(Arc::new(Width::One(Vec::new())))
+        Narrow(Arc::new(Packed::new(1)))
     }
 }
 
 impl Narrow {
     /// So many times the same number.
     pub fn filled(number: i64, len: usize) -> Narrow {
-        let mut numbers = Narrow(Arc::new(Width::One(vec![0; len])));
-        numbers.make_room(number);
-        match Arc::make_mut(&mut numbers.0) {
-            Width::One(list) => list.fill(raised(number).unwrap_or_default()),
-            Width::Two(list) => list.fill(number as i16),
-            Width::Four(list) => list.fill(number as i32),
-            Width::Eight(list) => list.fill(number),
-        }
-        numbers
+        std::iter::repeat_n(number, len).collect()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        match &*self.0 {
-            Width::One(list) => list.len(),
-            Width::Two(list) => list.len(),
-            Width::Four(list) => list.len(),
-            Width::Eight(list) => list.len(),
-        }
+        self.0.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.len == 0
     }
 
     /// The number at a place, if there is one.
     pub fn get(&self, place: usize) -> Option<i64> {
-        match &*self.0 {
-            Width::One(list) => list.get(place).map(|&raised| i64::from(raised) - 1),
-            Width::Two(list) => list.get(place).map(|&number| number.into()),
-            Width::Four(list) => list.get(place).map(|&number| number.into()),
-            Width::Eight(list) => list.get(place).copied(),
-        }
+        let (word, shift) = self.0.place(place);
+        let raised = self.0.words.get(word)? >> shift & self.0.mask();
+        (place < self.0.len).then_some(lowered(raised))
     }
 
     /// Puts a number in the place of another one.
     pub fn set(&mut self, place: usize, number: i64) {
-        self.make_room(number);
-        match Arc::make_mut(&mut self.0) {
-            Width::One(list) => list[place] = raised(number).unwrap_or_default(),
-            Width::Two(list) => list[place] = number as i16,
-            Width::Four(list) => list[place] = number as i32,
-            Width::Eight(list) => list[place] = number,
-        }
+        let packed = self.with_room(number);
+        let ((word, shift), mask) = (packed.place(place), packed.mask());
+        let word = &mut packed.words[word];
+        *word = *word & !(mask << shift) | raised(number) << shift;
     }
 
     /// Appends a number.
     pub fn push(&mut self, number: i64) {
-        self.make_room(number);
-        match Arc::make_mut(&mut self.0) {
-            Width::One(list) => list.push(raised(number).unwrap_or_default()),
-            Width::Two(list) => list.push(number as i16),
-            Width::Four(list) => list.push(number as i32),
-            Width::Eight(list) => list.push(number),
-        }
+        self.with_room(number).push(raised(number));
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = i64> {
-        (0..self.len()).map(|place| self.get(place).unwrap_or_default())
+    pub fn iter(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().map(lowered)
     }
 
-    /// Makes every number as wide as this one has to be, if it is wider than they are.
-    fn make_room(&mut self, number: i64) {
-        let fits = match &*self.0 {
-            Width::One(_) => raised(number).is_some(),
-            Width::Two(_) => i16::try_from(number).is_ok(),
-            Width::Four(_) => i32::try_from(number).is_ok(),
-            Width::Eight(_) => true,
-        };
-        if fits {
-            return;
+    /// Its own list, in which every number is as wide as this one has to be.
+    fn with_room(&mut self, number: i64) -> &mut Packed {
+        let packed = Arc::make_mut(&mut self.0);
+        let width = width(raised(number));
+        if width > packed.width {
+            let mut wider = Packed::new(width);
+            packed.iter().for_each(|raised| wider.push(raised));
+            *packed = wider;
         }
-        let wider = if i16::try_from(number).is_ok() {
-            Width::Two(self.iter().map(|number| number as i16).collect())
-        } else if i32::try_from(number).is_ok() {
-            Width::Four(self.iter().map(|number| number as i32).collect())
-        } else {
-            Width::Eight(self.iter().collect())
-        };
-        self.0 = Arc::new(wider);
+        packed
     }
 }
 
-/// One more than a number, where that is a byte.
-fn raised(number: i64) -> Option<u8> {
-    u8::try_from(number.checked_add(1)?).ok()
+impl Packed {
+    fn new(width: u32) -> Packed {
+        Packed {
+            width,
+            len: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// Numbers in a word.
+    fn in_word(&self) -> usize {
+        (u64::BITS / self.width) as usize
+    }
+
+    /// The bits of a number in the lowest place.
+    fn mask(&self) -> u64 {
+        u64::MAX >> (u64::BITS - self.width)
+    }
+
+    /// The word that has a number, and by how many bits it is higher there.
+    fn place(&self, place: usize) -> (usize, u32) {
+        let in_word = self.in_word();
+        (place / in_word, (place % in_word) as u32 * self.width)
+    }
+
+    fn push(&mut self, raised: u64) {
+        let (word, shift) = self.place(self.len);
+        if word == self.words.len() {
+            self.words.push(0);
+        }
+        self.words[word] |= raised << shift;
+        self.len += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let (in_word, width, mask) = (self.in_word() as u32, self.width, self.mask());
+        let of_word = move |&word: &u64| (0..in_word).map(move |i| word >> (i * width) & mask);
+        self.words.iter().flat_map(of_word).take(self.len)
+    }
+}
+
+/// One more than a number: -1 becomes 0, and numbers below it the largest ones.
+fn raised(number: i64) -> u64 {
+    (number as u64).wrapping_add(1)
+}
+
+fn lowered(raised: u64) -> i64 {
+    raised.wrapping_sub(1) as i64
+}
+
+/// The bits that a number needs.
+fn width(raised: u64) -> u32 {
+    (u64::BITS - raised.leading_zeros()).max(1)
 }
 
 impl PartialEq for Narrow {
@@ -186,11 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn small_numbers_take_a_byte() {
-        assert_eq!(size_of_val_of(&Narrow::filled(-1, 10)), 10);
-        assert_eq!(size_of_val_of(&(0..10).chain([254]).collect()), 11);
-        assert_eq!(size_of_val_of(&(0..10).chain([255]).collect()), 22);
-        assert_eq!(size_of_val_of(&Narrow::filled(1 << 20, 10)), 40);
+    fn small_numbers_take_few_bits() {
+        // Sixteen of four bits in a word: from -1 to 14.
+        assert_eq!(bytes(&(0..10).cycle().take(1600).collect()), 800);
+        assert_eq!(bytes(&(-1..15).cycle().take(1600).collect()), 800);
+        // Twelve of five bits.
+        assert_eq!(bytes(&(0..16).cycle().take(1200).collect()), 800);
+        assert_eq!(bytes(&Narrow::filled(-1, 6400)), 800);
+        assert_eq!(bytes(&Narrow::filled(i64::MIN, 100)), 800);
         // Equal numbers are equal, however wide they are.
         let mut wide = Narrow::filled(300, 2);
         wide.set(0, 1);
@@ -199,12 +219,7 @@ mod tests {
         assert_ne!(wide, Narrow::filled(1, 3));
     }
 
-    fn size_of_val_of(numbers: &Narrow) -> usize {
-        match &*numbers.0 {
-            Width::One(list) => size_of_val(&list[..]),
-            Width::Two(list) => size_of_val(&list[..]),
-            Width::Four(list) => size_of_val(&list[..]),
-            Width::Eight(list) => size_of_val(&list[..]),
-        }
+    fn bytes(numbers: &Narrow) -> usize {
+        size_of_val(&numbers.0.words[..])
     }
 }

@@ -114,6 +114,21 @@ fn restarts_without_end() {
     assert_snapshot!(refused(&project, build));
 }
 
+/// Training inputs in sixty shards, for a process that may have 56 files open.
+#[test]
+fn many_inputs_need_few_open_files() {
+    let project = Project::new();
+    let table = std::fs::read_to_string(project.path("prices.csv")).unwrap();
+    let (head, rows) = table.split_once('\n').unwrap();
+    let rows = rows.lines().cycle().take(60 * 512);
+    let many: Vec<&str> = std::iter::once(head).chain(rows).collect();
+    project.write("many.csv", many.join("\n"));
+    let build =
+        "build prices.onnx --data many.csv --clustering kmeans --criteria snpc -o many.npcov";
+    let outcome = project.limited("ulimit -n 56", build);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+}
+
 #[test]
 fn a_temporary_folder_that_takes_nothing_is_named() {
     let project = Project::new();

@@ -138,10 +138,16 @@ impl Project {
     /// The same with 200 MB of memory and a second of computing.
     #[cfg(unix)]
     pub(crate) fn in_little_memory(&self, arguments: &str) -> Outcome {
+        self.limited("ulimit -v 204800; ulimit -t 1", arguments)
+    }
+
+    /// The same with other limits, as a shell sets them.
+    #[cfg(unix)]
+    pub(crate) fn limited(&self, limits: &str, arguments: &str) -> Outcome {
         let plain = self.command(arguments);
         let mut command = Command::new("sh");
         command
-            .args(["-c", "ulimit -v 204800; ulimit -t 1; exec \"$@\"", "sh"])
+            .args(["-c", &format!("{limits}; exec \"$@\""), "sh"])
             .arg(plain.get_program())
             .args(plain.get_args())
             .current_dir(self.folder.path())

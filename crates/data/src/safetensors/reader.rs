@@ -67,10 +67,13 @@ impl SafetensorsReader {
         })
     }
 
-    /// Forgets its metadata, and shares with another reader what is the same in both files. Of thousands of files of
-    /// one form, that is most of what their readers have in memory.
+    /// Forgets its metadata and its checksums, which are read again when they are needed, and shares with another reader
+    /// what is the same in both files. Of thousands of files of one form, that is most of what their readers have in memory.
     pub fn slim(&mut self, other: Option<&SafetensorsReader>) {
         self.metadata = None;
+        if let Some(seal) = &mut self.seal {
+            seal.let_go();
+        }
         let Some(other) = other.filter(|other| other.tensors == self.tensors) else {
             return;
         };
@@ -205,7 +208,9 @@ impl SafetensorsReader {
             return Err(wrong("its tensors lie in another order".to_owned()));
         }
         let start = header.to_bytes().map_err(wrong)?;
-        let root = seal.root_for(&start);
+        let root = seal.root_for(&start, &self.data);
+        let root = root.map_err(|error| self.failed(&seal.placed, error))?;
+        let root = root.ok_or_else(|| self.damaged(&seal.placed))?;
         let before = self.data.reader().take(seal.root_place());
         let mut after = self.data.reader();
         let behind = seal.root_place() + root.as_bytes().len() as u64;
@@ -246,10 +251,14 @@ impl SafetensorsReader {
         let checked = seal.check(index, tensor, bytes, &self.data);
         match checked.map_err(|error| self.failed(tensor, error))? {
             Some(()) => Ok(()),
-            None => Err(DataError::Damaged {
-                file: self.file.clone(),
-                tensor: tensor.spec.name.clone(),
-            }),
+            None => Err(self.damaged(tensor)),
+        }
+    }
+
+    fn damaged(&self, tensor: &Placed) -> DataError {
+        DataError::Damaged {
+            file: self.file.clone(),
+            tensor: tensor.spec.name.clone(),
         }
     }
 

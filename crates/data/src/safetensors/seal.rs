@@ -8,6 +8,7 @@
 //!
 //! Whoever can write the file can seal it again: a seal tells of damage and of accidents, not of intent.
 
+use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -80,13 +81,20 @@ impl BlockDigests {
     }
 }
 
+/// The digests of all blocks, one after the other.
+#[derive(Debug)]
+enum Blocks {
+    Held(Vec<u8>),
+    /// They are read again when they are asked for, and have to have this digest.
+    Known(Digest),
+}
+
 /// The seal of an opened file.
 #[derive(Debug)]
 pub(super) struct Seal {
     /// Where it lies.
     pub(super) placed: Arc<Placed>,
-    /// The digests of all blocks, one after the other.
-    blocks: Vec<u8>,
+    blocks: Blocks,
     /// For each tensor, in the order of names, its first block; and the number of all at the end.
     first: Arc<[usize]>,
     /// A bit for each block that was found whole.
@@ -126,7 +134,7 @@ impl Seal {
         let known = (0..end.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Seal {
             placed: Arc::new(placed),
-            blocks,
+            blocks: Blocks::Held(blocks),
             first: first.into(),
             known,
         })
@@ -141,7 +149,7 @@ impl Seal {
         bytes: Range<u64>,
         data: &Source,
     ) -> io::Result<Option<()>> {
-        let mut buffer = Vec::new();
+        let (mut buffer, mut blocks) = (Vec::new(), None);
         for block in bytes.start / BLOCK..bytes.end.div_ceil(BLOCK) {
             let place = self.first[index] + block as usize;
             let (word, bit) = (&self.known[place / 64], 1 << (place % 64));
@@ -151,13 +159,43 @@ impl Seal {
             let start = block * BLOCK;
             buffer.resize(BLOCK.min(tensor.len - start) as usize, 0);
             data.read_at(tensor.start + start, &mut buffer)?;
-            let expected = &self.blocks[place * DIGEST..(place + 1) * DIGEST];
+            let blocks = match &mut blocks {
+                Some(blocks) => blocks,
+                None => match self.blocks(data)? {
+                    Some(found) => blocks.insert(found),
+                    None => return Ok(None),
+                },
+            };
+            let expected = &blocks[place * DIGEST..(place + 1) * DIGEST];
             if Digest::of(&buffer).as_bytes()[..] != *expected {
                 return Ok(None);
             }
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Ok(Some(()))
+    }
+
+    /// The digests of all blocks; `None` where they are not what they were.
+    fn blocks(&self, data: &Source) -> io::Result<Option<Cow<'_, [u8]>>> {
+        let expected = match &self.blocks {
+            Blocks::Held(blocks) => return Ok(Some(blocks.into())),
+            Blocks::Known(digest) => digest,
+        };
+        let mut blocks = vec![0; self.bytes()];
+        data.read_at(self.placed.start, &mut blocks)?;
+        Ok((Digest::of(&blocks) == *expected).then_some(blocks.into()))
+    }
+
+    /// Bytes of the digests of all blocks.
+    fn bytes(&self) -> usize {
+        self.first.last().map_or(0, |end| end * DIGEST)
+    }
+
+    /// Holds no digests of blocks any more.
+    pub(super) fn let_go(&mut self) {
+        if let Blocks::Held(blocks) = &self.blocks {
+            self.blocks = Blocks::Known(Digest::of(blocks));
+        }
     }
 
     /// Keeps one list with the seal of a file that has the same tensors.
@@ -170,14 +208,15 @@ impl Seal {
         }
     }
 
-    /// The seal of the same tensors behind another start: its last row.
-    pub(super) fn root_for(&self, start: &[u8]) -> Digest {
-        root(start, &self.blocks)
+    /// The seal of the same tensors behind another start: its last row. `None` where it is not what it was.
+    pub(super) fn root_for(&self, start: &[u8], data: &Source) -> io::Result<Option<Digest>> {
+        let blocks = self.blocks(data)?;
+        Ok(blocks.map(|blocks| root(start, &blocks)))
     }
 
     /// Where the last row lies, counted from the end of the header.
     pub(super) fn root_place(&self) -> u64 {
-        self.placed.start + self.blocks.len() as u64
+        self.placed.start + self.bytes() as u64
     }
 }
 
@@ -276,6 +315,36 @@ mod tests {
             "`file` is damaged: the numbers of `z` are not those that were written"
         );
         assert!(reader.read::<u8>("z").is_err() && reader.check().is_err());
+    }
+
+    /// Of a reader that holds no digests, blocks are checked by those in the file, and these by theirs.
+    #[test]
+    fn digests_that_are_read_again_are_those_that_were_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let bytes = written();
+        let (z, seal) = (place(&bytes, "z"), place(&bytes, SEAL));
+        let slim = || {
+            std::fs::write(&path, &bytes).unwrap();
+            let mut reader = SafetensorsReader::open(&path).unwrap();
+            reader.slim(None);
+            reader
+        };
+        let copy = folder.path().join("copy");
+        assert!(slim().check().is_ok() && slim().save(&copy, "{}").is_ok());
+        for place in [z, z + LONG - 1, seal, seal + 5 * DIGEST - 1] {
+            let reader = slim();
+            assert_eq!(reader.read::<u32>("a").unwrap(), [7, 8]);
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1;
+            std::fs::write(&path, &damaged).unwrap();
+            let error = reader.read::<u8>("z").unwrap_err();
+            assert!(
+                matches!(error, DataError::Damaged { .. }),
+                "{place}: {error}"
+            );
+            assert!(reader.save(&copy, "{}").is_err(), "{place}");
+        }
     }
 
     #[test]

@@ -439,7 +439,7 @@ fn without_stabiliser() -> Lrp {
     Lrp {
         rules: Rules {
             overrides: vec![(Place::Named("rnn".to_owned()), Rule::epsilon(0.0))],
-            ..Rules::default()
+            ..Rules::uniform(Rule::epsilon(0.0))
         },
     }
 }

@@ -87,7 +87,7 @@ impl Counted {
         for i in 0..runs.len() {
             advance(&mut runs, i, &mut next)?;
         }
-        let mut last: Option<(Box<[u32]>, u32)> = None;
+        let mut last: Option<Shown> = None;
         while let Some(Reverse((pattern, i, count))) = next.pop() {
             advance(&mut runs, i, &mut next)?;
             match &mut last {
@@ -114,6 +114,9 @@ impl Counted {
         Ok(())
     }
 }
+
+/// A pattern, and how many inputs cover it.
+type Shown = (Box<[u32]>, u32);
 
 /// The first pattern of every run that is not counted yet, with the run's place and how many inputs cover it.
 type Next = BinaryHeap<Reverse<(Box<[u32]>, usize, u32)>>;
@@ -160,7 +163,7 @@ impl Run {
     }
 
     /// The next pattern, and how many inputs cover it.
-    fn next(&mut self) -> Result<Option<(Box<[u32]>, u32)>, CoverageError> {
+    fn next(&mut self) -> Result<Option<Shown>, CoverageError> {
         if self.place == self.counts.len() {
             let rows = self.left.start..self.left.end.min(self.left.start + self.step);
             self.left.start = rows.end;

@@ -150,11 +150,9 @@ impl Found<'_> {
         }
     }
 
-    fn unite_packs<const LANES: usize>(&self, plane: &mut [f32]) {
-        let (sums, firsts) = (
-            plane.as_chunks_mut::<LANES>().0,
-            self.first.as_chunks::<LANES>().0,
-        );
+    fn unite_packs<const N: usize>(&self, plane: &mut [f32]) {
+        let sums = plane.as_chunks_mut::<N>().0;
+        let firsts = self.first.as_chunks::<N>().0;
         for position in self.whole {
             let at = position.to_bits() as usize;
             sums[at] = sums[firsts[at][0].to_bits() as usize];

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressDrawTarget, ProgressStyle};
 use npcov::run::{Event, Progress, RunError};
+use npcov_lab::WorkFolder;
 
 use crate::interrupt;
 use crate::printer::Printer;
@@ -34,14 +35,16 @@ pub(crate) struct ProgressBar<'p> {
     shown: bool,
     last_line: Instant,
     pace: Duration,
-    kept: Option<Kept>,
+    kept: Option<Kept<'p>>,
     is_stopped: bool,
 }
 
 /// What a run that is stopped leaves for the next one.
-struct Kept {
-    output: PathBuf,
-    inputs: usize,
+enum Kept<'p> {
+    /// So many inputs, beside the file that is to be written.
+    Inputs { output: PathBuf, inputs: usize },
+    /// What is finished of an experiment.
+    Parts(&'p WorkFolder),
 }
 
 impl<'p> ProgressBar<'p> {
@@ -88,10 +91,16 @@ impl<'p> ProgressBar<'p> {
 
     /// The same for work whose finished parts are kept beside the file that is to be written.
     pub(crate) fn keeping(mut self, output: &Path) -> ProgressBar<'p> {
-        self.kept = Some(Kept {
+        self.kept = Some(Kept::Inputs {
             output: output.to_owned(),
             inputs: 0,
         });
+        self
+    }
+
+    /// The same for an experiment whose finished parts are kept in a folder.
+    pub(crate) fn keeping_parts(mut self, work: &'p WorkFolder) -> ProgressBar<'p> {
+        self.kept = Some(Kept::Parts(work));
         self
     }
 
@@ -133,15 +142,26 @@ impl<'p> ProgressBar<'p> {
         }
     }
 
+    /// So many inputs more are kept.
+    fn keep(&mut self, more: usize) {
+        if let Some(Kept::Inputs { inputs, .. }) = &mut self.kept {
+            *inputs += more;
+        }
+    }
+
     /// What to say where the work was stopped.
     fn farewell(&self) -> String {
         match &self.kept {
-            Some(Kept { output, inputs }) if *inputs > 0 => format!(
+            Some(Kept::Inputs { output, inputs }) if *inputs > 0 => format!(
                 "stopped; {} of {} {} are kept in `{}.parts`; run the same command to go on\n",
                 HumanCount(*inputs as u64),
                 HumanCount(self.count as u64),
                 self.things,
                 output.display()
+            ),
+            Some(Kept::Parts(work)) if work.holds_parts() => format!(
+                "stopped; what is finished is kept in `{}`; run the same command to go on\n",
+                work.folder().display()
             ),
             _ => "stopped; nothing is kept\n".to_owned(),
         }
@@ -181,18 +201,14 @@ impl Progress for ProgressBar<'_> {
                 let note = format!("going on after {inputs} inputs that are finished");
                 self.printer.note(&note);
                 self.advance(inputs);
-                if let Some(kept) = &mut self.kept {
-                    kept.inputs += inputs;
-                }
+                self.keep(inputs);
             }
             Event::Damaged(inputs) => self.printer.note(&format!(
                 "what an earlier run left of {inputs} inputs is damaged: they are computed again"
             )),
             Event::Finished(count) => self.advance(count),
             Event::Kept(inputs) => {
-                if let Some(kept) = &mut self.kept {
-                    kept.inputs += inputs;
-                }
+                self.keep(inputs);
             }
             Event::Clustering => self.bar.set_message("finding clusters"),
             Event::Fitting => self.bar.set_message("fitting criteria"),
@@ -251,5 +267,21 @@ mod tests {
             "stopped; 1,024 of 10,000 inputs are kept in `g.npcov.parts`; run the same command to go \
              on\n"
         );
+    }
+
+    #[test]
+    fn a_stop_says_which_folder_keeps_parts() {
+        let printer = Printer::new(true);
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("rq4.parts");
+        let work = WorkFolder::open(&place, &"a plan").unwrap();
+        let bar = ProgressBar::counting("suites", 48, &printer).keeping_parts(&work);
+        assert_eq!(bar.farewell(), "stopped; nothing is kept\n");
+        work.keep("suite-100-0", || Ok(1)).unwrap();
+        let expected = format!(
+            "stopped; what is finished is kept in `{}`; run the same command to go on\n",
+            place.display()
+        );
+        assert_eq!(bar.farewell(), expected);
     }
 }

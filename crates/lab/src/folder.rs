@@ -32,7 +32,10 @@ const WORDS: [&str; 12] = [
 ];
 
 /// Large files that are there for a while.
-const LARGE: [&str; 3] = ["explained.safetensors", "repetition.npz", "suite.npz"];
+const LARGE: [&str; 3] = [EXPLAINED, "repetition.npz", "suite.npz"];
+
+/// Inputs that were explained, until all masks are done.
+pub(crate) const EXPLAINED: &str = "explained.safetensors";
 
 /// Finished parts of an experiment, each a small JSON file that is whole or not there. An experiment
 /// that was cut off, and begins again by the same plan, takes over the parts that are there; those
@@ -127,6 +130,19 @@ impl WorkFolder {
         &self.damaged
     }
 
+    /// Whether anything is finished that a run by the same plan would take over.
+    pub fn holds_parts(&self) -> bool {
+        let Ok(mut entries) = std::fs::read_dir(self.folder()) else {
+            return false;
+        };
+        entries.any(|entry| {
+            let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
+            let name = name.to_str().unwrap_or_default();
+            let part = name.strip_suffix(".json");
+            name == EXPLAINED || part.is_some_and(|part| self.has(part))
+        })
+    }
+
     /// Whether a part is finished.
     pub fn has(&self, name: &str) -> bool {
         self.read(name).is_some()
@@ -170,6 +186,11 @@ impl WorkFolder {
     /// A file for something large that is needed for a while.
     pub fn file(&self, name: &str) -> PathBuf {
         self.lock.folder().join(name)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.lock.folder()
     }
 
     /// A file for the explained inputs of a study.
@@ -231,8 +252,11 @@ mod tests {
         drop(work);
         let same = WorkFolder::open(&place, &[1, 2]).unwrap();
         assert!(same.has("point-4-0.8") && same.damaged().is_empty());
+        assert!(same.holds_parts());
         drop(same);
         let other = WorkFolder::open(&place, &[1, 3]).unwrap();
+        // Neither the plan nor what is somebody else's is a part.
+        assert!(!other.holds_parts());
         assert!(!other.has("point-4-0.8") && !other.file("suite.npz").exists());
         assert!(mine.iter().all(|name| other.file(name).exists()));
         assert!(other.damaged().is_empty());

@@ -14,7 +14,7 @@ use npcov::run::{Method, MethodInfo, Network, PathExtractor, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
-use crate::folder::WorkFolder;
+use crate::folder::{EXPLAINED, WorkFolder};
 use crate::inputs::{TrainingAndTest, correct_of_each_class, labels};
 use crate::published::{Masking, Paper};
 use crate::random::{Purpose, some};
@@ -168,9 +168,6 @@ pub struct Rq1Bands {
     /// The paper's, in per cent.
     pub published: Option<[f64; 5]>,
 }
-
-/// Explained inputs, until all masks are done.
-const EXPLAINED: &str = "explained.safetensors";
 
 /// What a finished study leaves.
 #[derive(Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use npcov::run::{Method, MethodInfo, Network, Progress};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
-use crate::folder::WorkFolder;
+use crate::folder::{EXPLAINED, WorkFolder};
 use crate::published::{Masking, Paper};
 use crate::random::{Purpose, shuffle};
 use crate::similarity::{Similarities, similarities};
@@ -131,9 +131,6 @@ pub struct ShownClass {
     /// For each cluster, positions of some of its inputs in the training data.
     pub clusters: Vec<Vec<usize>>,
 }
-
-/// Explained inputs, until all masks are done.
-const EXPLAINED: &str = "explained.safetensors";
 
 /// What a finished study leaves.
 #[derive(Serialize, Deserialize)]

@@ -83,7 +83,8 @@ pub(super) fn rq3(args: &Rq3Args, config: &Config, printer: &Printer) -> anyhow:
     let results = Results::new(lab, "rq3", config, &setup.files, &[&setup.spec])?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
-    let mut progress = ProgressBar::counting("repetitions", settings.work(), printer);
+    let mut progress =
+        ProgressBar::counting("repetitions", settings.work(), printer).keeping_parts(&work);
     let found = npcov_lab::rq3(
         &measurement,
         &setup.data,
@@ -132,7 +133,8 @@ pub(super) fn rq4(args: &Rq4Args, config: &Config, printer: &Printer) -> anyhow:
     let results = Results::new(lab, "rq4", config, &setup.files, &[&setup.spec])?;
     let work = results.work(identity(&measurement), &[&setup.data], &settings, printer)?;
     let threads = config.threads(lab.run.threads);
-    let mut progress = ProgressBar::counting("suites", settings.work(), printer);
+    let mut progress =
+        ProgressBar::counting("suites", settings.work(), printer).keeping_parts(&work);
     let found = npcov_lab::rq4(
         &measurement,
         &setup.data,

@@ -99,7 +99,8 @@ pub(super) fn rq6(args: &Rq6Args, config: &Config, printer: &Printer) -> anyhow:
     let told = (&settings, digest(&[&setup.kinds]));
     let work = results.work(setup.identity(), &[&setup.data], &told, printer)?;
     let threads = config.threads(lab.run.threads);
-    let mut progress = ProgressBar::counting("ways to cluster", settings.work(), printer);
+    let mut progress =
+        ProgressBar::counting("ways to cluster", settings.work(), printer).keeping_parts(&work);
     let found = npcov_lab::rq6(
         setup.graph.learnt(),
         &OfKinds {
@@ -143,7 +144,7 @@ pub(super) fn rq7(args: &Rq7Args, config: &Config, printer: &Printer) -> anyhow:
     let threads = config.threads(lab.run.threads);
     let training = &setup.graph.learnt().file().record().training;
     let inputs = test.len() + training.end.saturating_sub(training.start);
-    let mut progress = ProgressBar::new(inputs, printer);
+    let mut progress = ProgressBar::new(inputs, printer).keeping_parts(&work);
     let found = npcov_lab::rq7(
         &measurement,
         TrainingAndTest {

@@ -89,7 +89,9 @@ pub(super) fn rq1(args: &Rq1Args, config: &Config, printer: &Printer) -> anyhow:
     let threads = config.threads(lab.run.threads);
     let all = setup.data.len();
     let inputs = settings.sample.map_or(all, |sample| sample.min(all));
-    let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(&setup.data));
+    let mut progress = ProgressBar::new(inputs, printer)
+        .of_work(settings.work(&setup.data))
+        .keeping_parts(&work);
     let found = npcov_lab::rq1(
         setup.model.network(),
         TrainingAndTest {
@@ -143,7 +145,9 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     let threads = config.threads(lab.run.threads);
     let all = setup.data.len();
     let inputs = settings.sample.map_or(all, |sample| sample.min(all));
-    let mut progress = ProgressBar::new(inputs, printer).of_work(settings.work(&setup.data));
+    let mut progress = ProgressBar::new(inputs, printer)
+        .of_work(settings.work(&setup.data))
+        .keeping_parts(&work);
     let found = npcov_lab::rq2(
         setup.model.network(),
         &setup.data,

@@ -48,28 +48,50 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 38.0;
 const HEAD: f64 = 52.0;
 
+/// Of a legend: the height of a row, what stands before a name, what a name and its letters take at most.
+const ROW: f64 = 18.0;
+const MARK: f64 = 28.0;
+const GAP: f64 = 18.0;
+const LETTER: f64 = 6.6;
+
 impl Panels {
     pub(crate) fn svg(&self) -> String {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns);
         let (wide, high) = (LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM);
-        let mut svg = Svg::new(columns as f64 * wide, HEAD + rows as f64 * high);
+        let width = columns as f64 * wide;
+        let legend = self.legend(width);
+        let head = HEAD + legend.last().map_or(0.0, |(_, y)| y - 36.0);
+        let mut svg = Svg::new(width, head + rows as f64 * high);
         svg.text((10.0, 20.0), Anchor::Start, 15.0, &self.title);
-        let mut x = 10.0;
-        for (i, series) in self.series.iter().enumerate() {
-            svg.polyline(&[(x, 36.0), (x + 22.0, 36.0)], colour(i), dashes(series));
-            svg.dot((x + 11.0, 36.0), 2.5, colour(i));
-            svg.text((x + 28.0, 40.0), Anchor::Start, 12.0, &series.name);
-            x += 46.0 + 6.6 * series.name.chars().count() as f64;
+        for (i, (series, (x, y))) in self.series.iter().zip(legend).enumerate() {
+            svg.polyline(&[(x, y), (x + 22.0, y)], colour(i), dashes(series));
+            svg.dot((x + 11.0, y), 2.5, colour(i));
+            svg.text((x + MARK, y + 4.0), Anchor::Start, 12.0, &series.name);
         }
         for (i, panel) in self.panels.iter().enumerate() {
             let corner = (
                 (i % columns) as f64 * wide + LEFT,
-                HEAD + (i / columns) as f64 * high + TOP,
+                head + (i / columns) as f64 * high + TOP,
             );
             self.draw(panel, corner, &mut svg);
         }
         svg.finish()
+    }
+
+    /// Where each series stands in the legend; names that would leave the picture begin another row.
+    fn legend(&self, width: f64) -> Vec<(f64, f64)> {
+        let (mut x, mut y) = (10.0, 36.0);
+        let place = |series: &Series| {
+            let taken = MARK + LETTER * series.name.chars().count() as f64;
+            if x > 10.0 && x + taken > width {
+                (x, y) = (10.0, y + ROW);
+            }
+            let here = (x, y);
+            x += taken + GAP;
+            here
+        };
+        self.series.iter().map(place).collect()
     }
 
     fn draw(&self, panel: &Panel, (left, top): (f64, f64), svg: &mut Svg) {
@@ -178,6 +200,34 @@ mod tests {
             "{svg}"
         );
         assert!(svg.contains("width=\"274\" height=\"264\""), "{svg}");
+    }
+
+    #[test]
+    fn a_legend_stays_inside_of_the_picture() {
+        let series = |letters: usize| Series {
+            name: "n".repeat(letters),
+            dashed: false,
+        };
+        let panels = Panels {
+            title: String::new(),
+            columns: 1,
+            series: vec![series(10), series(10), series(10), series(100), series(1)],
+            panels: Vec::new(),
+        };
+        // A name of ten letters takes 28 + 66, and 18 keep it from the next one: 10 to 104, 122 to 216, 234 to 328.
+        let expected = [
+            (10.0, 36.0),
+            (122.0, 36.0),
+            (10.0, 54.0),
+            (10.0, 72.0),
+            (10.0, 90.0),
+        ];
+        assert_eq!(panels.legend(274.0), expected);
+        assert_eq!(panels.legend(328.0)[2], (234.0, 36.0));
+        assert_eq!(panels.legend(327.0)[2], (10.0, 54.0));
+        // What follows makes room.
+        let svg = panels.svg();
+        assert!(svg.contains("height=\"106\""), "{svg}");
     }
 
     #[test]

@@ -216,7 +216,12 @@ impl Fibres {
         f: impl Fn(f32, f32) -> f32,
     ) -> Pack {
         let mut acc = Pack::splat(init);
-        self.visit(x, base, |x| acc = acc.zip(x, &f));
+        self.visit(
+            x,
+            base,
+            #[inline(always)]
+            |x| acc = acc.zip(x, &f),
+        );
         acc
     }
 
@@ -224,7 +229,12 @@ impl Fibres {
     #[inline(always)]
     pub(super) fn sum(&self, x: &[Pack], base: usize, f: impl Fn(Pack) -> Pack) -> Pack {
         let mut total = Total::ZERO;
-        self.visit(x, base, |x| total.add(f(x)));
+        self.visit(
+            x,
+            base,
+            #[inline(always)]
+            |x| total.add(f(x)),
+        );
         total.rounded()
     }
 

@@ -283,11 +283,17 @@ impl PoolKernel {
         let step = self.axes[2].step;
         for (y, w) in y.iter_mut().zip(&self.axes[2].windows) {
             let mut acc = Pack::splat(init);
-            self.rows(x, d, h, |row| {
-                for x in row[w.first..].iter().step_by(step).take(w.len) {
-                    acc = acc.zip(*x, &f);
-                }
-            });
+            self.rows(
+                x,
+                d,
+                h,
+                #[inline(always)]
+                |row| {
+                    for x in row[w.first..].iter().step_by(step).take(w.len) {
+                        acc = acc.zip(*x, &f);
+                    }
+                },
+            );
             *y = acc;
         }
     }
@@ -304,11 +310,17 @@ impl PoolKernel {
         f: impl Fn(f32, f32) -> f32,
     ) {
         scratch.fill(Pack::splat(init));
-        self.rows(x, d, h, |row| {
-            for (acc, x) in scratch.iter_mut().zip(row) {
-                *acc = acc.zip(*x, &f);
-            }
-        });
+        self.rows(
+            x,
+            d,
+            h,
+            #[inline(always)]
+            |row| {
+                for (acc, x) in scratch.iter_mut().zip(row) {
+                    *acc = acc.zip(*x, &f);
+                }
+            },
+        );
         let step = self.axes[2].step;
         for (y, w) in y.iter_mut().zip(&self.axes[2].windows) {
             let mut acc = Pack::splat(init);

@@ -65,48 +65,97 @@ impl Reduction {
         match self.kind {
             ReduceKind::Mean => {
                 let len = fibres.len() as f32;
-                each(fibres, output, |base| {
-                    fibres.sum(x, base, |x| x).map(|s| s / len)
-                });
+                each(
+                    fibres,
+                    output,
+                    #[inline(always)]
+                    |base| fibres.sum(x, base, itself).map(|s| s / len),
+                );
             }
-            ReduceKind::Sum => each(fibres, output, |base| fibres.sum(x, base, |x| x)),
-            ReduceKind::Prod => each(fibres, output, |base| {
-                fibres.fold(x, base, 1.0, |a, b| a * b)
-            }),
+            ReduceKind::Sum => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| fibres.sum(x, base, itself),
+            ),
+            ReduceKind::Prod => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| fibres.fold(x, base, 1.0, |a, b| a * b),
+            ),
             ReduceKind::Max => {
-                each(fibres, output, |base| {
-                    fibres.fold(x, base, f32::NEG_INFINITY, max)
-                });
+                each(
+                    fibres,
+                    output,
+                    #[inline(always)]
+                    |base| fibres.fold(x, base, f32::NEG_INFINITY, max),
+                );
             }
-            ReduceKind::Min => each(fibres, output, |base| {
-                fibres.fold(x, base, f32::INFINITY, min)
-            }),
-            ReduceKind::L1 => each(fibres, output, |base| {
-                fibres.sum(x, base, |x| x.map(f32::abs))
-            }),
+            ReduceKind::Min => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| fibres.fold(x, base, f32::INFINITY, min),
+            ),
+            ReduceKind::L1 => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| {
+                    fibres.sum(
+                        x,
+                        base,
+                        #[inline(always)]
+                        |x| x.map(f32::abs),
+                    )
+                },
+            ),
             ReduceKind::L2 => {
-                each(fibres, output, |base| {
-                    fibres.sum(x, base, square).map(f32::sqrt)
-                });
+                each(
+                    fibres,
+                    output,
+                    #[inline(always)]
+                    |base| fibres.sum(x, base, square).map(f32::sqrt),
+                );
             }
-            ReduceKind::SumSquare => each(fibres, output, |base| fibres.sum(x, base, square)),
+            ReduceKind::SumSquare => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| fibres.sum(x, base, square),
+            ),
             ReduceKind::LogSum => {
-                each(fibres, output, |base| {
-                    fibres.sum(x, base, |x| x).map(math::ln)
-                });
+                each(
+                    fibres,
+                    output,
+                    #[inline(always)]
+                    |base| fibres.sum(x, base, itself).map(math::ln),
+                );
             }
-            ReduceKind::LogSumExp => each(fibres, output, |base| {
-                // Relative to the largest term, so that no exponential overflows.
-                let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
-                let shift = shift.map(|m| if m.is_finite() { m } else { 0.0 });
-                let sum = fibres.sum(x, base, |x| x.zip(shift, |x, m| math::exp(x - m)));
-                sum.zip(shift, |s, m| math::ln(s) + m)
-            }),
+            ReduceKind::LogSumExp => each(
+                fibres,
+                output,
+                #[inline(always)]
+                |base| {
+                    // Relative to the largest term, so that no exponential overflows.
+                    let shift = fibres.fold(x, base, f32::NEG_INFINITY, max);
+                    let shift = shift.map(|m| if m.is_finite() { m } else { 0.0 });
+                    let sum = fibres.sum(
+                        x,
+                        base,
+                        #[inline(always)]
+                        |x| x.zip(shift, |x, m| math::exp(x - m)),
+                    );
+                    sum.zip(shift, |s, m| math::ln(s) + m)
+                },
+            ),
         }
     }
 }
 
-/// Sets each output to `f` of where its fibre begins.
+/// Sets each output to `f` of where its fibre begins. Closures say that they are inlined: else some are not,
+/// and then they are not compiled for the vectors.
 #[inline(always)]
 fn each(fibres: &Fibres, output: &mut [Pack], f: impl Fn(usize) -> Pack) {
     vectorised(
@@ -117,6 +166,11 @@ fn each(fibres: &Fibres, output: &mut [Pack], f: impl Fn(usize) -> Pack) {
             }
         },
     );
+}
+
+#[inline(always)]
+fn itself(x: Pack) -> Pack {
+    x
 }
 
 #[inline(always)]

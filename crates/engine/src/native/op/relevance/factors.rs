@@ -4,7 +4,7 @@ use npcov_cpu::widest;
 use npcov_graph::OpError;
 use npcov_program::{AlphaBeta, Epsilon, Gamma, Rule};
 
-use crate::native::pack::{LANES, Pack};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 
 /// The middle of a relevance step.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,8 @@ impl Factors {
     }
 }
 
-/// A factor from a sum and a relevance.
+/// A factor from a sum and a relevance. One loop over numbers: of one over packs and one over lanes, the
+/// compiler makes vectors of the outer one, which gather their lanes.
 #[inline(always)]
 fn each<'a>(
     sums: impl Iterator<Item = &'a mut [Pack]>,
@@ -92,8 +93,8 @@ fn each<'a>(
     f: impl Fn(f32, f32) -> f32,
 ) {
     for (sums, relevance) in sums.zip(units) {
-        for (z, r) in sums.iter_mut().zip(relevance) {
-            *z = z.zip(*r, &f);
+        for (z, r) in numbers_mut(sums).iter_mut().zip(numbers(relevance)) {
+            *z = f(*z, *r);
         }
     }
 }

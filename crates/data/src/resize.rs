@@ -234,11 +234,13 @@ fn weighted<'a>(taps: &Taps, values: impl Iterator<Item = &'a u8>) -> u8 {
 fn taps(from: usize, to: usize, interpolation: Interpolation) -> Vec<Taps> {
     let scale = from as f64 / to as f64;
     let Some((reach, curve)) = interpolation.curve() else {
-        let pixel = |index: usize| Taps {
-            start: (((index as f64 + 0.5) * scale) as usize).min(from - 1),
+        // Centres are added up, as Pillow does: one that is between two pixels is rounded as it is there.
+        let centres = std::iter::successors(Some(0.5 * scale), |centre| Some(centre + scale));
+        let pixel = |centre: f64| Taps {
+            start: (centre as usize).min(from - 1),
             weights: vec![1 << BITS],
         };
-        return (0..to).map(pixel).collect();
+        return centres.take(to).map(pixel).collect();
     };
     let widened = scale.max(1.0);
     let reach = reach * widened;
@@ -301,6 +303,19 @@ mod tests {
             Resize::new((13, 17), to, interpolation).apply(NOISE, 3, &mut out);
             assert_eq!(out, expected, "{interpolation} {to:?}");
         }
+    }
+
+    /// Every third centre of 32 pixels made 24 lies between two of them. What Pillow 13 takes of
+    /// `np.arange(32, dtype=np.uint8)[None]`, resized to 24 x 1 by `NEAREST`.
+    #[test]
+    fn centres_between_two_pixels_agree_with_pillow() {
+        let line: Vec<u8> = (0..32).collect();
+        let mut out = Vec::new();
+        Resize::new((1, 32), (1, 24), Interpolation::Nearest).apply(&line, 1, &mut out);
+        let expected = [
+            0, 2, 3, 4, 5, 7, 8, 10, 11, 12, 14, 15, 16, 18, 19, 20, 21, 23, 24, 25, 27, 28, 29, 31,
+        ];
+        assert_eq!(out, expected);
     }
 
     /// `Resize` and `CenterCrop` of torchvision (tests/fixtures/make.py): 13 x 17 becomes 8 x 10, and what is left over

@@ -1,8 +1,8 @@
 //! CSV: a line of names, then a line of numbers for each sample. Fields are separated by commas, in `.tsv` files by tabs,
 //! and may be quoted (RFC 4180); that is what spreadsheets, pandas and R write.
 //!
-//! A field that is no number is an error that names the row and the column. One that is empty is a missing value, NaN:
-//! what it stands for is not for npcov to guess, but a model may say.
+//! A field that is no number is an error that names the row and the column. One that is empty, `NA` (as R writes it) or
+//! `NaN` is a missing value: what it stands for is not for npcov to guess, but a model may say.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -97,7 +97,8 @@ fn read(source: &Source, separator: u8) -> Result<Vec<Column>, ReadError> {
     while reader.read_record(&mut record).map_err(failed)? {
         for (column, text) in columns.iter_mut().zip(&record) {
             let number = match text {
-                "" => Some(f64::NAN),
+                "" | "NA" => Some(f64::NAN),
+                text if text.eq_ignore_ascii_case("nan") => Some(f64::NAN),
                 text => text.parse::<f64>().ok().filter(|x| x.is_finite()),
             };
             let number = number.ok_or_else(|| {
@@ -207,11 +208,18 @@ mod tests {
         assert!(error.contains("a line is longer than"), "{error}");
     }
 
-    /// An empty field is NaN for models with an imputer, and an error that names row and column for others.
+    /// A missing value is NaN for models with an imputer, and an error that names row and column for others.
     #[test]
-    fn empty_fields_are_for_models_that_fill_them_in() {
+    fn missing_values_are_for_models_that_fill_them_in() {
+        for missing in ["", "NA", "NaN", "nan"] {
+            fills_in(missing);
+        }
+    }
+
+    fn fills_in(field: &str) {
         let folder = tempfile::tempdir().unwrap();
-        let table = open(folder.path(), "t.csv", "a,b\n1,2\n3,\n", None).unwrap();
+        let text = format!("a,b\n1,2\n3,{field}\n");
+        let table = open(folder.path(), "t.csv", &text, None).unwrap();
         let read = |missing: bool| {
             let wanted = WantedInput {
                 name: "x".to_owned(),
@@ -243,9 +251,9 @@ mod tests {
                 "`t.csv`: row 1: the label `b` is missing",
             ),
             (
-                "a,b\n1,NA\n",
+                "a,b\n1,none\n",
                 None,
-                "`t.csv`: row 0 (line 2): `b` is `NA`, not a number",
+                "`t.csv`: row 0 (line 2): `b` is `none`, not a number",
             ),
             (
                 "a,b\n1,inf\n",

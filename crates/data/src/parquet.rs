@@ -10,7 +10,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::basic::{LogicalType, Type};
+use parquet::basic::{Compression, LogicalType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
@@ -86,11 +86,23 @@ impl ChunkReader for Chunks {
     }
 }
 
+fn unread(reason: &str) -> ReadError {
+    ReadError::unsupported(format!(
+        "uses something of Parquet that is not read here ({reason}); write it with Snappy or gzip compression"
+    ))
+}
+
+/// Refuses compressions that need code which npcov does not bring: zstd (the default of Polars), LZ4, Brotli, LZO.
+fn check_compression(compression: Compression) -> Result<(), ReadError> {
+    match compression {
+        Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::GZIP(_) => Ok(()),
+        other => Err(unread(&format!("compression {other}"))),
+    }
+}
+
 fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
     let damaged = |error: ParquetError| match error {
-        ParquetError::NYI(reason) => ReadError::unsupported(format!(
-            "uses something of Parquet that is not read here ({reason}); write it with Snappy or gzip compression"
-        )),
+        ParquetError::NYI(reason) => unread(&reason),
         error => ReadError::malformed(format!("is a damaged Parquet file ({error})")),
     };
     footer::check(source)?;
@@ -111,6 +123,7 @@ fn read(source: &Source) -> Result<Vec<Column>, ReadError> {
             // Pages may hold more than the footer says.
             let most = usize::try_from(group.metadata().column(i).num_values()).unwrap_or(0);
             let most = column.numbers.len() + most;
+            check_compression(group.metadata().column(i).compression())?;
             let reader = group.get_column_reader(i).map_err(damaged)?;
             let optional = schema.column(i).max_def_level() > 0;
             let all = |numbers: &mut Vec<f64>| match reader {
@@ -222,6 +235,17 @@ mod tests {
     use parquet::schema::parser::parse_message_type;
 
     use super::*;
+
+    #[test]
+    fn other_compressions_are_not_called_damage() {
+        let refused = check_compression(Compression::ZSTD(Default::default())).unwrap_err();
+        let error = refused.in_file("t.parquet").to_string();
+        assert!(error.contains("not read here (compression ZSTD"), "{error}");
+        assert!(error.contains("write it with Snappy or gzip"), "{error}");
+        for read in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+            check_compression(read).unwrap();
+        }
+    }
 
     /// Two groups of rows of a column that may have gaps.
     #[test]

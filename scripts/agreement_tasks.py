@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 INPUTS = 50
 NUMBERS = ["--task", "regression", "--reference", "3000"]
 EXPORTS = [
-    "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-mlp-two",
-    "sklearn-pipeline-long", "sklearn-encoded", "half",
+    "conv3d", "qdq-cnn", "qoperator-cnn", "dynamic-cnn", "dynamic-mlp", "sklearn-logistic",
+    "sklearn-mlp-two", "sklearn-pipeline-long", "sklearn-encoded", "half",
 ]
 
 

@@ -65,7 +65,7 @@ class Export:
     """What the output is: logits, probabilities, numbers (regression) or trees (refused)."""
     tolerance: str = EXACT
     linear: bool = False
-    """Whether there is no hidden layer, so that there are no neurons to explain by."""
+    """Whether there is no hidden layer, so that there are no paths."""
 
 
 def export(name, source, output="logits", tolerance=EXACT, linear=False):

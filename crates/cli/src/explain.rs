@@ -61,6 +61,8 @@ pub(crate) fn run(args: &ExplainArgs, config: &Config, printer: &Printer) -> any
     samples::warn(&opened.warnings(&samples)?, printer);
     let loader = opened.loader(samples)?;
     let network = opened.network();
+    // Without path layers it is the whole answer.
+    settings.input |= network.layers().is_empty();
     samples::say_preset(&settings.method, network, printer);
     let explainer = Explainer::new(network, &settings).map_err(npcov::Error::from)?;
     let paths = match args.alpha {

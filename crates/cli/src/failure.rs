@@ -203,8 +203,8 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
             "leave `--batch` out, or export the model with an open batch axis"
         }
         Cause::Run(RunError::Program(ProgramError::NoLayers)) => {
-            "`npcov predict` needs no path layers; `--layers NAME` takes any node by the full name that it has in \
-             the model's file"
+            "`npcov predict` needs no path layers, and `npcov explain` without `--alpha` says which parts of the \
+             input decide; `--layers NAME` takes any node by the full name that it has in the model's file"
         }
         Cause::Run(RunError::Program(ProgramError::NoSuchNode(_))) => {
             "`--rule WHERE=RULE` takes `first`, an operator (`npcov inspect MODEL` lists them), or \

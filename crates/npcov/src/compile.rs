@@ -27,8 +27,7 @@ pub enum ProgramKind {
 impl ProgramKind {
     fn program(&self, network: &Network) -> Result<Program, Error> {
         let view = network.view();
-        let needs_layers = matches!(self, ProgramKind::Explain(_) | ProgramKind::Mask);
-        if needs_layers && view.layers.is_empty() {
+        if matches!(self, ProgramKind::Mask) && view.layers.is_empty() {
             return Err(ProgramError::NoLayers.into());
         }
         Ok(match self {

@@ -54,7 +54,8 @@ pub struct Explanation {
     /// By input of floats, where the model has several inputs: its relevance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRelevance>,
-    /// The columns of a table, the most relevant first, where the input is made of columns.
+    /// The columns of a table, the most relevant first, where the input is made of columns. Without path layers, the
+    /// most relevant numbers of the input by their positions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnRelevance>,
     /// What the model gives, where it gives numbers.
@@ -326,6 +327,22 @@ pub fn explain_one(
         }
         _ => None,
     };
+    let columns = match (data.column_names(), row.input(data.place())) {
+        (Some(names), Some(relevances)) => {
+            let names = names.into_iter().map(str::to_owned).collect();
+            columns(data, index, names, relevances, row.seed)?
+        }
+        // Without neurons to rank, parts of the input are, by their positions.
+        (None, Some(relevances))
+            if row.layers.is_empty() && tokens.is_none() && data.image().is_none() =>
+        {
+            let names = (0..relevances.len()).map(|i| i.to_string()).collect();
+            let mut all = columns(data, index, names, relevances, row.seed)?;
+            all.truncate(top);
+            all
+        }
+        _ => Vec::new(),
+    };
     let explanation = Explanation {
         data: name.to_owned(),
         index,
@@ -365,7 +382,7 @@ pub fn explain_one(
                 inputs.map(relevance).collect()
             }
         },
-        columns: columns(data, index, row.input(data.place()), row.seed)?,
+        columns,
         number: number(explainer, data, index, row.logits),
         heatmap: None,
         path: None,
@@ -382,19 +399,17 @@ pub fn explain_one(
 fn columns(
     data: &Loader,
     index: usize,
-    relevances: Option<&[f32]>,
+    names: Vec<String>,
+    relevances: &[f32],
     seed: f32,
 ) -> Result<Vec<ColumnRelevance>, Error> {
-    let (Some(relevances), Some(names)) = (relevances, data.column_names()) else {
-        return Ok(Vec::new());
-    };
     let mut values = vec![0.0; data.sample_len()];
     data.read_stored(index..index + 1, &mut values)?;
     let share = |relevance: f32| f64::from(relevance) / f64::from(seed.abs());
-    let columns = names.iter().zip(&values).zip(relevances);
+    let columns = names.into_iter().zip(&values).zip(relevances);
     let mut columns: Vec<ColumnRelevance> = columns
         .map(|((name, &value), &relevance)| ColumnRelevance {
-            name: (*name).to_owned(),
+            name,
             value,
             relevance,
             share: Some(share(relevance)).filter(|share| share.is_finite()),

@@ -7,7 +7,7 @@ use npcov_graph::{NodeError, OpError};
 #[non_exhaustive]
 pub enum ProgramError {
     /// A selector names no layer of the model.
-    #[error("no layer matches `{selector}`; the path layers are {}", list(.layers))]
+    #[error("no layer matches `{selector}`; {}", list(.layers))]
     NoSuchLayer {
         /// The selector as it was written.
         selector: String,
@@ -15,7 +15,7 @@ pub enum ProgramError {
         layers: Vec<String>,
     },
     /// The model has no activation function between input and logits, and no layer was named.
-    #[error("the model has no hidden activation function: name its path layers")]
+    #[error("the model has no hidden activation function, so it has no path layers")]
     NoLayers,
     /// The only token that is to count is one that no layer has.
     #[error("there is no token {token}: the path layers have {tokens} tokens")]
@@ -79,9 +79,11 @@ fn list(names: &[String]) -> String {
         .map(|(i, name)| format!("{i} `{name}`"))
         .collect();
     let more = names.len().saturating_sub(shown.len());
+    let shown = shown.join(", ");
     match more {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+        0 if names.is_empty() => "the model has no path layers".to_owned(),
+        0 => format!("the path layers are {shown}"),
+        more => format!("the path layers are {shown} and {more} more"),
     }
 }
 

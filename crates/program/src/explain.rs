@@ -76,19 +76,14 @@ pub struct ExplainOutputs {
 ///
 /// What is shared out is the logit of the explained class, or 1 when that is not positive: so a
 /// positive relevance always supports the class.
+///
+/// A network without path layers is an error, unless an input is explained.
 pub fn explain(
     view: &NetworkView<'_>,
     attribution: &dyn Attribution,
     options: &ExplainOutputs,
 ) -> Result<Program, ProgramError> {
     view.check()?;
-    let mut program = view.graph.clone();
-    let flooded = flooded(&mut program, view, &options.target)?;
-    let logits = match &flooded {
-        Some(flooded) => flooded.sides,
-        None => explained_logits(&mut program, view.classifier)?,
-    };
-    let seed = seed(&mut program, view, logits, &options.target)?;
     let explains = |v: ValueId| {
         view.graph.value(v).ty.dtype == DType::F32 || known_tokens(view.graph, v).is_some()
     };
@@ -96,6 +91,16 @@ pub fn explain(
     let inputs: Vec<(usize, ValueId)> = inputs
         .filter(|&(_, v)| options.input && explains(v))
         .collect();
+    if view.layers.is_empty() && inputs.is_empty() {
+        return Err(ProgramError::NoLayers);
+    }
+    let mut program = view.graph.clone();
+    let flooded = flooded(&mut program, view, &options.target)?;
+    let logits = match &flooded {
+        Some(flooded) => flooded.sides,
+        None => explained_logits(&mut program, view.classifier)?,
+    };
+    let seed = seed(&mut program, view, logits, &options.target)?;
     let lost = match options.lost {
         true => constant_states(view.graph),
         false => Vec::new(),

@@ -10,6 +10,11 @@ use crate::number::{count, decimals, four_digits, part, share};
 use crate::table::{Align, Table};
 use crate::visible;
 
+const NO_LAYERS: &str = "no path layers: the model has no hidden activation function, so it has no neurons to rank \
+                         and no paths";
+const ONE_INPUT: &str = "`--index N` shows what decided of one input, `--output FILE` writes the relevance of all \
+                         inputs";
+
 /// Why an input is classified as it is, for people to read.
 pub fn explanation(found: &Explanation) -> String {
     let mut facts = Table::new([Align::Left, Align::Left]);
@@ -105,6 +110,9 @@ pub fn explanation(found: &Explanation) -> String {
         layers.lines()
     );
 
+    if found.layers.is_empty() {
+        text += &format!("\n{NO_LAYERS}\n");
+    }
     if let Some(tokens) = &found.tokens {
         text += &token_lines(tokens);
     }
@@ -321,6 +329,13 @@ pub fn explanations(found: &Explanations) -> String {
         let first = ["".to_owned(), lost_at(&state.name)];
         let first = first.into_iter().chain(["", ""].map(str::to_owned));
         layers.row(first.chain(spread(state.lost)));
+    }
+    if found.layers.is_empty() {
+        return format!(
+            "{}\n{}\n{NO_LAYERS}\n{ONE_INPUT}\n",
+            found.data,
+            facts.lines()
+        );
     }
     format!(
         "{}\n{}\nrelevance (sum of a layer as a share of the seed; neurons by inputs)\n{}",

@@ -41,8 +41,8 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Prepares explanations. A network without path layers is an error, and so are operators that
-    /// relevance cannot pass through.
+    /// Prepares explanations. A network without path layers is an error unless the relevance of the input is
+    /// asked for, and so are operators that relevance cannot pass through.
     pub fn new(network: &Network, settings: &ExplainOptions) -> Result<Explainer, RunError> {
         Explainer::showing(network, settings, &Extras::default())
     }
@@ -53,7 +53,6 @@ impl Explainer {
         settings: &ExplainOptions,
         extras: &Extras,
     ) -> Result<Explainer, RunError> {
-        network.require_layers()?;
         let graph = network.graph();
         let attribution = settings.method.attribution(graph);
         if settings.class.is_some() && network.signature().ending() == Ending::Numbers {

@@ -7,7 +7,7 @@ use npcov_graph::Ending;
 use npcov_paths::choices::SeedChoice;
 use npcov_paths::profile::push_profile;
 use npcov_paths::{BitRows, Choices, Input, PathLayout, PathRule, bits};
-use npcov_program::Tap;
+use npcov_program::{ProgramError, Tap};
 
 use crate::error::RunError;
 use crate::explainer::{ExplainOptions, Explainer, Row};
@@ -167,6 +167,9 @@ impl PathExtractor {
             });
         }
         let layers = explainer.signature().layers();
+        if layers.is_empty() && !alpha.is_empty() {
+            return Err(ProgramError::NoLayers.into());
+        }
         let rule = |&alpha: &f64| PathRule {
             alpha,
             threshold: choices.threshold,

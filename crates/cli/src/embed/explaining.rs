@@ -37,7 +37,8 @@ impl<'a> Job<'a> {
     ) -> anyhow::Result<Job<'a>> {
         let config = Config::default();
         let mut settings = config.explain(&args.relevance)?;
-        settings.input |= args.index.is_some();
+        // Without path layers it is the whole answer.
+        settings.input |= args.index.is_some() || model.network().layers().is_empty();
         settings.lost = true;
         let samples = data.for_model(model)?;
         let (model, notes) = model.for_data(&samples)?;

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::onnx::{model, node};
+use crate::onnx::{model, node, with_floats, with_ints};
 use crate::support::Project;
 
 const FASHION: &str = "--data fashion-1000.npz --divide 255";
@@ -199,6 +199,78 @@ fn every_fixture_is_explained() {
     }
 }
 
+/// Contributions to the first class are 4, 1 and -1, its logit is 4: by alpha-beta with 0.5, positive ones share 1.5 of
+/// it, negative ones -0.5.
+#[test]
+fn a_linear_model_is_explained_by_its_inputs() {
+    let project = Project::new();
+    let weights = with_floats(
+        node("Constant", &[], "list"),
+        "value_floats",
+        &[2.0, -1.0, 0.5, 1.0, 1.0, 3.0],
+    );
+    let nodes = [
+        weights,
+        with_ints(node("Constant", &[], "shape"), "value_ints", &[3, 2]),
+        node("Reshape", &["list", "shape"], "weights"),
+        node("MatMul", &["x", "weights"], "y"),
+    ];
+    project.write(
+        "linear.onnx",
+        model(&[("x", "Nx3")], &nodes, &[("y", "Nx2")]),
+    );
+    project.write("data.csv", "age,height,weight\n2,2,-1\n");
+    project.npz("data.npz", &[3], &[2.0, 2.0, -1.0], &[0]);
+    let shares = |arguments: &str| {
+        let command = format!("explain linear.onnx --index 0 --format json {arguments}");
+        let outcome = project.run(&command);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let result: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        let columns = result["columns"].as_array().unwrap().iter();
+        let column = |column: &Value| {
+            let relevance = column["relevance"].as_f64().unwrap();
+            let name = column["name"].as_str().unwrap().to_owned();
+            (name, (relevance * 1e3).round() / 1e3)
+        };
+        columns.map(column).collect::<Vec<_>>()
+    };
+    let named = |names: [&str; 3], relevances: [f64; 3]| -> Vec<(String, f64)> {
+        names
+            .map(str::to_owned)
+            .into_iter()
+            .zip(relevances)
+            .collect()
+    };
+    let split = [4.8, -2.0, 1.2];
+    assert_eq!(
+        shares("--data data.csv"),
+        named(["age", "weight", "height"], split)
+    );
+    assert_eq!(shares("--data data.npz"), named(["0", "2", "1"], split));
+    assert_eq!(
+        shares("--data data.csv --rule epsilon"),
+        named(["age", "height", "weight"], [4.0, 1.0, -1.0])
+    );
+    assert_snapshot!(
+        project.snapshot("explain linear.onnx --data data.csv --index 0 --no-heatmap")
+    );
+    assert_snapshot!(project.snapshot("explain linear.onnx --data data.csv"));
+    // There are neither neurons for a path nor for a mask, and relevance of the input was not asked for.
+    for without in [
+        "explain linear.onnx --data data.csv --alpha 0.8",
+        "compile linear.onnx --program mask -o out.onnx",
+        "compile linear.onnx --program explain -o out.onnx",
+    ] {
+        let outcome = project.run(without);
+        assert_eq!(outcome.code, Some(2), "{without}");
+        assert!(
+            outcome.stderr.contains("it has no path layers"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
 #[test]
 fn errors() {
     let project = Project::new();
@@ -228,7 +300,10 @@ fn errors() {
         ),
         ("index", format!("lenet.onnx {FASHION} --index 1000")),
         ("no_rule", "inner.onnx --data data.npz --index 0".to_owned()),
-        ("no_layers", "net.onnx --data data.npz".to_owned()),
+        (
+            "no_layers",
+            "net.onnx --data data.npz --layers 0".to_owned(),
+        ),
         (
             "rules_for_gradients",
             format!("lenet.onnx {FASHION} --attribution gradient-input --rule zplus"),

@@ -44,6 +44,18 @@ pub(crate) fn with_ints(mut node: Vec<u8>, name: &str, values: &[u64]) -> Vec<u8
     node
 }
 
+/// A node with an attribute that is a list of floats.
+pub(crate) fn with_floats(mut node: Vec<u8>, name: &str, values: &[f32]) -> Vec<u8> {
+    let packed: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let attribute = [
+        field(1, name.as_bytes()),
+        field(7, &packed),
+        integer(20, 6), // AttributeProto.FLOATS
+    ];
+    node.extend(field(5, &attribute.concat()));
+    node
+}
+
 /// A node with an attribute that is an integer.
 pub(crate) fn with_int(mut node: Vec<u8>, name: &str, value: u64) -> Vec<u8> {
     let attribute = [field(1, name.as_bytes()), integer(3, value), integer(20, 2)].concat();

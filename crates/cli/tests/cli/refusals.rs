@@ -59,5 +59,5 @@ fn a_linear_model_has_no_paths() {
     let exported = |file: &str| std::fs::read(fixtures().join("exports").join(file)).unwrap();
     project.write("linear.onnx", exported("sklearn-logistic.onnx"));
     project.write("linear.npz", exported("sklearn-logistic.npz"));
-    assert_snapshot!(project.snapshot("explain linear.onnx --data linear.npz"));
+    assert_snapshot!(project.snapshot("build linear.onnx --data linear.npz -o linear.npcov"));
 }

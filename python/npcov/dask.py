@@ -333,7 +333,7 @@ class _Dask(Engine):
     ) -> Iterator[tuple[int, Any]]:
         packed = parcels(shared)
         addresses = {parcel.name: parcel.digest for parcel in packed}
-        plugins = [_plugin_name(parcel) for parcel in packed]
+        plugins = {_plugin_name(parcel) for parcel in packed}
         # One after the other: each holds what it brings, and the driver has no use for that afterwards.
         while packed:
             self._client.register_plugin(_plugin(packed.pop(0)))

@@ -128,7 +128,7 @@ class _Survey:
             labels = np.concatenate([np.asarray(part.labels) for part in seen])
         names = None if self.source.class_names is None else [str(n) for n in self.source.class_names]
         name = self.source.name or "arrays in memory"
-        self.known = Known(None, (name, self.used, None, _narrow(labels, names)))
+        self.known = Known(None, (name, self.used, None, _words_of(labels, names)))
         samples = [dict(part.sample) for part in seen if part.sample]
         self.sample = [(input, np.concatenate([part[input] for part in samples])) for input, _, _ in first]
         self.sampled = wanted
@@ -138,11 +138,12 @@ class _Survey:
         return worker.whole(self.reader, self.source.path, self.known, self.blocks, (self.sample, self.sampled))
 
 
-def _narrow(labels: Any, names: list[str] | None) -> _npcov.Words:
-    """Labels and names of classes; labels that are whole numbers take no more bytes than they have."""
+def _words_of(labels: Any, names: list[str] | None) -> _npcov.Words:
+    """Labels and names of classes. Labels that are whole numbers stay as narrow as workers made them."""
     if labels is None or labels.dtype.kind not in "iu" or labels.ndim != 1:
         return _words(labels, (names, None))
-    return array.array(labels.dtype.char, labels.tobytes()), names, None
+    here = labels.astype(labels.dtype.newbyteorder("="), copy=False)
+    return array.array(here.dtype.char, here.tobytes()), names, None
 
 
 def _described(inputs: list[tuple[str, list[int], str]]) -> str:
@@ -561,7 +562,8 @@ def _plan(graph: DecisionGraph, job: Job, survey: _Survey) -> str:
     """What coverage of parts depends on."""
     name, rows, shape, (labels, *names) = survey.known.whole or ("", 0, None, (None, None, None))
     whole = (name, rows, shape, names, survey.known.kept)
-    found = hashlib.sha256(repr((graph.id, job.flags, job.suite, job.options, job.class_names, version, whole)).encode())
+    words = (graph.id, job.flags, job.suite, job.options, job.class_names, version, whole)
+    found = hashlib.sha256(repr(words).encode())
     found.update(labels if isinstance(labels, array.array) else repr(labels).encode())
     found.update(survey.blocks)
     return found.hexdigest()

@@ -11,12 +11,14 @@ inputs are run before, so that workers have opened the model.
 
 Beside that, for each engine: the most memory that the driver held (RSS) while parts came in and while it joined them,
 and the bytes that came back for each input, beside those that are to be expected of the model's layers. `--memory`
-gives nothing else, for so many rows of noise that workers make themselves; each number of rows has a process of its
-own. It needs Dask. With `--verb cover` so many rows are the suite, and the graph is that of the first `--graph` rows."""
+gives nothing else, for so many rows of noise that workers make themselves; each number of rows has a driver and a
+cluster of its own, with `--labels` also labels. It needs Dask, whose scheduler runs beside the driver and is weighed by
+itself. With `--verb cover` so many rows are the suite, and the graph is that of the first `--graph` rows."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import subprocess
@@ -132,14 +134,48 @@ def noise(rows: int) -> Any:
     return da.map_blocks(made, chunks=(sizes, (784,)), dtype=np.uint8)
 
 
+def labels(rows: int) -> Any:
+    """Labels of so many rows, made by workers as well."""
+    import dask.array as da
+
+    return da.arange(rows, chunks=1 << 14, dtype=np.int64) % 10
+
+
+CLUSTER = """
+import sys, distributed
+with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[psutil.Process]:
+    """Dask's scheduler and two workers in processes of their own, as in a cluster. Gives that of the scheduler."""
+    import distributed
+
+    with subprocess.Popen([sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        with distributed.Client(process.stdout.readline().decode().strip()):
+            yield psutil.Process(process.pid)
+        process.stdin.close()
+
+
 def weigh(args: argparse.Namespace) -> None:
     """Memory of the driver and traffic for one number of rows."""
+    with apart() as scheduler:
+        weigh_beside(scheduler, args)
+
+
+def weigh_beside(scheduler: psutil.Process, args: argparse.Namespace) -> None:
     import npcov.dask
 
     rows = args.memory[0]
     model = npcov.Model(args.model, divide=args.divide)
-    start("dask")
-    traffic, memory = Traffic(), Memory()
+    traffic, memory, before = Traffic(), Memory(), scheduler.memory_info().rss
+
+    def data(rows: int) -> tuple[Any, Any]:
+        return noise(rows), labels(rows) if args.labels else None
 
     def watch(event: str, _: int) -> None:
         if event == "clustering":
@@ -151,16 +187,18 @@ def weigh(args: argparse.Namespace) -> None:
         learnt = args.graph if args.verb == "cover" else rows
         begin = time.monotonic()
         memory.mark("parts")
-        graph = npcov.dask.build(model, noise(learnt), output=output, progress=watch, **options)
+        graph = npcov.dask.build(model, *data(learnt), output=output, progress=watch, **options)
         found = f"parts {traffic.back / learnt:.1f} bytes a row ({expected(model):.0f} expected), "
         found += f"graph {os.path.getsize(output) / learnt:.1f}"
         if args.verb == "cover":
             traffic.back = 0
             memory.mark("cover")
             made = {"name": "suite", "output": Path(folder) / "state.npcov", "criteria": ["snpc", "nc"]}
-            npcov.dask.cover(graph, noise(rows), **made)
+            npcov.dask.cover(graph, *data(rows), **made)
             found = f"coverage {traffic.back / rows:.1f} bytes a row"
         memory.stop()
+    grown = scheduler.memory_info().rss - before
+    found += f"; scheduler {before / 1e6:.0f} MB and {grown / 1e6:.0f} MB more"
     print(f"{rows} rows: {memory}; {found}; {time.monotonic() - begin:.0f} s", flush=True)
 
 
@@ -198,12 +236,14 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["dask", "ray"])
     parser.add_argument("--clustering", default="kmeans")
     parser.add_argument("--memory", type=int, nargs="+", metavar="ROWS")
+    parser.add_argument("--labels", action="store_true", help="rows of `--memory` have labels")
     args = parser.parse_args()
     if args.memory is not None and len(args.memory) == 1:
         weigh(args)
     elif args.memory is not None:
         common = [sys.executable, __file__, "--model", args.model, "--divide", str(args.divide)]
         common += ["--clustering", args.clustering, "--verb", args.verb, "--graph", str(args.graph)]
+        common += ["--labels"] * args.labels
         for rows in args.memory:
             subprocess.run([*common, "--memory", str(rows)], check=True)
     elif args.data is None:

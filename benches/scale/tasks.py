@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What Dask keeps of tasks that are done, in the process of its scheduler: tasks that compute nothing.
 
-    .venv-scale/bin/python benches/scale/tasks.py 60 240 540 1000
+    .venv-scale/bin/python benches/scale/tasks.py 60 540 1000 2000 4000 8000
+    DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH=10 .venv-scale/bin/python benches/scale/tasks.py 60 540 1000 2000
 
-Memory (RSS) of this process, which has client and scheduler, after so many tasks. As npcov does it, four are under way
-at a time, each gives 700 kB back, and none is kept."""
+Memory (RSS) of this process, which has client and scheduler, after so many tasks, and what the scheduler then has: tasks,
+and entries of its logs. As npcov does it, four tasks are under way at a time, each gives 700 kB back, and none is
+kept."""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ GIVEN_BACK = 700_000
 
 
 def task(_: int) -> bytes:
-    time.sleep(0.2)
+    time.sleep(0.01)
     return bytes(GIVEN_BACK)
 
 
@@ -38,7 +40,10 @@ def main() -> None:
                     first.result()
                     first.release()
                 gc.collect()
-                print(f"{count} tasks: {psutil.Process().memory_info().rss / 1e6:.1f} MB", flush=True)
+                kept = cluster.scheduler
+                logs = len(kept.transition_log) + sum(len(kept.get_events(topic)) for topic in kept.get_events())
+                held = psutil.Process().memory_info().rss / 1e6
+                print(f"{count} tasks: {held:.1f} MB, {len(kept.tasks)} tasks, {logs} entries of logs", flush=True)
 
 
 if __name__ == "__main__":

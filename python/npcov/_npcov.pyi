@@ -1,6 +1,7 @@
 """The extension module; private."""
 
 import os
+from array import array
 from collections.abc import Callable
 from typing import Any, final
 
@@ -9,7 +10,7 @@ Told = tuple[str, str, list[str]]
 Reported = tuple[Told, str, str]
 Arrays = list[tuple[str, "Array"]]
 Progress = Callable[[str, int], None] | None
-Labels = list[int] | tuple[int, list[float]] | None
+Labels = list[int] | array[int] | tuple[int, list[float]] | None
 Words = tuple[Labels, list[str] | None, list[str] | None]
 
 version: str

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Union
 from . import _distributed
 from ._coverage import Coverage
 from ._distributed import ArrayRows, Columns, Engine, Failed, Piece, Rows, Source
-from ._distributed.worker import Parcel, Slice, attempt, concatenated, parcels
+from ._distributed.worker import Cut, Parcel, Slice, attempt, concatenated, parcels
 from ._graph import DecisionGraph
 from ._model import Model
 from ._progress import Progress
@@ -246,11 +246,11 @@ def _fetch(digest: str) -> bytes:
         return file.read()
 
 
-def _plugin_name(parcel: Parcel | Slice) -> str:
+def _plugin_name(parcel: Parcel | Slice | Cut) -> str:
     return f"npcov-{parcel.digest}"
 
 
-def _plugin(parcel: Parcel | Slice) -> Any:
+def _plugin(parcel: Parcel | Slice | Cut) -> Any:
     """What brings a parcel to every worker once, also to those that come later."""
     from distributed import WorkerPlugin
 
@@ -333,9 +333,10 @@ class _Dask(Engine):
     ) -> Iterator[tuple[int, Any]]:
         packed = parcels(shared)
         addresses = {parcel.name: parcel.digest for parcel in packed}
-        # One after the other: each holds what it brings.
-        for parcel in packed:
-            self._client.register_plugin(_plugin(parcel))
+        plugins = {_plugin_name(parcel) for parcel in packed}
+        # One after the other: each holds what it brings, and the driver has no use for that afterwards.
+        while packed:
+            self._client.register_plugin(_plugin(packed.pop(0)))
         run = uuid.uuid4().hex
         waiting = deque(enumerate(pieces))
         places: dict[str, int] = {}
@@ -359,14 +360,14 @@ class _Dask(Engine):
                 result = _outcome(self._client, future)
                 if isinstance(result, BaseException):
                     result = Failed(f"{type(result).__name__}: {result}")
-                place = places[future.key]
+                place = places.pop(future.key)
                 future.release()
                 if waiting:
                     running.add(submit())
                 yield place, result
         finally:
-            for parcel in packed:
-                self._client.unregister_worker_plugin(_plugin_name(parcel))
+            for plugin in plugins:
+                self._client.unregister_worker_plugin(plugin)
 
     def _first(self, running: set[Any]) -> Any:
         """One of the tasks that are done, when there is one."""

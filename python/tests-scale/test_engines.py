@@ -183,12 +183,15 @@ def test_classes_are_divided(
     alone, graph = tmp_path / "alone.npcov", tmp_path / "graph.npcov"
     model.build(str(inputs.images), output=alone, **options)
     found: set[str] = set()
+    clustered = driver._Run.cluster
 
-    def look(event: str, _: int) -> None:
-        if event == "clustering":
-            found.update(name for name in os.listdir(f"{graph}.parts") if name.startswith("clusters-"))
+    def look(run: Any, shared: Any, output: str) -> None:
+        clustered(run, shared, output)
+        found.update(name for name in os.listdir(f"{graph}.parts") if name.startswith("clusters-"))
 
-    cluster.module.build(model, str(inputs.images), output=graph, shards=3, progress=look, **options)
+    # Before the join, which removes them.
+    monkeypatch.setattr(driver._Run, "cluster", look)
+    cluster.module.build(model, str(inputs.images), output=graph, shards=3, **options)
     # Each of fifteen tasks has two of thirty restarts: none has all three of a class. Classes without inputs have none.
     classes = {name.removeprefix("clusters-")[:6] for name in found}
     assert len(classes) > 2

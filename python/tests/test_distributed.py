@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import pytest
 import npcov
 from conftest import IMAGES, MODEL
 from npcov import _distributed
-from npcov._distributed import ArrayRows, Engine, Failed, Piece, Rows, Source, worker
+from npcov._distributed import ArrayRows, Engine, Failed, Piece, Rows, Source, driver, worker
 from npcov._distributed.worker import attempt, parcels
 
 
@@ -89,6 +90,42 @@ def test_a_graph_that_workers_do_not_see_is_sent_in_slices(
     assert state.read_bytes() == (alone / "state.npcov").read_bytes()
     # Both were told to wait; later ones had it from the beginning.
     assert engine.done == ["look"] * 4 + ["cover"] * 2
+
+
+def test_what_is_known_of_rows_is_sent_in_slices(
+    alone: Path, model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thousand rows are sixteen blocks, with 32 bytes each.
+    monkeypatch.setattr(worker, "_CUT", 100)
+    sent: dict[str, int] = {}
+
+    class Weighed(Here):
+        def run(self, work: Any, shared: Mapping[str, Any], *rest: Any) -> Iterator[tuple[int, Any]]:
+            sent.update({parcel.name: len(parcel.content) for parcel in parcels(shared)})
+            return super().run(work, shared, *rest)
+
+    source = of_arrays(images[0], images[1].astype(np.int64))
+    built(Weighed(), model, source, tmp_path / "graph.npcov", shards=2)
+    assert (tmp_path / "graph.npcov").read_bytes() == (alone / "graph.npcov").read_bytes()
+    assert [sent.get(f"blocks/{i}") for i in range(7)] == [100] * 5 + [12] + [None]
+    # Labels are a byte each.
+    assert 1000 < sent["known"] < 1500
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", ">i2", "u4", "i8", ">i8", "f4", "f8"])
+def test_labels_of_any_type_are_the_same(
+    kind: str, alone: Path, model: npcov.Model, images: Any, tmp_path: Path
+) -> None:
+    source = of_arrays(images[0], images[1].astype(kind))
+    built(Here(), model, source, tmp_path / "graph.npcov", shards=2)
+    assert (tmp_path / "graph.npcov").read_bytes() == (alone / "graph.npcov").read_bytes()
+
+
+@pytest.mark.parametrize(("labels", "kind"), [([0, 127], "b"), ([-1, 128], "h"), ([0, 1 << 15], "i"), ([1 << 31], "l")])
+def test_labels_are_as_narrow_as_they_can_be(labels: list[int], kind: str) -> None:
+    narrow = worker._narrow(np.array(labels, np.int64))
+    found = driver._words_of(np.concatenate([narrow]), None)[0]
+    assert isinstance(found, array.array) and (found.typecode, list(found)) == (kind, labels)
 
 
 def test_a_driver_holds_no_graph(alone: Path, images: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import hashlib
 import json
@@ -66,7 +67,8 @@ class _Survey:
     def __init__(self, source: Source, reader: Model | DecisionGraph, count: int) -> None:
         self.source, self.reader, self.count = source, reader, count
         self.bad: dict[int, BadRow] = {}
-        self.known = Known(b"")
+        # Digests of blocks of rows, and all else.
+        self.blocks, self.known = b"", Known()
         self.sample: list[tuple[str, Any]] = []
         self.sampled: list[int] = []
 
@@ -107,7 +109,7 @@ class _Survey:
         """Puts together what workers saw, in the order of rows."""
         import numpy as np
 
-        blocks = b"".join(part.blocks for part in seen)
+        self.blocks = b"".join(part.blocks for part in seen)
         if self.source.path is not None:
             kept, start, used = [], 0, 0
             for end in [*sorted(self.bad), self.count]:
@@ -115,7 +117,7 @@ class _Survey:
                     kept.append((used, used + end - start, start))
                     used += end - start
                 start = end + 1
-            self.known = Known(blocks, kept)
+            self.known = Known(kept)
             return
         first = seen[0].inputs
         for part in seen:
@@ -125,16 +127,23 @@ class _Survey:
         if self.source.y is not None:
             labels = np.concatenate([np.asarray(part.labels) for part in seen])
         names = None if self.source.class_names is None else [str(n) for n in self.source.class_names]
-        words = _words(labels, (names, None))
         name = self.source.name or "arrays in memory"
-        self.known = Known(blocks, None, (name, self.used, None, words))
+        self.known = Known(None, (name, self.used, None, _words_of(labels, names)))
         samples = [dict(part.sample) for part in seen if part.sample]
         self.sample = [(input, np.concatenate([part[input] for part in samples])) for input, _, _ in first]
         self.sampled = wanted
 
     def samples(self) -> _npcov.Samples:
         """The rows as the driver has them: all of a path, or those that tell where numbers lie."""
-        return worker.whole(self.reader, self.source.path, self.known, (self.sample, self.sampled))
+        return worker.whole(self.reader, self.source.path, self.known, self.blocks, (self.sample, self.sampled))
+
+
+def _words_of(labels: Any, names: list[str] | None) -> _npcov.Words:
+    """Labels and names of classes. Labels that are whole numbers stay as narrow as workers made them."""
+    if labels is None or labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return _words(labels, (names, None))
+    here = labels.astype(labels.dtype.newbyteorder("="), copy=False)
+    return array.array(here.dtype.char, here.tobytes()), names, None
 
 
 def _described(inputs: list[tuple[str, list[int], str]]) -> str:
@@ -389,7 +398,7 @@ def build(
             # Inputs for calibration are divided by the same rule.
             if missing_apart:
                 wanted = pieces
-            shared = run.shared(known=run.survey.known, calibration=known_apart)
+            shared = run.shared(known=run.survey.known, blocks=run.survey.blocks, calibration=known_apart)
             if told is not None and len(wanted) < len(pieces):
                 told("resumed", _rows(pieces) - _rows(wanted))
             try:
@@ -521,7 +530,7 @@ def cover(
                     wanted.append(piece)
                 else:
                     union.add(found)
-            shared = run.shared(known=run.survey.known, plan=plan)
+            shared = run.shared(known=run.survey.known, blocks=run.survey.blocks, plan=plan)
             if told is not None and len(wanted) < len(pieces):
                 told("resumed", _rows(pieces) - _rows(wanted))
             try:
@@ -551,9 +560,13 @@ def cover(
 
 def _plan(graph: DecisionGraph, job: Job, survey: _Survey) -> str:
     """What coverage of parts depends on."""
-    whole = survey.known.whole
-    words = (graph.id, job.flags, job.suite, job.options, job.class_names, version, whole, survey.known.kept)
-    return hashlib.sha256(repr(words).encode() + survey.known.blocks).hexdigest()
+    name, rows, shape, (labels, *names) = survey.known.whole or ("", 0, None, (None, None, None))
+    whole = (name, rows, shape, names, survey.known.kept)
+    words = (graph.id, job.flags, job.suite, job.options, job.class_names, version, whole)
+    found = hashlib.sha256(repr(words).encode())
+    found.update(labels if isinstance(labels, array.array) else repr(labels).encode())
+    found.update(survey.blocks)
+    return found.hexdigest()
 
 
 def _state(folder: str, name: str) -> str | None:

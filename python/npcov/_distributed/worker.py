@@ -37,6 +37,9 @@ _READY = 2
 # Bytes of a graph's file that are sent at a time: what a driver holds of it.
 _SENT = 64 << 20
 
+# Bytes of other things that are sent at a time, which a driver holds several times on their way.
+_CUT = 1 << 17
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -88,7 +91,21 @@ class Slice:
             return file.read(_SENT)
 
 
-# The graph among what tasks share, where its bytes are sent; those are called `graph/NUMBER`.
+@dataclass(frozen=True)
+class Cut:
+    """Some of the bytes that a driver has, copied when they are sent."""
+
+    name: str
+    digest: str
+    whole: bytes
+    start: int
+
+    @property
+    def content(self) -> bytes:
+        return self.whole[self.start : self.start + _CUT]
+
+
+# The graph among what tasks share, where its bytes are sent; those are called `graph/NUMBER`, as those of other bytes.
 _GRAPH = "graph"
 
 
@@ -127,9 +144,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of all rows that are used."""
+    """What is known of all rows that are used, beside the digests of their blocks."""
 
-    blocks: bytes
     # Of a path: runs of rows that are kept. Of rows: what they are together.
     kept: list[tuple[int, int, int]] | None = None
     whole: tuple[str, int, list[int] | None, _npcov.Words] | None = None
@@ -176,16 +192,20 @@ class Parcel:
     content: bytes
 
 
-def parcels(shared: Mapping[str, Any]) -> list[Parcel | Slice]:
-    """What tasks share, packed once; of a graph that is sent, its file in slices."""
+def parcels(shared: Mapping[str, Any]) -> list[Parcel | Slice | Cut]:
+    """What tasks share, packed once. A graph that is sent, and bytes, are as they are, in slices."""
     try:
         import cloudpickle as pickling
     except ImportError:
         import pickle as pickling
-    found: list[Parcel | Slice] = []
+    found: list[Parcel | Slice | Cut] = []
     for name, value in shared.items():
         if isinstance(value, GraphFile):
             found += value.slices()
+        elif isinstance(value, bytes):
+            for start in range(0, len(value), _CUT):
+                digest = hashlib.sha256(memoryview(value)[start : start + _CUT]).hexdigest()
+                found.append(Cut(f"{name}/{start // _CUT}", digest, value, start))
         else:
             content = pickling.dumps(value)
             found.append(Parcel(name, hashlib.sha256(content).hexdigest(), content))
@@ -194,17 +214,20 @@ def parcels(shared: Mapping[str, Any]) -> list[Parcel | Slice]:
 
 def unpacked(addresses: Mapping[str, str], fetch: Callable[[str], bytes]) -> dict[str, Any]:
     """What tasks share, by name, from its digests: fetched and opened once in each worker process."""
-    slices = [digest for name, digest in addresses.items() if name.startswith(f"{_GRAPH}/")]
-    found: dict[str, Any] = {_GRAPH: map(fetch, slices) if slices else None}
+    sliced: dict[str, list[str]] = {}
     for name, digest in addresses.items():
-        if digest in slices:
-            continue
-        if digest not in _parcels:
-            content = fetch(digest)
+        sliced.setdefault(name.partition("/")[0], []).append(digest)
+    slices = sliced.pop(_GRAPH, None)
+    # It is more than memory may hold.
+    found: dict[str, Any] = {_GRAPH: None if slices is None else map(fetch, slices)}
+    for name, digests in sliced.items():
+        key = "".join(digests)
+        if key not in _parcels:
+            content = b"".join(map(fetch, digests))
             while len(_parcels) >= _PARCELS:
                 del _parcels[next(iter(_parcels))]
-            _parcels[digest] = pickle.loads(content)
-        found[name] = _parcels[digest]
+            _parcels[key] = content if f"{name}/0" in addresses else pickle.loads(content)
+        found[name] = _parcels[key]
     return {**found, "job_key": addresses["job"]}
 
 
@@ -392,11 +415,23 @@ def look(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Se
     return Seen(
         blocks,
         sorted(found.items()),
-        labels,
+        _narrow(labels),
         samples.inputs,
         [(name, values[places]) for name, values in inputs],
         sum(values.nbytes for _, values in inputs),
     )
+
+
+def _narrow(labels: Any) -> Any:
+    """Labels in as few bytes as they need: the driver has those of all rows."""
+    import numpy as np
+
+    if labels is None or labels.dtype.kind != "i" or labels.size == 0:
+        return labels
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= labels.min() and labels.max() <= np.iinfo(kind).max:
+            return labels.astype(kind)
+    return labels
 
 
 def joined(spans: Sequence[Span]) -> list[Span]:
@@ -444,7 +479,7 @@ def cluster(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) ->
     if os.path.isdir(output + ".parts"):
         model = _opened(shared)
         assert isinstance(model, Model)
-        samples = whole(model, job.path, shared["known"], shared["sample"])
+        samples = whole(model, job.path, shared["known"], shared["blocks"], shared["sample"])
         flags = [*job.flags, f"--shard-classes={piece.part}/{piece.parts}"]
         # A folder of that name with other parts is that of another machine.
         with contextlib.suppress(NpcovError):
@@ -453,18 +488,22 @@ def cluster(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) ->
 
 
 def whole(
-    opened: Model | DecisionGraph, path: str | None, known: Known, sample: tuple[list[tuple[str, Any]], list[int]]
+    opened: Model | DecisionGraph,
+    path: str | None,
+    known: Known,
+    blocks: bytes,
+    sample: tuple[list[tuple[str, Any]], list[int]],
 ) -> _npcov.Samples:
     """The rows as one process knows them that has none: all of a path, or those that tell where numbers lie."""
     reader = native(opened)
     if path is not None:
         assert known.kept is not None
-        return _npcov.excerpt(reader, _data(path)._samples, known.kept, known.blocks)
+        return _npcov.excerpt(reader, _data(path)._samples, known.kept, blocks)
     assert known.whole is not None
     values, rows = sample
     local = _npcov.Samples.arrays(known.whole[0], values, (None, None, None))
     runs = [(row, row + 1, place) for place, row in enumerate(rows)]
-    return _npcov.excerpt(reader, local, runs, known.blocks, known.whole)
+    return _npcov.excerpt(reader, local, runs, blocks, known.whole)
 
 
 def cover(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> Made:
@@ -498,14 +537,15 @@ def _samples(
 ) -> _npcov.Samples:
     """The rows of a piece, as rows of the whole."""
     known: Known = shared["known"]
+    blocks: bytes = shared["blocks"]
     reader = native(opened)
     if job.path is not None:
         assert known.kept is not None
-        return _npcov.excerpt(reader, _data(job.path)._samples, known.kept, known.blocks)
+        return _npcov.excerpt(reader, _data(job.path)._samples, known.kept, blocks)
     assert columns is not None and known.whole is not None
     inputs, _, _ = _rows(job, piece, columns)
     local = _npcov.Samples.arrays(known.whole[0], inputs, (None, None, None))
-    return _npcov.excerpt(reader, local, [(*piece.rows, 0)], known.blocks, known.whole)
+    return _npcov.excerpt(reader, local, [(*piece.rows, 0)], blocks, known.whole)
 
 
 def _reason(

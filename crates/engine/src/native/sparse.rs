@@ -26,8 +26,41 @@ pub(crate) fn columns(isa: Isa) -> &'static [usize] {
         #[cfg(target_arch = "x86_64")]
         Vectors::Avx2 => &[1, 2, 4, 6],
         #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => &[1, 2, 4, 8, 12],
+        Vectors::Avx512 => &[1, 2, 4, 6, 7, 8, 12],
     }
+}
+
+/// Vectors that make a pack.
+fn vectors_of(isa: Isa) -> usize {
+    match isa.vectors() {
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => 2,
+        _ => 1,
+    }
+}
+
+/// Numbers of columns that make so many together, or a few more, in as little time as possible.
+pub(crate) fn shares(isa: Isa, packs: usize) -> Vec<usize> {
+    // Half cycles for a weight: it is fetched and spread, each column is loaded, and its sum cannot be added
+    // to again for four cycles.
+    let cost = |columns: usize| (vectors_of(isa) * columns + 2).max(8);
+    let mut best = vec![(0, 0)];
+    for packs in 1..=packs {
+        let of = |&columns: &usize| {
+            (
+                cost(columns) + best[packs.saturating_sub(columns)].0,
+                columns,
+            )
+        };
+        best.extend(columns(isa).iter().map(of).min());
+    }
+    let mut left = packs;
+    let next = || {
+        let share = best.get(left)?.1;
+        left = left.saturating_sub(share);
+        (share > 0).then_some(share)
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// Sparse rows of weights, cut into pieces along the sums.
@@ -180,7 +213,7 @@ kernel! {
 
 #[cfg(target_arch = "x86_64")]
 kernel! {
-    avx512, #[target_feature(enable = "avx512f")], vectors: 1, columns: [1 2 4 8 12],
+    avx512, #[target_feature(enable = "avx512f")], vectors: 1, columns: [1 2 4 6 7 8 12],
     zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
     store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::native::vector::x86
 }
@@ -235,6 +268,18 @@ mod tests {
                         assert!(distance < 1e-2, "{isa:?}: {got} for {expected}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn shares_are_as_many_columns_as_asked_for() {
+        for isa in Isa::available() {
+            for packs in 0..50 {
+                let shares = shares(isa, packs);
+                assert!(shares.iter().all(|share| columns(isa).contains(share)));
+                let (all, last) = (shares.iter().sum::<usize>(), shares.last());
+                assert!(all >= packs && all - packs < last.map_or(1, |last| *last));
             }
         }
     }

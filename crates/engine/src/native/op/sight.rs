@@ -125,6 +125,11 @@ impl Sight {
         self.taps[tap].is_some()
     }
 
+    /// Whether no tap sees anything.
+    pub(super) fn is_blind(&self) -> bool {
+        self.taps.iter().all(Option::is_none)
+    }
+
     /// What `positions` see of some channels of an image under a tap; zeros where that is padding.
     pub(super) fn look(
         &self,

@@ -16,7 +16,7 @@ use npcov_program::LinearRelevance;
 use super::conv_alone::Sights;
 use super::conv_winograd::ConvRelevanceWinograd;
 use super::factors::Factors;
-use super::signed;
+use super::{by_sign, signed};
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
 use crate::native::op::conv::{Volume, in_volume};
 use crate::native::op::conv_transpose::Axis;
@@ -461,7 +461,7 @@ impl ConvRelevance {
                             p
                         };
                         output[at] = Pack(std::array::from_fn(|l| {
-                            x.0[l] * if x.0[l] > 0.0 { p.0[l] } else { n.0[l] }
+                            x.0[l] * by_sign(x.0[l], p.0[l], n.0[l])
                         }));
                         at += image;
                     }

@@ -7,20 +7,22 @@
 use npcov_cpu::{Isa, vectorised};
 use npcov_graph::op::Window;
 
+use super::by_sign;
 use super::conv::{ConvRelevance, Product};
 use crate::native::kernel::{Alone, Inputs};
 use crate::native::op::conv::Volume;
 use crate::native::op::sight::{Seen, Sight};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
-use crate::native::sparse::{CHUNK, columns};
+use crate::native::sparse::{CHUNK, shares};
 
 /// What positions see, both ways.
 pub(super) struct Sights {
-    isa: Isa,
-    there: Sight,
-    /// For each class of positions of the input that are a stride apart, where the first one is, and
-    /// where they are seen from.
-    back: Vec<([usize; 2], Sight)>,
+    there: Map,
+    /// For each class of positions of the input that are a stride apart and are seen at all, where the first
+    /// one is, and where they are seen from.
+    back: Vec<([usize; 2], Map)>,
+    /// Whether there are positions that are not seen.
+    any_blind: bool,
     strides: [usize; 2],
 }
 
@@ -32,34 +34,46 @@ impl Sights {
             let first = [class / strides[1], class % strides[1]];
             Some((first, Sight::back(window, x, y, first)?))
         });
+        let mut classes: Vec<([usize; 2], Sight)> = classes.collect::<Option<_>>()?;
+        let all = classes.len();
+        classes.retain(|(_, sight)| !sight.is_blind());
         Some(Sights {
-            isa,
-            there: Sight::new(window, x, y)?,
-            back: classes.collect::<Option<_>>()?,
+            there: Map::new(isa, Sight::new(window, x, y)?),
+            any_blind: classes.len() < all,
+            back: (classes.into_iter())
+                .map(|(first, sight)| (first, Map::new(isa, sight)))
+                .collect(),
             strides,
         })
     }
 
     /// The most packs of positions that are computed together.
     fn widest(&self) -> usize {
-        columns(self.isa).last().copied().unwrap_or(1)
+        let maps = self.back.iter().map(|(_, map)| map).chain([&self.there]);
+        maps.flat_map(|map| &map.widths).copied().max().unwrap_or(1)
+    }
+}
+
+/// A map whose positions are computed some packs at a time.
+pub(super) struct Map {
+    sight: Sight,
+    /// Packs of each group of positions.
+    widths: Vec<usize>,
+}
+
+impl Map {
+    fn new(isa: Isa, sight: Sight) -> Map {
+        let widths = shares(isa, sight.positions().div_ceil(LANES));
+        Map { sight, widths }
     }
 
-    /// The positions of a map, some packs at a time: where they begin, how many there are, and in how
-    /// many packs. Each pack costs a multiplication for a weight, each group the fetching of it.
-    fn groups(&self, positions: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-        let isa = self.isa;
+    /// Where each group begins, how many positions it has, and in how many packs.
+    fn groups(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let mut start = 0;
-        std::iter::from_fn(move || {
-            let left = positions.checked_sub(start).filter(|&left| left > 0)?;
-            let packs = left.div_ceil(LANES);
-            // Compared by cost for each pack that counts.
-            let cost = |c: usize| (c + 1) * 1000 / c.min(packs);
-            let width = columns(isa).iter().rev().copied().min_by_key(|&c| cost(c));
-            let width = width.unwrap_or(1);
-            let count = left.min(width * LANES);
+        self.widths.iter().map(move |&width| {
+            let count = (self.sight.positions() - start).min(width * LANES);
             start += count;
-            Some((start - count, count, width))
+            (start - count, count, width)
         })
     }
 }
@@ -97,7 +111,7 @@ impl Product {
 impl ConvRelevance {
     /// Numbers of the factors that are kept.
     fn kept_alone(&self, sights: &Sights) -> usize {
-        match sights.there.is_pointwise() {
+        match sights.there.sight.is_pointwise() {
             true => 0,
             false => self.forward.weights.rows() * self.y.pixels(),
         }
@@ -131,7 +145,7 @@ impl ConvRelevance {
             sums.fill(Pack::splat(*bias));
         }
         self.forward
-            .run_alone(&sights.there, image, group, seen, sums);
+            .run_alone(&sights.there.sight, image, group, seen, sums);
         let arrived = &mut arrived[..self.y.channels * width];
         if count < width * LANES {
             arrived.fill(Pack::ZERO);
@@ -150,10 +164,10 @@ impl ConvRelevance {
         &self,
         sums: &[Pack],
         (x, output): (&[f32], &mut [f32]),
-        (class, strides): (&([usize; 2], Sight), [usize; 2]),
+        (class, strides): (&([usize; 2], Map), [usize; 2]),
         (start, count, width): (usize, usize, usize),
     ) {
-        let (first, sight) = class;
+        let (first, Map { sight, .. }) = class;
         let (row_width, pixels) = (self.x.extent[2], self.x.pixels());
         let planes = x.chunks_exact(pixels).zip(output.chunks_exact_mut(pixels));
         let sums = sums.chunks_exact(self.parts * width);
@@ -167,22 +181,23 @@ impl ConvRelevance {
                         1 => p,
                         _ => &numbers(n)[..count],
                     };
-                    let of = |x: f32, i: usize| x * if x > 0.0 { p[i] } else { n[i] };
                     let mut done = 0;
                     while done < count {
                         let [row, col] = sight.position(start + done);
                         let len = (sight.width() - col).min(count - done);
                         let at =
                             (first[0] + row * strides[0]) * row_width + first[1] + col * strides[1];
+                        let sums = p[done..done + len].iter().zip(&n[done..done + len]);
                         if strides[1] == 1 {
                             let (x, y) = (&x[at..at + len], &mut y[at..at + len]);
-                            for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
-                                *y = of(*x, done + i);
+                            for ((y, x), (p, n)) in y.iter_mut().zip(x).zip(sums) {
+                                *y = x * by_sign(*x, *p, *n);
                             }
                         } else {
-                            for i in 0..len {
-                                let at = at + i * strides[1];
-                                y[at] = of(x[at], done + i);
+                            let x = x[at..].iter().step_by(strides[1]);
+                            let y = y[at..].iter_mut().step_by(strides[1]);
+                            for ((y, x), (p, n)) in y.zip(x).zip(sums) {
+                                *y = x * by_sign(*x, *p, *n);
                             }
                         }
                         done += len;
@@ -222,8 +237,8 @@ impl Alone for ConvRelevance {
                     &numbers(parts)[..self.parts_alone()]
                 }
             };
-            if sights.there.is_pointwise() {
-                for group in sights.groups(self.y.pixels()) {
+            if sights.there.sight.is_pointwise() {
+                for group in sights.there.groups() {
                     let (_, _, width) = group;
                     self.factors_of(sights, image, relevance, group, (seen, sums, arrived));
                     let back = &mut back[..self.backward.weights.rows() * width];
@@ -237,7 +252,7 @@ impl Alone for ConvRelevance {
                 continue;
             }
             let kept = &mut numbers_mut(kept)[..self.kept_alone(sights)];
-            for group in sights.groups(self.y.pixels()) {
+            for group in sights.there.groups() {
                 let (start, count, width) = group;
                 self.factors_of(sights, image, relevance, group, (seen, sums, arrived));
                 let planes = kept.chunks_exact_mut(self.y.pixels());
@@ -245,11 +260,22 @@ impl Alone for ConvRelevance {
                     plane[start..start + count].copy_from_slice(&numbers(sums)[..count]);
                 }
             }
+            if sights.any_blind {
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (y, x) in output.iter_mut().zip(x) {
+                            *y = x * 0.0;
+                        }
+                    },
+                );
+            }
             for class in &sights.back {
-                for group in sights.groups(class.1.positions()) {
+                for group in class.1.groups() {
                     let back = &mut back[..self.backward.weights.rows() * group.2];
                     back.fill(Pack::ZERO);
-                    self.backward.run_alone(&class.1, kept, group, seen, back);
+                    self.backward
+                        .run_alone(&class.1.sight, kept, group, seen, back);
                     self.share_alone(back, (x, output), (class, sights.strides), group);
                 }
             }

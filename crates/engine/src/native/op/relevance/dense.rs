@@ -10,6 +10,7 @@ use npcov_cpu::vectorised;
 use npcov_graph::OpError;
 use npcov_program::LinearRelevance;
 
+use super::by_sign;
 use super::factors::Factors;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
 use crate::native::pack::Pack;
@@ -167,7 +168,7 @@ impl Kernel for DenseRelevance {
                                 let n = back[self.k + i];
                                 let of = |l: usize| {
                                     let x = x[i].0[l];
-                                    x * if x > 0.0 { s.0[l] } else { n.0[l] }
+                                    x * by_sign(x, s.0[l], n.0[l])
                                 };
                                 Pack(std::array::from_fn(of))
                             }

@@ -81,6 +81,14 @@ fn signed(weight: f32, sum: usize, part: usize) -> f32 {
     }
 }
 
+/// What comes back to an input of this sign. By bits: of a condition the compiler makes a jump for each
+/// number, or a choice between two addresses.
+#[inline(always)]
+fn by_sign(x: f32, positive: f32, negative: f32) -> f32 {
+    let is_positive = u32::from(x > 0.0).wrapping_neg();
+    f32::from_bits(positive.to_bits() & is_positive | negative.to_bits() & !is_positive)
+}
+
 #[cfg(test)]
 mod tests {
     use npcov_cpu::{Arithmetic, Isa};

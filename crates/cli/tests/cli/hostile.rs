@@ -219,6 +219,9 @@ fn what_is_no_toml_is_not_shown() {
     assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
     project.write("secret", [0xff, 0xfe, b'x']);
     assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
+    // Settings of another program, of which only the key is told.
+    project.write("secret", "# mine\n  PASSWORD = \"hunter2\"\n");
+    assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
 }
 
 /// A graph that names its model by a way out of its folder, as one from somebody else may.

@@ -90,7 +90,7 @@ impl Space {
 
     /// Fails where slots below the first bucket are covered, unless `counted`.
     fn check(&self, covered: &BitSet, counted: bool) -> Result<(), CriterionError> {
-        let below = |slot: usize| slot % (self.buckets + 1) == 0;
+        let below = |slot: usize| slot.is_multiple_of(self.buckets + 1);
         match covered.iter().find(|&slot| !counted && below(slot)) {
             Some(slot) => Err(impossible(format!(
                 "`{}` has {slot}, which is no bucket",

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use npcov_criteria::{CriterionSet, InputRun, Spec, State};
+use npcov_criteria::{Amount, CriterionError, CriterionSet, InputRun, Spec, State};
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 use npcov_paths::NO_CLUSTER;
 
@@ -345,8 +345,18 @@ impl CoverageState {
         if !are_possible(&record.shares) || !are_possible(&record.training_labels) {
             return Err(refused(TOO_MANY_INPUTS.to_owned()));
         }
+        let clusters: usize = record.classes.iter().map(|class| class.1).sum();
+        if record.shares.len() != clusters {
+            return Err(refused("not every cluster has a share".to_owned()));
+        }
+        if ![0, record.classes.len()].contains(&record.training_labels.len()) {
+            return Err(refused("not every class has training labels".to_owned()));
+        }
         let criteria = CriterionSet::new(&record.specs(), record.network_shape())
             .map_err(|error| refused(error.to_string()))?;
+        if criteria.members().len() != record.criteria.len() {
+            return Err(refused("it has a criterion twice".to_owned()));
+        }
         let mut suites = Vec::new();
         for (i, suite) in record.suites.iter().enumerate() {
             suites.push(read_suite(reader, &record, &criteria, i, suite)?);
@@ -501,20 +511,34 @@ fn read_suite(
     if lens.iter().any(|&len| len != inputs) {
         return Err(wrong("it has another number of inputs than it says"));
     }
-    let clusters: usize = state.classes.iter().map(|class| class.1).sum();
-    let known = |&cluster: &u32| cluster == NO_CLUSTER || (cluster as usize) < clusters;
-    let classes = prediction
-        .iter()
-        .all(|&class| (class as usize) < state.classes.len());
+    let parts = record.shards.iter().map(|shard| (shard.clone(), ()));
+    let in_order = in_order(&record.name, parts.collect());
+    let is_part = |shard: &DataRecord| shard.start < shard.end;
+    if !record.shards.iter().all(is_part)
+        || in_order.ok().map(|found| found.0) != Some(record.shards.clone())
+    {
+        return Err(wrong("its parts overlap or are in no order"));
+    }
+    let mut end = 0;
+    let clusters = state.classes.iter().map(|class| {
+        let start = end;
+        end += class.1;
+        start..end
+    });
+    let clusters: Vec<Range<usize>> = clusters.collect();
+    let known = |(&class, &cluster): (&u32, &u32)| {
+        let own = clusters.get(class as usize);
+        own.is_some_and(|own| cluster == NO_CLUSTER || own.contains(&(cluster as usize)))
+    };
     let is_score = |&score: &f64| score == NO_SCORE || (score >= 0.0 && score.is_finite());
     if !unfamiliar.iter().chain(&contested).all(is_score) {
         return Err(wrong("the score of an input is none"));
     }
-    if !classes || !cluster.iter().all(known) {
+    if !prediction.iter().zip(&cluster).all(known) {
         return Err(wrong("an input is in a class or cluster that is not there"));
     }
     let mut states = Vec::new();
-    for member in criteria.members() {
+    for (member, known) in criteria.members().iter().zip(&state.criteria) {
         let prefix = format!("{index}.{}", member.spec);
         let own = |tensor: &&TensorSpec| {
             let part = tensor.name.strip_prefix(&prefix);
@@ -527,7 +551,25 @@ fn read_suite(
             return Err(wrong(&format!("`{prefix}` has another size")));
         }
         let read = state_tensors::read(reader, &prefix, inputs, member.criterion.state())?;
-        states.push(read.map_err(|reason| wrong(&reason))?);
+        let read = read.map_err(|reason| wrong(&reason))?;
+        let impossible = |error: CriterionError| wrong(&format!("`{prefix}`: {error}"));
+        member.criterion.check(&read, inputs).map_err(impossible)?;
+        if let Some(training) = &known.training_coverage {
+            let values = member.criterion.values(&read).map_err(impossible)?;
+            // A criterion is fitted to nothing here, so what there is stands in the state.
+            let all = values
+                .iter()
+                .try_fold(0_u64, |all, value| match value.amount {
+                    Amount::Share { total, .. } => Some(all.saturating_add(total)),
+                    _ => None,
+                });
+            let possible = |all| training.covered() <= member.criterion.most_covered(all);
+            if !all.is_none_or(possible) {
+                let reason = "training inputs cover more than there is";
+                return Err(wrong(&format!("`{prefix}`: {reason}")));
+            }
+        }
+        states.push(read);
     }
     Ok(MeasuredSuite {
         name: record.name.clone(),

@@ -114,15 +114,30 @@ pub(crate) fn not_toml(
     span: Option<Range<usize>>,
     message: &str,
 ) -> anyhow::Error {
+    let place = place(text, span);
+    // The parser's message may go on over several lines.
+    let message = message.trim_end().replace('\n', ", ");
+    anyhow!("`{}` is not TOML: {place}: {message}", path.display())
+}
+
+/// Where something begins in a text.
+fn place(text: &str, span: Option<Range<usize>>) -> String {
     let before = span.and_then(|span| text.get(..span.start)).unwrap_or("");
     let line = 1 + before.matches('\n').count();
     let column = 1 + before.chars().rev().take_while(|&c| c != '\n').count();
-    // The parser's message may go on over several lines.
-    let message = message.trim_end().replace('\n', ", ");
-    anyhow!(
-        "`{}` is not TOML: line {line}, column {column}: {message}",
-        path.display()
-    )
+    format!("line {line}, column {column}")
+}
+
+/// What is wrong with settings: with the line, unless its key is not ours. Then the file may be for another program, and
+/// hold what is nobody's business.
+fn wrong_settings(path: &Path, text: &str, error: &toml::de::Error) -> anyhow::Error {
+    let path = path.display();
+    match error.message() {
+        message if message.starts_with("unknown field") => {
+            anyhow!("`{path}`: {}: {message}", place(text, error.span()))
+        }
+        _ => anyhow!("`{path}`: {}", error.to_string().trim_end()),
+    }
 }
 
 impl Config {
@@ -133,11 +148,11 @@ impl Config {
             return Ok(Config::default());
         }
         let text = read_settings(path)?;
-        // What is no TOML may be any file: nothing of it is shown. In one that is, an error shows its line.
+        // What is no TOML may be any file: nothing of it is shown.
         toml::from_str::<toml::Table>(&text)
             .map_err(|error| not_toml(path, &text, error.span(), error.message()))?;
-        let config: Config = toml::from_str(&text)
-            .map_err(|error| anyhow!("`{}`: {}", path.display(), error.to_string().trim_end()))?;
+        let config: Config =
+            toml::from_str(&text).map_err(|error| wrong_settings(path, &text, &error))?;
         Ok(Config {
             file: Some(path.to_owned()),
             folder: path.parent().unwrap_or(Path::new("")).to_owned(),

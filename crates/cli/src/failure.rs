@@ -244,8 +244,9 @@ fn fixed_hint(cause: &Cause<'_>) -> Option<&'static str> {
                 source: ReadError::Temporary { .. },
                 ..
             } => {
-                "`TMPDIR` names another folder; files that are not compressed (`numpy.savez`) need none, \
-                 and `--limit` decodes no more than is read"
+                "`TMPDIR` names another folder; files that are not compressed (`numpy.savez`) need none. With \
+                 `--limit`, `predict` and `explain` decode no more than they read; `build` and `cover` read all \
+                 rows, to say which data it was"
             }
             DataError::Shape { reason, .. } if reason.contains("--layout") => {
                 "`chw` is one plane of pixels per channel (PyTorch), `hwc` the channels side by \

@@ -13,8 +13,8 @@ use npcov_criteria::{Slot, TrainingCounts, TrainingCoverage};
 use crate::error::CoverageError;
 use crate::training::TrainingShards;
 
-/// Numbers in the patterns that are held in memory: 1 MB.
-const HELD: usize = 1 << 18;
+/// Numbers in the patterns that are held in memory: 256 KB, and some times as much for finding them.
+const HELD: usize = 1 << 16;
 
 /// Numbers that are read at a time, of all runs together.
 const READ: usize = 1 << 16;

@@ -123,6 +123,28 @@ pub trait Criterion: Send + Sync {
         Ok(slots)
     }
 
+    /// Fails where a state that comes from a file is none of so many inputs. Such files are damaged or forged, and
+    /// what they say is not shown.
+    fn check(&self, state: &State, inputs: usize) -> Result<(), CriterionError> {
+        for (name, part) in state.parts() {
+            if let StatePart::Patterns(patterns) = part
+                && patterns.count() > inputs as u64
+            {
+                let count = patterns.count();
+                return Err(impossible(format!(
+                    "`{name}` has {count} patterns of {inputs} inputs"
+                )));
+            }
+        }
+        check_shares(self, state)
+    }
+
+    /// How many things can be covered where so many are to be covered. There are more where a choice counts things
+    /// that are not among those to cover.
+    fn most_covered(&self, total: u64) -> u64 {
+        total
+    }
+
     /// How many [sums](StatePart::Sums) a state keeps, where these may be many: known without memory for them, so
     /// that they can be looked for in a file before.
     fn sums(&self) -> usize {
@@ -177,6 +199,32 @@ pub trait Criterion: Send + Sync {
     }
 }
 
+/// Fails where a state covers more than there is, in whole, in a layer, in a cluster or in a class.
+pub(crate) fn check_shares<C: Criterion + ?Sized>(
+    criterion: &C,
+    state: &State,
+) -> Result<(), CriterionError> {
+    let values = criterion.values(state)?.into_iter().map(|v| v.amount);
+    let layers = criterion.by_layer(state)?.into_iter();
+    let amounts = values
+        .chain(layers.flat_map(|value| value.layers))
+        .chain(criterion.by_cluster(state)?)
+        .chain(criterion.by_class(state)?);
+    for amount in amounts {
+        if let Amount::Share { covered, total } = amount
+            && covered > criterion.most_covered(total)
+        {
+            return Err(impossible(format!("it covers {covered} of {total} things")));
+        }
+    }
+    Ok(())
+}
+
+/// A state says what cannot be.
+pub(crate) fn impossible(what: String) -> CriterionError {
+    CriterionError::Impossible { what }
+}
+
 /// Something that an input can cover.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
@@ -202,7 +250,7 @@ pub struct SlotPlace {
 pub struct SlotsByInput<'s> {
     /// For each input in order, its things.
     pub lists: &'s [Box<[u32]>],
-    /// Above all numbers, unless the state was read from a damaged file.
+    /// Above all numbers.
     pub bound: usize,
 }
 

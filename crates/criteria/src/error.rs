@@ -72,6 +72,12 @@ pub enum CriterionError {
         /// The part that it should have.
         part: String,
     },
+    /// A state says of its inputs what cannot be.
+    #[error("no inputs cover what it says: {what}")]
+    Impossible {
+        /// What it says.
+        what: String,
+    },
     /// What a criterion needs of inputs is not there.
     #[error("`{tap}` of path layer {layer} was not extracted")]
     NoTap {

@@ -15,7 +15,7 @@
 //! them.
 
 use crate::batch::Batch;
-use crate::criterion::{Criterion, CriterionValue};
+use crate::criterion::{Criterion, CriterionValue, impossible};
 use crate::error::CriterionError;
 use crate::needs::Needs;
 use crate::registry::{Entry, Meaning, Unit};
@@ -242,6 +242,13 @@ impl Criterion for Nlc {
 
     fn state(&self) -> State {
         State::new([INPUTS.with(vec![0]), MOMENTS.with(vec![0; self.sums()])])
+    }
+
+    fn check(&self, state: &State, inputs: usize) -> Result<(), CriterionError> {
+        match *state.get(INPUTS)? {
+            [summed] if summed == inputs as i128 => Ok(()),
+            _ => Err(impossible(format!("sums are not those of {inputs} inputs"))),
+        }
     }
 
     fn observe(

@@ -4,11 +4,12 @@
 //! in the decision graph. Their choices are those of the graph and the measurement.
 
 use npcov_paths::AnpcLayer;
-use npcov_paths::choices::AnpcCounted;
+use npcov_paths::choices::{AnpcCounted, Disjoint};
 
 use crate::batch::Batch;
 use crate::criterion::{
-    Amount, Criterion, CriterionValue, LayerValues, SlotPlace, SlotsByInput, Warning,
+    Amount, Criterion, CriterionValue, LayerValues, SlotPlace, SlotsByInput, Warning, check_shares,
+    impossible,
 };
 use crate::error::CriterionError;
 use crate::needs::Needs;
@@ -87,6 +88,18 @@ impl Space {
         (cluster * self.layers + layer) * (self.buckets + 1) + usize::from(bucket)
     }
 
+    /// Fails where slots below the first bucket are covered, unless `counted`.
+    fn check(&self, covered: &BitSet, counted: bool) -> Result<(), CriterionError> {
+        let below = |slot: usize| slot.is_multiple_of(self.buckets + 1);
+        match covered.iter().find(|&slot| !counted && below(slot)) {
+            Some(slot) => Err(impossible(format!(
+                "`{}` has {slot}, which is no bucket",
+                BUCKETS.name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The place of a slot.
     fn place(&self, slot: u64) -> Option<SlotPlace> {
         let slot = usize::try_from(slot).ok()?;
@@ -162,6 +175,11 @@ impl Snpc {
         };
         Ok(Box::new(Snpc { space }))
     }
+
+    /// Whether paths without a common neuron cover something, too.
+    fn counts_disjoint(&self) -> bool {
+        self.space.graph.choices.snpc_disjoint == Disjoint::BucketZero
+    }
 }
 
 impl Criterion for Snpc {
@@ -218,6 +236,36 @@ impl Criterion for Snpc {
 
     fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
         Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    /// What inputs cover together is what they cover one by one.
+    fn check(&self, state: &State, _inputs: usize) -> Result<(), CriterionError> {
+        let covered = state.get(BUCKETS)?;
+        self.space.check(covered, self.counts_disjoint())?;
+        let mut united = BitSet::new(covered.bound());
+        for &slot in state.get(INPUTS)?.iter().flatten() {
+            if slot as usize >= covered.bound() {
+                let what = format!("`{}` has {slot}, which is no bucket", INPUTS.name());
+                return Err(impossible(what));
+            }
+            united.insert(slot as usize);
+        }
+        match united == *covered {
+            true => check_shares(self, state),
+            false => Err(impossible(format!(
+                "{} buckets, of which single inputs cover {}",
+                covered.count(),
+                united.count()
+            ))),
+        }
+    }
+
+    fn most_covered(&self, total: u64) -> u64 {
+        match self.counts_disjoint() {
+            // One more for each cluster and layer.
+            true => total + total / self.space.buckets.max(1) as u64,
+            false => total,
+        }
     }
 
     fn place(&self, slot: u64) -> Option<SlotPlace> {
@@ -326,6 +374,20 @@ impl Criterion for Anpc {
 
     fn by_class(&self, state: &State) -> Result<Vec<Amount>, CriterionError> {
         Ok(self.space.by_class(state.get(BUCKETS)?))
+    }
+
+    fn check(&self, state: &State, inputs: usize) -> Result<(), CriterionError> {
+        self.space.check(state.get(BUCKETS)?, false)?;
+        // An input is held against clusters of its class.
+        let clusters = self.graph.classes.iter().map(|(_, clusters)| *clusters);
+        let most = inputs as i128 * clusters.max().unwrap_or(0) as i128;
+        for (&beyond, &all) in state.get(BEYOND)?.iter().zip(state.get(DISTANCES)?) {
+            if beyond < 0 || beyond > all || all > most {
+                let what = format!("{beyond} of {all} distances of {inputs} inputs are beyond");
+                return Err(impossible(what));
+            }
+        }
+        check_shares(self, state)
     }
 
     fn place(&self, slot: u64) -> Option<SlotPlace> {

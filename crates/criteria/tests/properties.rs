@@ -504,9 +504,20 @@ proptest! {
                 prop_assert!(unit, "{}: {:?}", name, value);
                 prop_assert_eq!(find(&value.name).unwrap().name, entry.name);
             }
+            // What is measured can be read again.
+            let checked = criterion.check(&state, world.inputs.len());
+            prop_assert!(checked.is_ok(), "{}: {:?}", name, checked);
             let covered = criterion.slots(&state).unwrap().len() as u64;
             let things = criterion.things().unwrap();
             prop_assert!(things.is_none_or(|things| covered <= things), "{}", name);
+            // A state says how many there are, too, without what was learnt.
+            let values = criterion.values(&state).unwrap();
+            let totals = values.iter().map(|value| match value.amount {
+                Amount::Share { total, .. } => total,
+                _ => u64::MAX,
+            });
+            let totals = totals.fold(0, u64::saturating_add);
+            prop_assert!(covered <= criterion.most_covered(totals), "{}", name);
             // States of what is measured by default can be merged.
             prop_assert!(!(entry.is_default && criterion.ordered()), "{}", name);
         }

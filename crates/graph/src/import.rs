@@ -15,12 +15,13 @@ use std::collections::{HashMap, HashSet};
 use crate::activation::recognise_activations;
 use crate::builder::{Builder, NodeContext, Stored};
 use crate::error::{GraphError, NodeError, NodeErrorKind, OpError};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Value, ValueId};
 use crate::model::OnnxModel;
 use crate::normalisation::recognise_normalisation;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
 use crate::op::{Import, import_number, import_of, import_of_domain, is_tree};
 use crate::order::ordered;
+use crate::tensor::ShapeDisplay;
 use calls::attributes;
 use inputs::input_type;
 pub use inputs::{LARGEST_INPUT, Specialisation};
@@ -84,9 +85,25 @@ impl OnnxModel {
         if graph.outputs().is_empty() {
             return Err(GraphError::Invalid("the model has no output".to_owned()));
         }
-        recognise_normalisation(&graph)
+        let graph = recognise_normalisation(&graph)
             .and_then(|graph| recognise_activations(&graph))
-            .map_err(|e| GraphError::Invalid(e.to_string()))
+            .map_err(|e| GraphError::Invalid(e.to_string()))?;
+        require_possible_values(&graph)?;
+        Ok(graph)
+    }
+}
+
+/// Fails where a value has more elements than the largest input: whoever makes something for each of them, neuron by
+/// neuron or class by class, need not ask again.
+fn require_possible_values(graph: &Graph) -> Result<(), GraphError> {
+    let is_large = |v: &&Value| v.constant.is_none() && v.ty.numel() > LARGEST_INPUT;
+    match graph.values().iter().find(is_large) {
+        Some(value) => Err(GraphError::Invalid(format!(
+            "`{}` of shape `{}` is too large: it may have {LARGEST_INPUT} elements",
+            value.name,
+            ShapeDisplay(&value.ty.shape)
+        ))),
+        None => Ok(()),
     }
 }
 

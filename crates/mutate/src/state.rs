@@ -264,6 +264,10 @@ impl MutationState {
         if correct.is_none_or(|correct| correct > self.inputs) {
             return Some("more of its inputs are classified as labelled than there are");
         }
+        let mut killed = self.killed.iter().flat_map(|killed| &killed.classes);
+        if killed.any(|&class| self.correct[class as usize] == 0) {
+            return Some("it kills a class of which no input is classified as labelled");
+        }
         None
     }
 }
@@ -432,6 +436,7 @@ mod tests {
             ("\"ratio\":0.01", "\"ratio\":null"),
             ("\"classes\":[0]", "\"classes\":[7]"),
             ("\"classes\":[0]", "\"classes\":[0,0]"),
+            ("\"classes\":[0]", "\"classes\":[1]"),
             ("\"inputs\":2", "\"inputs\":1"),
             ("\"correct\":[1,0,1]", "\"correct\":[1,0]"),
             (

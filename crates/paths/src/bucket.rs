@@ -51,9 +51,10 @@ pub fn distance_bucket(distance: f64, upper: f64, buckets: u16, edges: Edges) ->
         }
         Edges::Overflow => {
             // The number of edges 0, upper / (m - 1), ..., upper that are not above the distance.
-            let edge = |i: u16| match i + 1 == buckets {
-                true => upper,
-                false => f64::from(i) * (upper / (m - 1.0)),
+            let edge = |i: u16| match i {
+                0 => 0.0,
+                i if i + 1 == buckets => upper,
+                i => f64::from(i) * (upper / (m - 1.0)),
             };
             let mut low = 0;
             let mut high = buckets;
@@ -116,6 +117,9 @@ mod tests {
         assert_eq!((paper(2.0), reference(2.0)), (Some(200), Some(200)));
         assert_eq!((paper(2.5), reference(2.5)), (None, Some(200)));
         assert_eq!((paper(1.999), reference(1.999)), (Some(200), Some(199)));
+        // The only edge is 0, as NumPy's `linspace(0, 2, 1)` says.
+        let one = |d| distance_bucket(d, 2.0, 1, Edges::Overflow);
+        assert_eq!((one(0.0), one(0.5), one(3.0)), (Some(1), Some(1), Some(1)));
     }
 
     proptest! {

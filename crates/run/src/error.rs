@@ -106,6 +106,16 @@ pub enum RunError {
         /// The largest one.
         most: usize,
     },
+    /// The output has more elements than a model has classes.
+    #[error("output `{output}` tells {classes} classes apart; at most {most} are looked at")]
+    ManyClasses {
+        /// The output's name.
+        output: String,
+        /// Its elements for one input.
+        classes: usize,
+        /// The most that are supported.
+        most: usize,
+    },
     /// There is no such input in the dataset.
     #[error("no input {index} in `{data}`: {}", extent(*.inputs))]
     Index {

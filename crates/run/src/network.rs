@@ -72,6 +72,9 @@ pub struct Network {
 /// can be run one by one.
 const LARGEST_BATCH: usize = 1024;
 
+/// The most classes that a model may have: much is kept for each of them.
+const MOST_CLASSES: usize = 1 << 20;
+
 /// How far two ways to run a model may be apart, relative to the largest logit.
 const REBATCH_TOLERANCE: f32 = 1e-5;
 
@@ -223,6 +226,13 @@ impl Network {
             return Err(RunError::NoClassifier {
                 output: self.output_name,
                 purpose,
+            });
+        }
+        if logits > MOST_CLASSES {
+            return Err(RunError::ManyClasses {
+                output: self.output_name,
+                classes: logits,
+                most: MOST_CLASSES,
             });
         }
         // What stands behind the last linear map of a number is no part of what is explained.

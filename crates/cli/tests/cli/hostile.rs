@@ -61,6 +61,70 @@ fn an_axis_that_is_too_long_to_resize() {
     assert_eq!(project.run(command).code, Some(0));
 }
 
+/// Of what is made for every neuron or class of a model, nothing is made before the model is known to be possible.
+#[test]
+fn values_beyond_any_memory() {
+    let project = Project::new();
+    project.npz("data.npz", &[4], &[0.5; 12], &[]);
+    let ints =
+        |name: &str, values: &[u64]| with_ints(node("Constant", &[], name), "value_ints", values);
+    let tiled = |times: u64| {
+        let nodes = [
+            ints("times", &[1, times]),
+            node("Tile", &["x", "times"], "y"),
+        ];
+        model(&[("x", "1x4")], &nodes, &[("y", "NxM")])
+    };
+    // A hidden layer of so many neurons, before the mean of all.
+    let hidden = |times: u64| {
+        let nodes = [
+            ints("times", &[1, 1, times]),
+            ints("shape", &[1, 4, 1]),
+            node("Reshape", &["x", "shape"], "column"),
+            node("Tile", &["column", "times"], "wide"),
+            node("Relu", &["wide"], "hidden"),
+            node("GlobalAveragePool", &["hidden"], "mean"),
+            node("Flatten", &["mean"], "y"),
+        ];
+        model(&[("x", "1x4")], &nodes, &[("y", "NxM")])
+    };
+    let data = "net.onnx --data data.npz";
+    let commands = [
+        "inspect net.onnx".to_owned(),
+        format!("predict {data}"),
+        format!("explain {data} --index 0 --no-heatmap"),
+        format!("build {data} -o g.npcov"),
+        format!("mutate {data} --operators gf --mutants 1 --ratio 0.01"),
+        format!("attack {data} -o a.npz"),
+        "compile net.onnx --program trace -o o.onnx".to_owned(),
+    ];
+    for (net, reason) in [
+        (
+            tiled(1 << 40),
+            "`y` of shape `1x4398046511104` is too large",
+        ),
+        (
+            hidden(1 << 40),
+            "`wide` of shape `1x4x1099511627776` is too large",
+        ),
+        (
+            tiled(1 << 19),
+            "tells 2097152 classes apart; at most 1048576 are looked at",
+        ),
+    ] {
+        project.write("net.onnx", net);
+        for command in &commands {
+            let told = refused(&project, command);
+            assert!(told.contains(reason), "{command}: {told}");
+        }
+    }
+    project.write("net.onnx", hidden(4));
+    for command in &commands[..2] {
+        let outcome = project.run(command);
+        assert_eq!(outcome.code, Some(0), "{command}: {}", outcome.stderr);
+    }
+}
+
 #[test]
 fn labels_by_the_million() {
     let project = Project::new();
@@ -218,6 +282,9 @@ fn what_is_no_toml_is_not_shown() {
     project.write("secret", "root:hunter2\nmore\n");
     assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
     project.write("secret", [0xff, 0xfe, b'x']);
+    assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
+    // Settings of another program, of which only the key is told.
+    project.write("secret", "# mine\n  PASSWORD = \"hunter2\"\n");
     assert_snapshot!(refused(&project, "inspect lenet.onnx --config secret"));
 }
 

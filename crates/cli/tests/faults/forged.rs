@@ -125,6 +125,82 @@ fn clusters_have_no_more_inputs_than_there_can_be() {
 }
 
 #[test]
+fn what_does_not_belong_together_is_refused() {
+    let project = project();
+    let more = json!({"inputs": 100, "frequencies": [[1, 100_000]]});
+    forge_record(&project, "s.npcov", |record| {
+        record["criteria"][0]["yardstick"] = more;
+    });
+    let reason = "training inputs cover more than there is";
+    refused(&project, "report x.npcov", reason);
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 6] = [
+        (
+            |record| record["shares"] = json!([1, 1, 1]),
+            "not every cluster has a share",
+        ),
+        (
+            |record| record["training_labels"] = json!([1, 1, 1]),
+            "not every class has training labels",
+        ),
+        (
+            |record| {
+                let twice = record["criteria"][0].clone();
+                record["criteria"].as_array_mut().unwrap().push(twice);
+            },
+            "it has a criterion twice",
+        ),
+        // The same inputs twice, which are as many as before.
+        (
+            |record| {
+                let mut half = record["suites"][0]["shards"][0].clone();
+                half["end"] = json!(10);
+                record["suites"][0]["shards"] = json!([half, half]);
+            },
+            "its parts overlap or are in no order",
+        ),
+        (
+            |record| {
+                let mut last = record["suites"][0]["shards"][0].clone();
+                let mut first = last.clone();
+                (first["end"], last["start"]) = (json!(10), json!(10));
+                record["suites"][0]["shards"] = json!([last, first]);
+            },
+            "its parts overlap or are in no order",
+        ),
+        (
+            |record| {
+                let mut none = record["suites"][0]["shards"][0].clone();
+                none["end"] = none["start"].clone();
+                let shards = record["suites"][0]["shards"].as_array_mut().unwrap();
+                shards.insert(0, none);
+            },
+            "its parts overlap or are in no order",
+        ),
+    ];
+    for (change, reason) in changes {
+        forge_record(&project, "s.npcov", change);
+        for command in ["report x.npcov", "check x.npcov --fail-on-thin"] {
+            refused(&project, command, reason);
+        }
+    }
+    // An input of one class in the cluster of another one.
+    forge(&project, "s.npcov", |parts| {
+        let numbers = |parts: &Parts, tensor: &str| -> Vec<u8> {
+            let (start, end) = range(&parts.header[tensor]).unwrap();
+            parts.data[start..end].to_vec()
+        };
+        let (classes, clusters) = (numbers(parts, "0.prediction"), numbers(parts, "0.cluster"));
+        let same = |i: &usize| classes[i * 4..i * 4 + 4] == classes[..4];
+        let other = (0..20).find(|i| !same(i)).unwrap();
+        let (start, _) = range(&parts.header["0.cluster"]).unwrap();
+        parts.data[start..start + 4].copy_from_slice(&clusters[other * 4..other * 4 + 4]);
+    });
+    let reason = "an input is in a class or cluster that is not there";
+    refused(&project, "report x.npcov", reason);
+}
+
+#[test]
 fn what_is_no_number_is_refused() {
     let project = project();
     for (tensor, reason) in [

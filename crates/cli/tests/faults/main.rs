@@ -17,6 +17,8 @@ mod mutants;
 mod races;
 #[cfg(unix)]
 mod reseal;
+#[cfg(unix)]
+mod tampered;
 
 use support::{Outcome, Project};
 

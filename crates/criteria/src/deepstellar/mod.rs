@@ -26,7 +26,7 @@ mod principal;
 use npcov_tap::Tap;
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, check_shares};
 use crate::error::CriterionError;
 use crate::fit::{Fit, FitNumbers};
 use crate::needs::Needs;
@@ -406,6 +406,11 @@ impl Criterion for DeepStellar {
             }
         }
         Ok(())
+    }
+
+    /// A sequence visits many states.
+    fn check(&self, state: &State, _inputs: usize) -> Result<(), CriterionError> {
+        check_shares(self, state)
     }
 
     fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {

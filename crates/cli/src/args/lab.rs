@@ -324,7 +324,8 @@ pub(crate) struct Rq4Args {
 ///
 /// Measures the same inputs by each criterion alone, in turns with the forward pass and with
 /// computing relevances, and prints the shortest time of each. What is made once is not timed:
-/// programs, and what criteria learnt from the training data.
+/// programs, and what criteria learnt from the training data. What `npcov cover` tells of single inputs
+/// beside criteria that need paths, clusters and scores, is timed by itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -148,8 +148,18 @@ fn times_of_criteria() {
         );
         assert!(row["bar"].is_f64() && row["met"].is_boolean());
     }
+    assert!(base("scores") > 0.0);
     let text = String::from_utf8(bytes(&project, "lab/rq5.txt")).unwrap();
-    assert!(text.contains("8.83 (2.60)"), "{text}");
+    assert!(
+        text.contains("8.83 (2.60)") && text.contains("\n  scores "),
+        "{text}"
+    );
+    // Where nothing needs paths, nothing is told of single inputs.
+    let found = json(
+        &project,
+        "lab rq5 g.npcov --data fashion-1000.npz --criteria idc --quick -o lab",
+    );
+    assert!(found["scores"].is_null(), "{found}");
 }
 
 #[test]

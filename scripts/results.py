@@ -43,8 +43,9 @@ class Run:
 
     name: str
     command: str
-    # Files of work that the command makes and later ones need.
+    # Files of work that the command makes and later ones need. Such a run's text is kept only where it is `shown`.
     makes: list = field(default_factory=list)
+    shown: bool = False
     # How far numbers may be from those that are kept; None for times, which are not compared.
     within: float = 0.0
     quick: bool = False
@@ -135,6 +136,7 @@ def quick_runs():
         Run("lenet-graph", f"build {lenet} --limit 300 -o lenet.npcov", ["lenet.npcov"]),
         Run("lenet-rq1", f"lab rq1 {lenet} --quick -o OUT"),
         Run("lenet-rq2", f"lab rq2 {lenet} --quick -o OUT"),
+        Run("lenet-classes-rq2", f"lab rq2 {lenet} --quick --each-class -o OUT"),
         Run("lenet-rq3", f"lab rq3 lenet.npcov --data {FASHION} --quick -o OUT"),
         Run("lenet-rq4", f"lab rq4 lenet.npcov --data {FASHION} --quick -o OUT"),
         Run("lenet-rq5", f"lab rq5 lenet.npcov --data {FASHION} --quick -o OUT", within=None),
@@ -167,9 +169,9 @@ def whole_runs():
     cifar = ("data/cifar-10:train", "data/cifar-10:test")
     runs += network("sadl2", "sadl2-cifar10.onnx", *cifar, "--alpha 0.7 --clusters 7 --beta 0.9",
                     rq3="--epsilon 0.03", paper="sadl-2")
-    # Its gradients are dear: fewer inputs for the 16 abstract paths of RQ2, and fewer attacks.
+    # It is dear: fewer controls, fewer inputs for the 16 abstract paths of RQ2, and fewer attacks.
     runs += network("vgg16", "vgg16-cifar10.onnx", *cifar, "--alpha 0.9 --clusters 7 --beta 0.9",
-                    rq1="--sample 10000 --controls 1000", rq2="--sample 500", rq3="--epsilon 0.03",
+                    rq1="--controls 1000", rq2="--sample 5000", rq3="--epsilon 0.03",
                     rq4="--sizes 100 --epsilons 0.1 --lambdas 0,1,10,100,1000,10000 --pgd-steps 10 --confidences 0 "
                         "--cw-lambdas 0 --cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
                     rounds=3, paper="vgg16")
@@ -177,11 +179,11 @@ def whole_runs():
     convolutions = "--layers 0,1,2,3,4"
     runs += network("alexnet", "alexnet-svhn.onnx", *svhn, f"{convolutions} --alpha 0.7 --clusters 4 --beta 0.6",
                     rq1=convolutions, rq2=convolutions, rq3="--epsilon 0.03",
-                    rq4=f"{ATTACKS} --sizes 100", rounds=3, paper="alexnet")
+                    rq4=ATTACKS, rounds=3, paper="alexnet")
     # 600 images of which 4 are misclassified allow no larger suites; at 224x224 steps of attacks are dear.
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",
-                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 200 --controls 50 --per-class 10",
+                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 1000 --controls 200 --per-class 20",
                     rq2="--sample 200 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
                     rq4="--sizes 100 --epsilons 0.03 --lambdas 0,1,1000 --pgd-steps 10 --confidences 0 --cw-lambdas 0 "
                         "--cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
@@ -200,6 +202,16 @@ def whole_runs():
         runs.append(Run(f"{name}-units-rq1",
                         f"lab rq1 models/{model} --data {train} --divide 255 --choices tables --test {test} --units "
                         f"--sample {size} --controls 100 --per-class 20 --paper {paper} -o OUT"))
+    # Every class chooses parameters for itself.
+    for name, model, train, size, options in [
+        ("sadl1", "sadl1-mnist.onnx", MNIST, 4000, ""),
+        ("sadl2", "sadl2-cifar10.onnx", cifar[0], 4000, ""),
+        ("alexnet", "alexnet-svhn.onnx", svhn[0], 4000, convolutions),
+        ("vgg16", "vgg16-cifar10.onnx", cifar[0], 1000, ""),
+    ]:
+        runs.append(Run(f"{name}-classes-rq2",
+                        f"lab rq2 models/{model} --data {train} --divide 255 --choices tables --sample {size} --each-class "
+                        f"{options} -o OUT"))
     for kind, layers in [("convolutions", "0,1"), ("dense", "2")]:
         runs.append(Run(f"sadl1-{kind}-rq1",
                         f"lab rq1 models/sadl1-mnist.onnx --data {MNIST} --divide 255 --choices tables --test {DIGITS} "
@@ -217,7 +229,7 @@ def whole_runs():
 
 
 def kinds():
-    """RQ6 with other attributions, and RQ7 with numbers of clusters of each class, on the network of `npcov demo`."""
+    """RQ6 with other attributions, and RQ7 with parameters of each class, on the network of `npcov demo`."""
     demo = "out/clothing-demo"
     train, test = f"{demo}/train.npz", f"{demo}/test.npz"
     build = f"build {demo}/model.onnx --data {train} --divide 255 --criteria snpc"
@@ -229,11 +241,15 @@ def kinds():
             Run(f"{label}-rq6", f"lab rq6 {label}.npcov --data {train} -o OUT"),
             Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
         ]
-    # The paper's clusters: as many in all classes, or so many in each as its paths suggest.
-    for word, clusters in [("four", "4"), ("auto", "auto")]:
+    # The paper's clusters: as many in all classes, or so many in each as its paths suggest, or by parameters that each
+    # class chose for itself.
+    own = "out/clothing-own-rq2/rq2-classes.toml"
+    runs.append(Run("clothing-own-rq2", f"lab rq2 {demo}/model.onnx --data {train} --divide 255 --each-class -o OUT", [own],
+                    shown=True))
+    for word, clusters in [("four", "--clusters 4"), ("auto", "--clusters auto"), ("own", f"--config {own}")]:
         label = f"clothing-{word}"
         runs += [
-            Run(f"{label}-graph", f"{build} --clusters {clusters} -o {label}.npcov", [f"{label}.npcov"]),
+            Run(f"{label}-graph", f"{build} {clusters} -o {label}.npcov", [f"{label}.npcov"]),
             Run(f"{label}-rq7", f"lab rq7 {label}.npcov --data {train} --test {test} --size 400 -o OUT"),
         ]
     return runs
@@ -426,7 +442,7 @@ def main():
         text, seconds = found
         if options.update and not run.quick:
             workshop.keep_time(run, seconds)
-        if run.makes and not run.quick:
+        if run.makes and not run.quick and not run.shown:
             # Later runs look at what it made.
             counts["made"] += 1
             continue

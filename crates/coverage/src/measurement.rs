@@ -29,6 +29,7 @@ pub struct Measurement<'g> {
     records: Vec<CriterionRecord>,
     extraction: OnceLock<Extraction>,
     scorer: OnceLock<Scorer>,
+    scores_inputs: bool,
 }
 
 impl LearntGraph {
@@ -87,6 +88,7 @@ impl LearntGraph {
             records,
             extraction: OnceLock::new(),
             scorer: OnceLock::new(),
+            scores_inputs: true,
         })
     }
 
@@ -131,10 +133,19 @@ impl<'g> Measurement<'g> {
         }
     }
 
+    /// The same without telling of single inputs where they belong and how usual they are there, which no criterion
+    /// needs: they have no clusters and scores.
+    pub fn without_scores(self) -> Measurement<'g> {
+        Measurement {
+            scores_inputs: false,
+            ..self
+        }
+    }
+
     /// Where inputs belong in the graph, and how usual they are there. Nothing is told where no
     /// criterion needs paths.
     pub fn scores(&self, rows: &PathRows, threads: usize) -> Result<Vec<Scores>, CoverageError> {
-        if rows.profiles.is_empty() {
+        if rows.profiles.is_empty() || !self.scores_inputs {
             return Ok(vec![Scores::NONE; rows.predictions.len()]);
         }
         self.scorer()?.scores(self.graph.file(), rows, threads)

@@ -16,9 +16,10 @@ const LONGEST_PART: u64 = 1 << 30;
 const PLAN: &str = "plan.json";
 
 /// What parts are called: one of these words, and numbers.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 13] = [
     "activated",
     "band",
+    "class",
     "head",
     "path",
     "point",

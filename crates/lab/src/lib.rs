@@ -64,7 +64,7 @@ pub use inputs::TrainingAndTest;
 pub use kinds::OfKinds;
 pub use published::{Masking, Paper, Published, RQ4_CRITERIA, RQ5_CRITERIA};
 pub use rq1::{Bands, Rq1, Rq1Bands, Rq1Point, Rq1Settings, Rq1Shift, rq1};
-pub use rq2::{Rq2, Rq2Point, Rq2Settings, Rq2Similarity, ShownClass, rq2};
+pub use rq2::{Rq2, Rq2Classes, Rq2Point, Rq2Settings, Rq2Similarity, ShownClass, rq2};
 pub use rq3::{Family, Rq3, Rq3Curve, Rq3Family, Rq3Settings, rq3};
 pub use rq4::{
     AttackKind, Configuration, Rq4, Rq4Correlation, Rq4Settings, Rq4Size, Rq4Suite, rq4,

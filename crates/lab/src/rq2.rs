@@ -3,9 +3,14 @@
 //! Paths are clustered, for several numbers of clusters; the abstract path of each cluster is masked
 //! for all its members, and all neurons but it. With the chosen number of clusters, paths are
 //! compared within classes and clusters and between them, and a sheet shows inputs of each cluster.
+//! Where it is asked for, every class also chooses parameters for itself, on one half of the inputs, and
+//! what they are worth is seen on the other half.
 
 use npcov::data::Loader;
-use npcov::masking::{ClusteredPaths, GridPoint, MaskingOptions, MaskingStudy};
+use npcov::masking::{
+    ClassChoice, ClusteredPaths, GridPoint, Halves, MaskingOptions, MaskingStudy, PathParameters,
+    TuneOptions,
+};
 use npcov::paths::{Choices, NO_CLUSTER};
 use npcov::run::{Method, MethodInfo, Network, Progress};
 use serde::{Deserialize, Serialize};
@@ -31,6 +36,9 @@ pub struct Rq2Settings {
     pub clusters: Vec<usize>,
     /// Shares of a cluster's members above which a neuron is abstract.
     pub betas: Vec<f64>,
+    /// The shares of relevance that every class chooses from for itself, beside `clusters` and `betas`; `None` where
+    /// classes do not choose.
+    pub each_class: Option<Vec<f64>>,
     /// The number of clusters for similarities and the sheet.
     pub chosen: usize,
     /// How many inputs of each class are compared.
@@ -56,6 +64,7 @@ impl Default for Rq2Settings {
             alpha: 0.8,
             clusters: vec![1, 4, 7, 10],
             betas: vec![0.6, 0.7, 0.8, 0.9],
+            each_class: None,
             chosen: 4,
             per_class: 100,
             sheet_classes: vec![4, 5],
@@ -96,6 +105,24 @@ pub struct Rq2 {
     pub similarity: Rq2Similarity,
     /// Inputs of clusters.
     pub sheet: Vec<ShownClass>,
+    /// Parameters of each class, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_class: Option<Rq2Classes>,
+}
+
+/// Parameters that every class chose for itself, beside one choice for all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rq2Classes {
+    /// Inputs that parameters were chosen on.
+    pub chosen_on: usize,
+    /// The others, which were masked to judge.
+    pub judged_on: usize,
+    /// The shares of relevance that were tried.
+    pub alphas: Vec<f64>,
+    /// What was chosen for all classes.
+    pub one_for_all: PathParameters,
+    /// What every class chose that has inputs in both halves.
+    pub classes: Vec<ClassChoice>,
 }
 
 /// What masking the abstract paths of one choice of clusters and beta does.
@@ -145,7 +172,31 @@ impl Rq2Settings {
     /// Inputs of all passes over the training data.
     pub fn work(&self, data: &Loader) -> usize {
         let inputs = self.sample.unwrap_or(data.len()).min(data.len());
-        inputs * (1 + 2 * self.clusters.len() * self.betas.len())
+        let (clusters, betas) = (self.clusters.len(), self.betas.len());
+        let every = inputs * (1 + 2 * clusters * betas);
+        let Some(alphas) = &self.each_class else {
+            return every;
+        };
+        // One half chooses for all, then for each class by itself, and for its clusters alone; three choices are
+        // judged by the other half.
+        let half = inputs.div_ceil(2);
+        every
+            + 2 * half * (2 * (3 * alphas.len() + clusters * betas) + clusters)
+            + 2 * (inputs - half) * 3
+    }
+
+    /// What classes choose from, in ascending order.
+    fn choices_of_classes(&self, alphas: &[f64]) -> TuneOptions {
+        TuneOptions {
+            method: self.method.clone(),
+            choices: self.choices.clone(),
+            sample: self.sample,
+            alphas: alphas.to_vec(),
+            clusters: self.clusters.clone(),
+            betas: self.betas.clone(),
+            restarts: self.restarts,
+            seed: self.seed,
+        }
     }
 
     fn check(&self) -> Result<(), LabError> {
@@ -159,7 +210,13 @@ impl Rq2Settings {
                 parameter("alpha", self.alpha, "above 0 and at most 1")
             }
             _ if self.sample == Some(0) => parameter("sample", 0, "1 or more"),
-            _ => Ok(()),
+            _ => {
+                let mut alphas = self.each_class.iter().flatten();
+                match alphas.find(|alpha| !(**alpha > 0.0 && **alpha <= 1.0)) {
+                    Some(alpha) => parameter("alpha", alpha, "above 0 and at most 1"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }
@@ -176,11 +233,16 @@ pub fn rq2(
     progress: &mut dyn Progress,
 ) -> Result<Rq2, LabError> {
     settings.check()?;
+    let mut alphas = settings.each_class.clone().unwrap_or_default();
+    alphas.sort_unstable_by(f64::total_cmp);
+    // Those that classes choose from come first.
+    let own = alphas.len();
+    alphas.push(settings.alpha);
     let masking = MaskingOptions {
         method: settings.method.clone(),
         choices: settings.choices.clone(),
         sample: settings.sample,
-        alphas: vec![settings.alpha],
+        alphas,
         bands: None,
         restarts: settings.restarts,
         seed: settings.seed,
@@ -195,6 +257,7 @@ pub fn rq2(
     let is_open = !work.has("head")
         || !work.has("similarity")
         || !work.has("sheet")
+        || (settings.each_class.is_some() && !are_classes_done(network, work))
         || clusters.any(|&count| !is_done(count));
     let study = match is_open {
         true => Some(MaskingStudy::new(
@@ -213,7 +276,7 @@ pub fn rq2(
             inputs: study.sample().len(),
             counted: study.counted().len(),
             method: study.method().clone(),
-            width: study.width(0),
+            width: study.width(own),
         })
     })?;
 
@@ -221,7 +284,7 @@ pub fn rq2(
     for &clusters in &settings.clusters {
         let clustered = match is_done(clusters) {
             true => None,
-            false => Some(study()?.cluster(0, clusters)),
+            false => Some(study()?.cluster(own, clusters)),
         };
         for &beta in &settings.betas {
             let found = work.keep(&point_name(clusters, beta), || {
@@ -235,7 +298,7 @@ pub fn rq2(
     }
     let chosen = match work.has("similarity") && work.has("sheet") {
         true => None,
-        false => Some(study()?.cluster(0, settings.chosen)),
+        false => Some(study()?.cluster(own, settings.chosen)),
     };
     let (compared, classes, within_classes) = work.keep("similarity", || {
         compare(study()?, chosen.as_ref().ok_or_else(missing)?, settings)
@@ -245,6 +308,36 @@ pub fn rq2(
         let chosen = chosen.as_ref().ok_or_else(missing)?;
         Ok(sheet_inputs(study, chosen, settings))
     })?;
+    let each_class = match settings.each_class {
+        Some(_) => {
+            let alphas = &masking.alphas[..own];
+            let options = settings.choices_of_classes(alphas);
+            let halves = match are_classes_done(network, work) {
+                true => None,
+                false => Some(Halves::of(study()?, data, &options)?),
+            };
+            let halves = || halves.as_ref().ok_or_else(missing);
+            let (counted, one_for_all): ([usize; 2], PathParameters) =
+                work.keep("class", || {
+                    let halves = halves()?;
+                    Ok((halves.counted(), halves.choose(progress)?))
+                })?;
+            let mut classes = Vec::new();
+            for class in 0..network.classes() {
+                classes.extend(work.keep(&class_name(class), || {
+                    Ok(halves()?.choose_for(class, &one_for_all, progress)?)
+                })?);
+            }
+            Some(Rq2Classes {
+                chosen_on: counted[0],
+                judged_on: counted[1],
+                alphas: alphas.to_vec(),
+                one_for_all,
+                classes,
+            })
+        }
+        None => None,
+    };
     work.remove(&work.file(EXPLAINED))?;
     Ok(Rq2 {
         data: data.name().to_owned(),
@@ -266,7 +359,18 @@ pub fn rq2(
             published: settings.paper.map(|paper| paper.published().clustering),
         },
         sheet,
+        each_class,
     })
+}
+
+/// What the part with the choice of a class is called.
+fn class_name(class: usize) -> String {
+    format!("class-{class}")
+}
+
+fn are_classes_done(network: &Network, work: &WorkFolder) -> bool {
+    let mut classes = 0..network.classes();
+    work.has("class") && classes.all(|class| work.has(&class_name(class)))
 }
 
 /// Compares paths of inputs that count and are in clusters, up to so many of each class.
@@ -286,7 +390,7 @@ fn compare(
         *seen <= settings.per_class
     });
     order.sort_unstable();
-    let paths = study.paths(0).gather(&order);
+    let paths = study.paths(clustered.alpha()).gather(&order);
     let class = |place: usize| study.predictions()[order[place] as usize];
     let cluster = |place: usize| graph.cluster_of(order[place]);
     let kind = settings.choices.similarity;

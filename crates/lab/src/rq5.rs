@@ -3,7 +3,8 @@
 //! Each criterion measures the same inputs alone; beside it stand the forward pass and the
 //! explanation of those inputs. All are timed in turns, several times, and the shortest time counts:
 //! what else the machine does makes times longer, never shorter. What is made once, programs and what
-//! criteria learnt from training data, is not timed, as in the paper.
+//! criteria learnt from training data, is not timed, as in the paper. Nor is what is told of single inputs,
+//! clusters and scores, which no criterion needs: that is timed by itself.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use npcov::coverage::{CoverOptions, LearntGraph};
 use npcov::criteria::{Spec, find};
 use npcov::data::Loader;
 use npcov::paths::Choices;
-use npcov::run::{Event, Progress, RunError, SampleRange};
+use npcov::run::{Event, PathRows, Progress, RunError, SHARD, SampleRange};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LabError, parameter};
@@ -51,6 +52,10 @@ pub struct Rq5 {
     pub explain: f64,
     /// Seconds of extracting critical decision paths.
     pub extraction: f64,
+    /// Seconds of telling which cluster each input belongs to, and its scores, once its path is there. `cover` does that
+    /// beside criteria that need paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<f64>,
     /// The network of the paper whose numbers stand beside.
     pub paper: Option<Paper>,
     /// By criterion.
@@ -106,7 +111,7 @@ pub fn rq5(
         });
     }
     let range = || 0..settings.inputs;
-    let [mut forward, mut explain, mut extraction] = [f64::INFINITY; 3];
+    let [mut forward, mut explain, mut extraction, mut scores] = [f64::INFINITY; 4];
     let mut seconds = vec![f64::INFINITY; settings.criteria.len()];
     for _ in 0..settings.rounds {
         let tracer = graph.network().logits_tracer()?;
@@ -122,13 +127,16 @@ pub fn rq5(
         let start = Instant::now();
         extractor.run(data, range(), threads, |_| Ok::<(), RunError>(()))?;
         extraction = extraction.min(start.elapsed().as_secs_f64());
+        if settings.criteria.iter().any(needs_paths) {
+            scores = scores.min(time_scores(graph, data, range(), threads)?);
+        }
 
         for (spec, seconds) in settings.criteria.iter().zip(&mut seconds) {
             let options = CoverOptions {
                 criteria: Some(vec![spec.clone()]),
                 choices: settings.choices.clone(),
             };
-            let measurement = graph.measurement(&options)?;
+            let measurement = graph.measurement(&options)?.without_scores();
             // What is prepared once for any number of inputs is no part of the measurement.
             measurement.extraction()?;
             let inputs = SampleRange {
@@ -144,7 +152,7 @@ pub fn rq5(
     }
     let rows = settings.criteria.iter().zip(seconds);
     let rows = rows.map(|(spec, seconds)| {
-        let paths = find(&spec.name).is_some_and(|found| found.meaning.of_paths);
+        let paths = needs_paths(spec);
         let (to_forward, to_explain) = (seconds / forward, seconds / explain);
         let bar = match spec.name.as_str() {
             _ if paths => Some((EXPLAIN_BAR, to_explain)),
@@ -173,7 +181,43 @@ pub fn rq5(
         forward,
         explain,
         extraction,
+        scores: scores.is_finite().then_some(scores),
         paper: settings.paper,
         rows: rows.collect(),
     })
+}
+
+fn needs_paths(spec: &Spec) -> bool {
+    find(&spec.name).is_some_and(|found| found.meaning.of_paths)
+}
+
+/// Seconds of telling where inputs belong and how usual they are there, a shard at a time, as `cover` does. Centres and
+/// means of the training data, which are made once, are left out.
+fn time_scores(
+    graph: &LearntGraph,
+    data: &Loader,
+    range: std::ops::Range<usize>,
+    threads: usize,
+) -> Result<f64, LabError> {
+    let snpc = CoverOptions {
+        criteria: Some(vec![Spec::named("snpc")]),
+        ..CoverOptions::default()
+    };
+    let (measurement, extractor) = (graph.measurement(&snpc)?, graph.extractor()?);
+    let mut seconds = 0.0;
+    for start in range.clone().step_by(SHARD) {
+        let mut shard = PathRows::empty(start);
+        let inputs = start..range.end.min(start + SHARD);
+        extractor.run(data, inputs, threads, |rows| -> Result<(), RunError> {
+            shard.append(rows);
+            Ok(())
+        })?;
+        if start == range.start {
+            measurement.clusters(&PathRows::empty(start), threads)?;
+        }
+        let start = Instant::now();
+        measurement.scores(&shard, threads)?;
+        seconds += start.elapsed().as_secs_f64();
+    }
+    Ok(seconds)
 }

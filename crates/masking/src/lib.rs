@@ -14,8 +14,8 @@ mod tune;
 pub use sets::Cut;
 pub use study::{ClusteredPaths, Keep, MaskingOptions, MaskingStudy};
 pub use tune::{
-    AlphaPoint, Basis, Control, JoinedTuning, PathParameters, Recommendation, TuneError,
-    TuneOptions, TunedPart, Tuning, join_tuning, tune, tune_part,
+    AlphaPoint, Basis, ChosenPoint, ClassChoice, Control, Halves, JoinedTuning, PathParameters,
+    Recommendation, TuneError, TuneOptions, TunedPart, Tuning, join_tuning, tune, tune_part,
 };
 
 use serde::{Deserialize, Serialize};

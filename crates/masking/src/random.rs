@@ -7,6 +7,11 @@ pub(crate) fn rows(len: usize, count: usize, seed: u64) -> Vec<usize> {
     generator(seed, 0, 0).sample(len, count)
 }
 
+/// Half of a sample, of an odd number the larger half: positions in ascending order.
+pub(crate) fn half(len: usize, seed: u64) -> Vec<usize> {
+    generator(seed, u64::MAX - 1, 0).sample(len, len.div_ceil(2))
+}
+
 /// `count` of `0..neurons` for one layer of one input. A smaller count gives the first of them.
 pub(crate) fn neurons(
     neurons: usize,

@@ -228,6 +228,11 @@ impl ClusteredPaths {
     pub fn graph(&self) -> &PathGraph {
         &self.graph
     }
+
+    /// The position of their alpha among those of the study.
+    pub fn alpha(&self) -> usize {
+        self.alpha
+    }
 }
 
 /// Adds the neurons of an input's set; inputs are positions in the sample.
@@ -269,6 +274,35 @@ impl<'a> MaskingStudy<'a> {
         match study.counted.is_empty() {
             true => Err(RunError::NoInputs(data.name().to_owned())),
             false => Ok(study),
+        }
+    }
+
+    /// A study of some inputs of this one, named by their positions, in ascending order. There may be none that
+    /// count.
+    pub(super) fn part(&self, inputs: &[u32]) -> MaskingStudy<'a> {
+        let places = || inputs.iter().map(|&i| i as usize);
+        let of_each = |sets: &Vec<BitRows>| sets.iter().map(|rows| rows.gather(inputs)).collect();
+        let sets = &self.sets;
+        let counted = (0..inputs.len() as u32)
+            .filter(|&place| self.counted.binary_search(&inputs[place as usize]).is_ok());
+        MaskingStudy {
+            network: self.network,
+            masked: self.masked.clone(),
+            answers: Answers::default(),
+            data: self.data,
+            options: self.options,
+            method: self.method.clone(),
+            sample: places().map(|i| self.sample[i]).collect(),
+            sets: Sets {
+                predictions: places().map(|i| sets.predictions[i]).collect(),
+                paths: of_each(&sets.paths),
+                activated: of_each(&sets.activated),
+                bands: of_each(&sets.bands),
+            },
+            labels: (self.labels.as_ref()).map(|labels| places().map(|i| labels[i]).collect()),
+            seen: self.seen.clone(),
+            counted: counted.collect(),
+            threads: self.threads,
         }
     }
 

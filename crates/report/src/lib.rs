@@ -74,8 +74,8 @@ pub use inspection::inspection;
 pub use json::{Document, FORMAT, ResultHeader, json};
 pub use junit::{junit, linked_junit};
 pub use lab::{
-    cluster_grid, rq1, rq1_plot, rq2, rq2_plot, rq3, rq3_plot, rq4, rq4_plot, rq5, rq5_plot, rq6,
-    rq6_plot, rq7, rq7_plot,
+    cluster_grid, rq1, rq1_plot, rq2, rq2_plot, rq2_settings, rq3, rq3_plot, rq4, rq4_plot, rq5,
+    rq5_plot, rq6, rq6_plot, rq7, rq7_plot,
 };
 pub use markdown::{linked_markdown, markdown};
 pub use mutation::mutation;

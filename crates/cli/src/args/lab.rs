@@ -137,10 +137,16 @@ impl From<BandsName> for Bands {
 /// abstract path of each cluster for its members, or all other neurons. With one number of clusters
 /// it also compares paths within classes and clusters and between them, and draws inputs of each
 /// cluster, a row for each, into `rq2-clusters.png`.
+///
+/// With `--each-class` every class also chooses an alpha, a number of clusters and a beta for itself, as
+/// `npcov tune` does for all, by one half of the inputs; what that is worth is printed of the other
+/// half, beside one choice for all. `rq2-classes.toml` has what was chosen, as settings for
+/// `npcov build --config`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
   npcov lab rq2 model.onnx --data train.npz --divide 255 --quick -o lab
+  npcov lab rq2 model.onnx --data train.npz --divide 255 --sample 4000 --each-class -o lab
   npcov lab rq2 --choices tables --paper sadl-1 -o lab")]
 pub(crate) struct Rq2Args {
     /// The share of relevance of paths; by default the paper's, or that of `npcov.toml`
@@ -154,6 +160,19 @@ pub(crate) struct Rq2Args {
     /// Shares of members to try; by default 0.6, 0.7, 0.8 and 0.9
     #[arg(long, value_name = "B,...", value_delimiter = ',')]
     pub(crate) betas: Option<Vec<f64>>,
+
+    /// Choose parameters for each class as well, on one half of the inputs, and judge them by the other
+    #[arg(long)]
+    pub(crate) each_class: bool,
+
+    /// Shares of relevance that classes choose from; by default 0.7, 0.8, 0.9 and 1
+    #[arg(
+        long,
+        value_name = "A,...",
+        value_delimiter = ',',
+        requires = "each_class"
+    )]
+    pub(crate) alphas: Option<Vec<f64>>,
 
     /// The number of clusters for similarities and the picture; by default the paper's, or 4
     #[arg(long, value_name = "K")]
@@ -305,7 +324,8 @@ pub(crate) struct Rq4Args {
 ///
 /// Measures the same inputs by each criterion alone, in turns with the forward pass and with
 /// computing relevances, and prints the shortest time of each. What is made once is not timed:
-/// programs, and what criteria learnt from the training data.
+/// programs, and what criteria learnt from the training data. What `npcov cover` tells of single inputs
+/// beside criteria that need paths, clusters and scores, is timed by itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

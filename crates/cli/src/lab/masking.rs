@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use npcov::Model;
 use npcov::data::{Digest, Loader};
 use npcov::paths::Choices;
 use npcov::run::{Method, ModelOptions};
+use npcov::{Model, TuneOptions};
 use npcov_lab::{Rq1Settings, Rq2Settings, TrainingAndTest};
 
-use super::{Results, plain};
+use super::{Results, plain, write};
 use crate::args::{Rq1Args, Rq2Args, StudyArgs};
 use crate::config::Config;
 use crate::printer::Printer;
@@ -129,6 +129,8 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
         betas: (args.betas.clone())
             .or(lab.quick.then(|| vec![0.6, 0.8]))
             .unwrap_or(usual.betas),
+        each_class: (args.each_class)
+            .then(|| args.alphas.clone().unwrap_or(TuneOptions::default().alphas)),
         chosen: (args.chosen)
             .or(published.map(|p| p.clusters))
             .unwrap_or(usual.chosen),
@@ -161,6 +163,10 @@ pub(super) fn rq2(args: &Rq2Args, config: &Config, printer: &Printer) -> anyhow:
     results.unchanged(&[&setup.data], Some(&work))?;
     if let Some(grid) = npcov_report::cluster_grid(&found, &setup.data)? {
         grid.write(results.file("-clusters.png"))?;
+    }
+    if let Some(classes) = &found.each_class {
+        let settings = npcov_report::rq2_settings(classes);
+        write(&results.file("-classes.toml"), settings.as_bytes())?;
     }
     let (text, plot) = (npcov_report::rq2(&found), npcov_report::rq2_plot(&found));
     results.finish(&found, &text, &plot, printer)

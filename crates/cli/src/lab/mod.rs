@@ -62,7 +62,7 @@ impl<'a> Results<'a> {
             .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
         let results = Results { options, name };
         let mut outputs = Outputs::new(config, [])?;
-        for extension in [".json", ".svg", ".txt", "-clusters.png"] {
+        for extension in [".json", ".svg", ".txt", "-clusters.png", "-classes.toml"] {
             outputs.add("--output", &results.file(extension))?;
         }
         outputs.add_folder("--output", &results.file(".parts"))?;

@@ -40,6 +40,32 @@ fn masking_studies_in_words() {
     assert!(bytes(&project, "lab/rq2-clusters.png").starts_with(b"\x89PNG"));
 }
 
+/// What classes choose for themselves is printed beside one choice for all, and a graph is built with it.
+#[test]
+fn parameters_of_each_class() {
+    let project = Project::new();
+    let choose = format!("lab rq2 {STUDY} --each-class");
+    let shown = project.snapshot(&choose);
+    assert_snapshot!("lab_rq2_each_class", shown);
+    // Finished classes are taken over.
+    assert_eq!(project.snapshot(&choose), shown);
+    let classes = json(&project, &choose)["each_class"]["classes"].clone();
+    succeed(
+        &project,
+        "build lenet.onnx --data fashion-1000.npz --divide 255 --limit 300 --criteria snpc \
+         --config lab/rq2-classes.toml -o own.npcov",
+    );
+    let graph = json(&project, "inspect own.npcov");
+    for class in classes.as_array().unwrap() {
+        let number = class["class"].as_u64().unwrap() as usize;
+        let built = &graph["classes"][number];
+        for key in ["alpha", "beta"] {
+            assert_eq!(class["own"][key], built[key], "{key} of class {number}");
+        }
+        assert_eq!(class["own"]["clusters"], built["planned"], "class {number}");
+    }
+}
+
 #[test]
 fn coverage_studies_in_words() {
     let project = with_graph();
@@ -122,8 +148,18 @@ fn times_of_criteria() {
         );
         assert!(row["bar"].is_f64() && row["met"].is_boolean());
     }
+    assert!(base("scores") > 0.0);
     let text = String::from_utf8(bytes(&project, "lab/rq5.txt")).unwrap();
-    assert!(text.contains("8.83 (2.60)"), "{text}");
+    assert!(
+        text.contains("8.83 (2.60)") && text.contains("\n  scores "),
+        "{text}"
+    );
+    // Where nothing needs paths, nothing is told of single inputs.
+    let found = json(
+        &project,
+        "lab rq5 g.npcov --data fashion-1000.npz --criteria idc --quick -o lab",
+    );
+    assert!(found["scores"].is_null(), "{found}");
 }
 
 #[test]
@@ -133,7 +169,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
     let graph = "g.npcov --data fashion-1000.npz --quick";
     for command in [
         "lab rq1 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
-        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --quick".to_owned(),
+        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --quick --each-class".to_owned(),
         format!("lab rq3 {graph} --criteria snpc,nc,lsc,nlc"),
         format!("lab rq4 {graph} --criteria snpc,nc,lsc,nlc"),
         format!("lab rq6 {KINDS}"),
@@ -262,6 +298,8 @@ fn lab_arguments_that_cannot_be() {
         "lab rq7 c.npcov --data fashion-1000.npz --test small.npz --kinds y -o lab",
         "lab rq7 c.npcov --data fashion-1000.npz --test fashion-1000.npz --kinds y --size 0 -o lab",
         "lab rq7 c.npcov --data fashion-1000.npz --test fashion-1000.npz --kinds x -o lab",
+        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --each-class --alphas 0 -o lab",
+        "lab rq2 lenet.onnx --data fashion-1000.npz --divide 255 --alphas 0.8 -o lab",
     ]
     .iter()
     .enumerate()

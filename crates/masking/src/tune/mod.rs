@@ -9,6 +9,7 @@
 //! its class, and with all others off a network may predict that class for any input: of 1,000
 //! inputs of the fixture `resnet8.onnx`, all are taken for the class of whatever path is left.
 
+mod classes;
 mod parts;
 mod recommend;
 
@@ -17,6 +18,7 @@ use npcov_paths::{Choices, KMeans};
 use serde::{Deserialize, Serialize};
 
 use crate::{GridPoint, Inconsistency, MaskingOptions, MaskingStudy, Neurons};
+pub use classes::{ChosenPoint, ClassChoice, Halves};
 use npcov_run::{Event, Method, MethodInfo, Network, Progress, RunError};
 pub use parts::{JoinedTuning, TuneError, TunedPart, join_tuning, tune_part};
 use recommend::recommend;
@@ -202,31 +204,14 @@ fn choose(
 ) -> Result<Tuning, RunError> {
     let name = || data.name().to_owned();
     let (counted, inputs) = (study.counted(), study.sample().len());
-    // What does not count is as good as done.
-    let spared = 2 * (inputs - counted.len());
     let alphas = mask_paths(study, options, progress)?;
     let points: Vec<_> = alphas
         .iter()
         .map(|point| ((), point.width, point.path))
         .collect();
     let alpha = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
-    let mut grid: Vec<GridPoint> = Vec::new();
-    for &clusters in &options.clusters {
-        let clustered = study.cluster(alpha.point, clusters);
-        for &beta in &options.betas {
-            progress.tell(Event::Finished(spared))?;
-            grid.push(study.abstract_paths(&clustered, beta, progress)?);
-        }
-    }
-    let most = options.clusters.last().copied().unwrap_or(1);
-    let natural = study.number_of_clusters(alpha.point, most);
-    // Not fewer than there are, and not many more.
-    let rank = |clusters: usize| (clusters < natural, clusters.abs_diff(natural));
-    let points: Vec<_> = grid
-        .iter()
-        .map(|point| (rank(point.clusters), point.width, point.path))
-        .collect();
-    let abstraction = recommend(&points).ok_or_else(|| RunError::NoInputs(name()))?;
+    let (grid, natural, abstraction) =
+        choose_clusters(study, data, options, alpha.point, &options.betas, progress)?;
     Ok(Tuning {
         data: name(),
         available: data.len(),
@@ -247,6 +232,39 @@ fn choose(
         grid,
         abstraction,
     })
+}
+
+/// Masks abstract paths at one alpha, and recommends clusters and beta: what masking did, how many clusters there are
+/// by themselves, and the recommendation.
+fn choose_clusters(
+    study: &MaskingStudy<'_>,
+    data: &Loader,
+    options: &TuneOptions,
+    alpha: usize,
+    betas: &[f64],
+    progress: &mut dyn Progress,
+) -> Result<(Vec<GridPoint>, usize, Recommendation), RunError> {
+    // What does not count is as good as done.
+    let spared = 2 * (study.sample().len() - study.counted().len());
+    let mut grid: Vec<GridPoint> = Vec::new();
+    for &clusters in &options.clusters {
+        let clustered = study.cluster(alpha, clusters);
+        for &beta in betas {
+            progress.tell(Event::Finished(spared))?;
+            grid.push(study.abstract_paths(&clustered, beta, progress)?);
+        }
+    }
+    let most = options.clusters.last().copied().unwrap_or(1);
+    let natural = study.number_of_clusters(alpha, most);
+    // Not fewer than there are, and not many more.
+    let rank = |clusters: usize| (clusters < natural, clusters.abs_diff(natural));
+    let points: Vec<_> = grid
+        .iter()
+        .map(|point| (rank(point.clusters), point.width, point.path))
+        .collect();
+    let abstraction =
+        recommend(&points).ok_or_else(|| RunError::NoInputs(data.name().to_owned()))?;
+    Ok((grid, natural, abstraction))
 }
 
 /// Masks paths of single inputs, and their controls.

@@ -9,7 +9,7 @@ mod rq6;
 mod rq7;
 
 pub use rq1::{rq1, rq1_plot};
-pub use rq2::{cluster_grid, rq2, rq2_plot};
+pub use rq2::{cluster_grid, rq2, rq2_plot, rq2_settings};
 pub use rq3::{rq3, rq3_plot};
 pub use rq4::{rq4, rq4_plot};
 pub use rq5::{rq5, rq5_plot};

@@ -1,7 +1,8 @@
 //! RQ2 in words and as a picture.
 
 use npcov::data::{Element, Loader};
-use npcov_lab::{Rq2, Rq2Point};
+use npcov::masking::{ChosenPoint, ClassChoice};
+use npcov_lab::{Rq2, Rq2Classes, Rq2Point};
 
 use super::{drawn, facts, numbers, printed, remark};
 use crate::image_grid::{ImageGrid, ImageGroup};
@@ -63,7 +64,90 @@ pub fn rq2(found: &Rq2) -> String {
         table.row(std::iter::once("paper".to_owned()).chain(theirs));
     }
     text += &table.lines();
-    text + &remark(found.paper, 2)
+    text += &remark(found.paper, 2);
+    text + &found.each_class.as_ref().map_or(String::new(), each_class)
+}
+
+/// Parameters of each class beside one choice for all.
+fn each_class(found: &Rq2Classes) -> String {
+    let all = &found.one_for_all;
+    let mut text = format!(
+        "\nparameters of each class, chosen on {} inputs by what masking does, judged by the {} others:\n\
+         one choice for all, a number of clusters (k) of its own, and all three of its own\n",
+        count(found.chosen_on),
+        count(found.judged_on)
+    );
+    text += &facts(&[(
+        "one for all",
+        format!("alpha {}, k {}, beta {}", all.alpha, all.clusters, all.beta),
+    )]);
+    let mut table = numbers(15);
+    table.row(["", "", "for all", "", "", "own k", "", "", "", "all own"]);
+    table.row([
+        "class", "inputs", "width", "Inc.C", "Inc.NC", "k", "width", "Inc.C", "Inc.NC", "alpha",
+        "k", "beta", "width", "Inc.C", "Inc.NC",
+    ]);
+    let shares = |point: &ChosenPoint| {
+        let found = &point.found;
+        [found.width, found.path.inc_c, found.path.inc_nc]
+    };
+    for class in &found.classes {
+        let (clusters, own) = (&class.own_clusters, &class.own);
+        let mut row = vec![class.class.to_string(), count(class.judged_on)];
+        row.extend(shares(&class.one_for_all).map(share));
+        row.push(clusters.found.clusters.to_string());
+        row.extend(shares(clusters).map(share));
+        row.extend([
+            own.alpha.to_string(),
+            own.found.clusters.to_string(),
+            own.found.beta.to_string(),
+        ]);
+        row.extend(shares(own).map(share));
+        table.row(row);
+    }
+    type Of = fn(&ClassChoice) -> &ChosenPoint;
+    let choices: [Of; 3] = [|c| &c.one_for_all, |c| &c.own_clusters, |c| &c.own];
+    let [all, clusters, own] = choices.map(|of| {
+        let mut sums = [0.0; 3];
+        for class in &found.classes {
+            for (sum, share) in sums.iter_mut().zip(shares(of(class))) {
+                *sum += share;
+            }
+        }
+        sums.map(|sum| share(sum / found.classes.len().max(1) as f64))
+    });
+    let mut row = vec!["mean".to_owned(), String::new()];
+    row.extend(all);
+    row.push(String::new());
+    row.extend(clusters);
+    row.extend([String::new(), String::new(), String::new()]);
+    row.extend(own);
+    table.row(row);
+    text += &table.lines();
+    let [all, clusters, own] = choices.map(|of| {
+        let differences = found.classes.iter().map(|c| of(c).found.path.difference());
+        share(differences.reduce(f64::min).unwrap_or(0.0))
+    });
+    text + &format!(
+        "least Inc.C - Inc.NC of a class: {all} for all, {clusters} with own k, {own} with all own\n"
+    )
+}
+
+/// What classes chose for themselves, as settings for `npcov build --config`.
+pub fn rq2_settings(found: &Rq2Classes) -> String {
+    let all = &found.one_for_all;
+    let mut text = format!(
+        "# What each class chose for itself, and for others what was chosen for all.\n\
+         [paths]\nalpha = {:?}\nclusters = {}\nbeta = {:?}\n",
+        all.alpha, all.clusters, all.beta
+    );
+    for ClassChoice { class, own, .. } in &found.classes {
+        text += &format!(
+            "class.{class} = {{ alpha = {:?}, clusters = {}, beta = {:?} }}\n",
+            own.alpha, own.found.clusters, own.found.beta
+        );
+    }
+    text
 }
 
 fn masking(found: &Rq2) -> String {

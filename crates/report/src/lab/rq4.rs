@@ -25,7 +25,7 @@ pub fn rq4(found: &Rq4) -> String {
             size.size,
             spread(size)
         );
-        text += &correlations(size, found.paper.is_some());
+        text += &correlations(size, is_published(size));
     }
     if constant(found) {
         text += "* coverage is the same for all suites, so that there is no correlation\n";
@@ -58,6 +58,12 @@ fn spread(size: &Rq4Size) -> String {
     )
 }
 
+/// Whether the paper has numbers of suites of this size.
+fn is_published(size: &Rq4Size) -> bool {
+    let mut rows = size.correlations.iter();
+    rows.any(|row| row.published.is_some())
+}
+
 fn correlations(size: &Rq4Size, paper: bool) -> String {
     let mut table = numbers(5);
     let mut head = vec!["criterion", "Pearson", "95 % interval", "ranks"];
@@ -87,7 +93,7 @@ pub fn rq4_plot(found: &Rq4) -> String {
     let mut legend = Vec::new();
     for size in &found.sizes {
         legend.push((Mark::Dot, format!("{} inputs", size.size)));
-        if found.paper.is_some() {
+        if is_published(size) {
             legend.push((Mark::Cross, format!("paper, {} inputs", size.size)));
         }
     }
@@ -99,7 +105,7 @@ pub fn rq4_plot(found: &Rq4) -> String {
             let of = all.find(|row| row.criterion == name.criterion);
             let ours = of.and_then(|row| row.correlation);
             values.push(ours.map(|found| (found.r, found.interval)));
-            if found.paper.is_some() {
+            if is_published(size) {
                 values.push(of.and_then(|row| row.published).map(|r| (r, None)));
             }
         }

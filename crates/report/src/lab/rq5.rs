@@ -9,7 +9,7 @@ use crate::plot::{Mark, PlotRow, Rows};
 
 /// How long criteria take, for people to read.
 pub fn rq5(found: &Rq5) -> String {
-    let rows = [
+    let mut rows = vec![
         ("inputs", count(found.inputs)),
         (
             "timed",
@@ -26,6 +26,8 @@ pub fn rq5(found: &Rq5) -> String {
         ("relevances", seconds(found.explain, 3)),
         ("paths", seconds(found.extraction, 3)),
     ];
+    // Of single inputs, beside criteria.
+    rows.extend(found.scores.map(|scores| ("scores", seconds(scores, 3))));
     let mut text = format!(
         "RQ5: how long do criteria take? {}\n{}",
         found.data,

@@ -23,6 +23,12 @@ const POINTS: [f32; 20] = [
 /// ends at a thousand. What overflows there says nothing.
 const FAR: [f32; 8] = [-1e6, -1e4, -1e3, -100.0, 100.0, 1e3, 1e4, 1e6];
 
+/// How far arithmetic may be from an activation, relative to results larger than 1.
+const BOUND: f32 = 2e-5;
+
+/// The same, where constants are rounded to half precision.
+const HALF_BOUND: f32 = 4e-4;
+
 /// The activations that are recognised.
 const KNOWN: [Unary; 7] = [
     Unary::Relu,
@@ -170,16 +176,36 @@ fn identify(graph: &Graph, nodes: &[&Node], x: ValueId) -> Option<Unary> {
         }
         values.push(known.last()?.1);
     }
-    KNOWN.into_iter().find(|activation| {
-        let near = |point: f32, y: f32| {
+    // The largest distance from an activation, relative to what is larger than 1.
+    let distance = |activation: &Unary| {
+        let apart = |(&point, &y): (&f32, &f32)| {
             let expected = activation.apply(point);
-            (y - expected).abs() <= 2e-5 * expected.abs().max(1.0)
+            let apart = (y - expected).abs() / expected.abs().max(1.0);
+            match apart.is_nan() {
+                true => f32::INFINITY,
+                false => apart,
+            }
         };
         let (close, far) = values.split_at(POINTS.len());
-        let mut far = FAR.iter().zip(far);
-        POINTS.iter().zip(close).all(|(&point, &y)| near(point, y))
-            && far.all(|(&point, &y)| !y.is_finite() || near(point, y))
-    })
+        let far = FAR.iter().zip(far).filter(|(_, y)| y.is_finite());
+        let all = POINTS.iter().zip(close).chain(far).map(apart);
+        all.fold(0.0, f32::max)
+    };
+    let bound = match nodes.iter().any(|node| has_rounded_constant(graph, node)) {
+        true => HALF_BOUND,
+        false => BOUND,
+    };
+    let apart = KNOWN.into_iter().map(|f| (distance(&f), f));
+    let (nearest, activation) = apart.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (nearest <= bound).then_some(activation)
+}
+
+/// Whether a node has a scalar of half precision that is no short number: most such ones are constants of an activation,
+/// which the exporter rounded.
+fn has_rounded_constant(graph: &Graph, node: &Node) -> bool {
+    let scalars = node.inputs.iter().filter_map(|&input| scalar(graph, input));
+    let mut scalars = scalars.filter(|x| x.is_finite());
+    scalars.any(|x| half::f16::from_f32(x).to_f32() == x && (x * 16.0).fract() != 0.0)
 }
 
 #[cfg(test)]
@@ -254,6 +280,43 @@ mod tests {
             };
             assert_eq!(net.finish(y), [Op::Unary(Unary::Gelu { tanh: false })]);
         }
+    }
+
+    /// The root of two and the coefficients of the other approximation, rounded to half precision. Both spellings are
+    /// nearer to their own function than to the other's.
+    #[test]
+    fn rounded_constants_are_those_of_half_precision() {
+        let mut net = Net::new();
+        let (root2, one, half) = (net.scalar(1.414_062_5), net.scalar(1.0), net.scalar(0.5));
+        let d = net.binary(Binary::Div, net.x, root2);
+        let e = net.unary(Unary::Erf, d);
+        let a = net.binary(Binary::Add, e, one);
+        let m = net.binary(Binary::Mul, net.x, a);
+        let y = net.binary(Binary::Mul, m, half);
+        assert_eq!(net.finish(y), [Op::Unary(Unary::Gelu { tanh: false })]);
+
+        let mut net = Net::new();
+        let (cubic, root) = (net.scalar(0.044_708_252), net.scalar(0.797_851_56));
+        let (one, half) = (net.scalar(1.0), net.scalar(0.5));
+        let square = net.binary(Binary::Mul, net.x, net.x);
+        let cube = net.binary(Binary::Mul, square, net.x);
+        let cube = net.binary(Binary::Mul, cube, cubic);
+        let sum = net.binary(Binary::Add, net.x, cube);
+        let inner = net.binary(Binary::Mul, sum, root);
+        let t = net.unary(Unary::Tanh, inner);
+        let a = net.binary(Binary::Add, t, one);
+        let m = net.binary(Binary::Mul, net.x, a);
+        let y = net.binary(Binary::Mul, m, half);
+        assert_eq!(net.finish(y), [Op::Unary(Unary::Gelu { tanh: true })]);
+
+        // A factor of another size is another function.
+        let mut net = Net::new();
+        let (factor, one) = (net.scalar(1.702), net.scalar(1.0));
+        let u = net.binary(Binary::Mul, net.x, factor);
+        let s = net.unary(Unary::Sigmoid, u);
+        let y = net.binary(Binary::Mul, net.x, s);
+        let y = net.binary(Binary::Mul, y, one);
+        assert!(net.finish(y).len() > 1);
     }
 
     #[test]

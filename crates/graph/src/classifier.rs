@@ -128,7 +128,7 @@ pub(crate) fn second_of_two(graph: &Graph, value: ValueId) -> Option<ValueId> {
     (is_one && behind_reshapes(graph, from) == p).then_some(p)
 }
 
-fn behind_reshapes(graph: &Graph, mut value: ValueId) -> ValueId {
+pub(crate) fn behind_reshapes(graph: &Graph, mut value: ValueId) -> ValueId {
     while let Some(node) = graph.producer(value)
         && matches!(node.op, Op::Reshape(_))
     {

@@ -44,6 +44,10 @@ pub enum NodeErrorKind {
     UnknownOperator,
     /// Decision trees: they are no network.
     Trees,
+    /// A support vector machine: no network either.
+    SupportVectors,
+    /// An operator that only ONNX Runtime has.
+    OnlyOnnxRuntime,
     /// Boxes are chosen among others, or cut out: a detector.
     Boxes,
     /// The operator is known; this use of it is unsupported or invalid.
@@ -56,6 +60,12 @@ impl fmt::Display for NodeErrorKind {
             NodeErrorKind::UnknownOperator => f.write_str("unsupported operator"),
             NodeErrorKind::Trees => f.write_str(
                 "decision trees have neither neurons nor a gradient; npcov is for neural networks",
+            ),
+            NodeErrorKind::SupportVectors => f.write_str(
+                "a support vector machine has no neurons; npcov is for neural networks",
+            ),
+            NodeErrorKind::OnlyOnnxRuntime => f.write_str(
+                "an operator of ONNX Runtime alone, as its optimiser writes them: npcov takes the file of before",
             ),
             NodeErrorKind::Boxes => f.write_str(
                 "boxes are chosen or cut out, as detectors do; npcov is about models that choose a class for an input",

@@ -19,7 +19,7 @@ use crate::graph::{Graph, Value, ValueId};
 use crate::model::OnnxModel;
 use crate::normalisation::recognise_normalisation;
 use crate::onnx::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
-use crate::op::{Import, import_number, import_of, import_of_domain, is_tree};
+use crate::op::{Import, import_number, import_of, import_of_domain, no_network};
 use crate::order::ordered;
 use crate::tensor::ShapeDisplay;
 use calls::attributes;
@@ -360,8 +360,11 @@ pub(crate) fn known(node: &NodeProto) -> Result<(), NodeErrorKind> {
     if here || import_in(node).is_some() {
         return Ok(());
     }
+    if let Some(reason) = no_network(node.domain(), op_type) {
+        return Err(reason);
+    }
     Err(match op_type {
-        _ if is_tree(node.domain(), op_type) => NodeErrorKind::Trees,
+        _ if node.domain().starts_with("com.microsoft") => NodeErrorKind::OnlyOnnxRuntime,
         "NonMaxSuppression" | "RoiAlign" | "MaxRoiPool" => NodeErrorKind::Boxes,
         _ => NodeErrorKind::UnknownOperator,
     })

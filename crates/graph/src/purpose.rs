@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::classifier::{Classifier, Ending};
+use crate::classifier::{Classifier, Ending, behind_reshapes, second_of_two};
 use crate::graph::{Graph, ValueId};
 use crate::op::{Op, Unary};
 
@@ -48,8 +48,17 @@ impl Purpose {
         match axes[..] {
             [] => None,
             [labels] => {
-                let several = classifier.ending == Ending::Logits && is_sigmoid(graph, logits);
-                several.then_some(Purpose::Labels { labels })
+                if classifier.ending != Ending::Logits {
+                    return None;
+                }
+                // scikit-learn's outputs `1 - p` and `p`.
+                if let Some(p) = second_of_two(graph, behind_reshapes(graph, logits))
+                    && is_sigmoid(graph, p)
+                {
+                    let labels = graph.value(p).ty.numel() / batch.max(1);
+                    return (labels > 1).then_some(Purpose::Labels { labels });
+                }
+                is_sigmoid(graph, logits).then_some(Purpose::Labels { labels })
             }
             [a, b] => Some(Purpose::List {
                 elements: a,
@@ -94,7 +103,8 @@ impl fmt::Display for Purpose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{DType, TensorType};
+    use crate::op::Binary;
+    use crate::tensor::{DType, Tensor, TensorType};
 
     /// The purpose of a model whose output is a function of an input of the same shape.
     fn purpose(shape: &[usize], f: Unary) -> Option<String> {
@@ -129,6 +139,17 @@ mod tests {
             said(&[1, 100, 6], Unary::Tanh).starts_with("is a list of 100 with 6 numbers each")
         );
         assert!(said(&[1, 14], Unary::Sigmoid).starts_with("has a sigmoid for each of 14 labels"));
+        // Three probabilities and what is left of them.
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 3]));
+        let p = graph.push("p", Op::Unary(Unary::Sigmoid), &[x]).unwrap();
+        let one = graph.add_constant("one", Tensor::scalar(1.0));
+        let rest = Op::Binary(Binary::Sub);
+        let rest = graph.push("rest", rest, &[one, p]).unwrap();
+        let both = graph.push("both", Op::Concat(1), &[rest, p]).unwrap();
+        let classifier = Classifier::find(&graph, both);
+        let purpose = Purpose::of(&graph, &classifier, 1);
+        assert_eq!(purpose, Some(Purpose::Labels { labels: 3 }));
         let mut graph = Graph::new();
         let x = graph.add_input("x", TensorType::new(DType::I64, [1]));
         let classifier = Classifier::find(&graph, x);

@@ -58,12 +58,13 @@ fn holds_weights(graph: &Graph, node: &Node, weights: &[bool]) -> bool {
         Op::Conv(_) | Op::Gemm(_) | Op::MatMul => {
             LinearNode::of(graph, node).is_some_and(|linear| is(&node.inputs[linear.position]))
         }
+        // Quantised weights.
+        Op::Unary(f) => matches!(f, Unary::Round | Unary::Clip { .. }) && first(),
         Op::ConvTranspose(_)
         | Op::BatchNormalization(_)
         | Op::InstanceNormalization(_)
         | Op::LayerNormalization(_)
         | Op::Lrn(_)
-        | Op::Unary(_)
         | Op::Pool(_)
         | Op::ArgMax(_)
         | Op::TopK(_)
@@ -147,8 +148,17 @@ mod tests {
             let mul = Op::Binary(Binary::Mul);
             graph.push("mul", mul, &[weights, half]).unwrap()
         };
+        let quantised = |graph: &mut Graph, scores: ValueId| {
+            let weights = scaled(graph, scores);
+            let steps = graph.push("round", Op::Unary(Unary::Round), &[weights]);
+            let limits = Op::Unary(Unary::Clip {
+                min: 0.0,
+                max: 255.0,
+            });
+            graph.push("clip", limits, &[steps.unwrap()]).unwrap()
+        };
         type Spelling<'a> = &'a dyn Fn(&mut Graph, ValueId) -> ValueId;
-        let spellings: [Spelling<'_>; 3] = [&softmax, &written_out, &scaled];
+        let spellings: [Spelling<'_>; 4] = [&softmax, &written_out, &scaled, &quantised];
         for spelling in spellings {
             let (mut graph, x, scores) = net();
             assert!(!has_attention(&graph));

@@ -16,7 +16,7 @@ use npcov_graph::op::{Binary, Composite, CompositeOp, Reduce, ReduceKind, Unary}
 use npcov_graph::{DType, Data, Graph, Node, Op, OpError, Tensor, TensorType, ValueId};
 
 use crate::append::Append;
-use crate::head::widened;
+use crate::head::{Otherwise, widened};
 
 /// The most neurons of the layer that is flooded: every one is compared with every other.
 const MOST_NEURONS: usize = 2048;
@@ -51,7 +51,7 @@ impl Flooded {
         }
         let columns = |j| [(j, 1.0), (j, -1.0), (j, -1.0)];
         let columns: Vec<(usize, f32)> = (0..neurons).flat_map(columns).collect();
-        let copies = widened(program, top.sums, &columns, false)?;
+        let copies = widened(program, top.sums, &columns, false, Otherwise::Refuse)?;
         let mut g = Append::new(program, "flooded");
         let copies = g.reshape(copies, &[batch, neurons, 3])?;
         let flood = Flood {

@@ -139,7 +139,7 @@ fn unspread(graph: &Graph, value: ValueId) -> ValueId {
 /// Which of two factors the other one is a gate of: the larger one (squeeze-excitation), and of equally
 /// large ones the one that is no logistic function, where the other one is (a recurrent cell that is
 /// written out). What was spread over axes counts as it was before.
-fn gated_factor(graph: &Graph, node: &Node) -> Option<usize> {
+pub(crate) fn gated_factor(graph: &Graph, node: &Node) -> Option<usize> {
     let &[a, b] = &node.inputs[..] else {
         return None;
     };
@@ -200,14 +200,17 @@ impl Flow {
         // ...and forwards from the inputs. `time` is the order of computation.
         let mut on_path = vec![false; count];
         let mut time = vec![0; count];
-        for &input in graph.inputs() {
-            on_path[input.index()] = needed[input.index()];
+        for input in sources(graph, &carriers, &needed) {
+            on_path[input.index()] = true;
         }
         // For each value, the last moment at which a path that left before it arrives.
         let mut arrivals: Vec<(usize, usize)> = Vec::new();
         for (i, node) in graph.nodes().iter().enumerate() {
             let output = node.output.index();
             time[output] = i + 1;
+            if on_path[output] {
+                time[output] = 0;
+            }
             for &carrier in carriers.of(i) {
                 let v = node.inputs[carrier];
                 if needed[output] && on_path[v.index()] {
@@ -224,11 +227,12 @@ impl Flow {
         for i in 1..reach.len() {
             reach[i] = reach[i].max(reach[i - 1]);
         }
-        let sources = graph.inputs().iter().filter(|v| on_path[v.index()]).count();
+        let on_paths = (0..count).filter(|&v| on_path[v] && time[v] == 0).count();
         let cut = (0..count)
             .map(|v| match time[v] {
                 _ if !on_path[v] => false,
-                0 => sources == 1,
+                // The one source that there is.
+                0 => on_paths == 1,
                 t => reach[t - 1] <= t,
             })
             .collect();
@@ -244,6 +248,22 @@ impl Flow {
     pub(crate) fn is_cut(&self, value: ValueId) -> bool {
         self.cut[value.index()]
     }
+}
+
+/// Where explanations end: the inputs. Where relevance reaches none of them, because all that the model looks at are
+/// truth values (one-hot columns), the values that it ends at.
+fn sources(graph: &Graph, carriers: &Carriers, needed: &[bool]) -> Vec<ValueId> {
+    let is_needed = |value: &ValueId| needed[value.index()];
+    let inputs: Vec<ValueId> = graph.inputs().iter().copied().filter(is_needed).collect();
+    if !inputs.is_empty() {
+        return inputs;
+    }
+    let ends = |&(position, node): &(usize, &Node)| {
+        let is_end = carriers.of(position).is_empty();
+        is_end && needed[node.output.index()] && graph.constant(node.output).is_none()
+    };
+    let nodes = graph.nodes().iter().enumerate().filter(ends);
+    nodes.map(|(_, node)| node.output).collect()
 }
 
 #[cfg(test)]
@@ -290,6 +310,22 @@ mod tests {
         let y = graph.push("y", Op::Binary(Binary::Div), &[h, s]).unwrap();
         let flow = Flow::new(&graph, y);
         assert!(flow.is_cut(h) && !flow.is_on_path(s));
+    }
+
+    /// `relu(x > 0)`: nothing of the input carries relevance, and the activation is a layer all the same.
+    #[test]
+    fn explanations_end_at_truth_values() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+        let zero = graph.add_constant("zero", npcov_graph::Tensor::scalar(0.0));
+        let is = Op::Binary(Binary::Greater);
+        let is = graph.push("is", is, &[x, zero]).unwrap();
+        let number = graph.push("n", Op::Cast(DType::F32), &[is]).unwrap();
+        let h = graph.push("h", Op::Unary(Unary::Relu), &[number]).unwrap();
+        let y = graph.push("y", Op::Unary(Unary::Tanh), &[h]).unwrap();
+        let flow = Flow::new(&graph, y);
+        assert!(!flow.is_on_path(x));
+        assert!(flow.is_cut(is) && flow.is_cut(h) && flow.is_cut(y));
     }
 
     /// Squeeze-excitation: the gate is computed from the map it scales.

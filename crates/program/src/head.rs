@@ -3,11 +3,12 @@
 //! What speaks *against* a number are the contributions that lower it. So the dense layer that computes it is given further
 //! outputs with negative weights, and each side is explained by its own.
 
-use npcov_graph::op::{Binary, Unary};
+use npcov_graph::op::{Binary, Gather, Unary};
 use npcov_graph::{Classifier, Data, Ending, Graph, Node, Op, OpError, Tensor, ValueId};
 
 use crate::append::Append;
 use crate::error::ProgramError;
+use crate::opposite::opposite;
 
 /// The logits of all classes, or of all directions.
 ///
@@ -37,7 +38,23 @@ pub(crate) fn explained_logits(
         }
     };
     let through = classifier.ending == Ending::Numbers;
-    widened(program, classifier.logits, &columns, through).map_err(at_logits)
+    widened(
+        program,
+        classifier.logits,
+        &columns,
+        through,
+        Otherwise::Opposite,
+    )
+    .map_err(at_logits)
+}
+
+/// What is done where no dense layer computes an output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// Sums of other kinds have their [opposites](opposite).
+    Opposite,
+    /// It is an error.
+    Refuse,
 }
 
 fn at_logits(source: OpError) -> ProgramError {
@@ -47,11 +64,18 @@ fn at_logits(source: OpError) -> ProgramError {
     }
 }
 
-/// Outputs of a model of numbers, which stand side by side: one axis besides that of the batch, at most.
+/// Outputs of a model of numbers, which stand side by side: one axis besides that of the batch, at most. Where the axis of
+/// the batch holds more than inputs, exporters put several numbers of an input below each other.
 fn numbers_of(program: &Graph, value: ValueId) -> Result<usize, ProgramError> {
-    match *program.shape(value) {
-        [] | [_] => Ok(1),
-        [_, outputs] => Ok(outputs),
+    let input = program.inputs().first();
+    let batch = input.and_then(|&v| program.shape(v).first().copied());
+    let numel = program.value(value).ty.numel();
+    match program.shape(value) {
+        [] | [_] | [_, _] => Ok(numel
+            / batch
+                .filter(|&n| numel.is_multiple_of(n))
+                .unwrap_or(1)
+                .max(1)),
         _ => Err(at_logits(OpError::unsupported(
             "an output of numbers with more than one axis",
         ))),
@@ -79,8 +103,9 @@ pub(crate) fn widened(
     logit: ValueId,
     columns: &[(usize, f32)],
     through: bool,
+    otherwise: Otherwise,
 ) -> Result<ValueId, OpError> {
-    let no_dense_layer = || OpError::unsupported("an output that no dense layer computes");
+    let no_dense_layer = || OpError::unsupported("an output that is no weighted sum");
     let producer = |program: &Graph, value: ValueId| -> Result<Node, OpError> {
         program.producer(value).cloned().ok_or_else(no_dense_layer)
     };
@@ -103,7 +128,13 @@ pub(crate) fn widened(
             }
         }
     }
-    let mut wide = dense(program, &node, &columns)?.ok_or_else(no_dense_layer)?;
+    let mut wide = match (dense(program, &node, &columns)?, otherwise) {
+        (Some(wide), _) => wide,
+        (None, Otherwise::Opposite) => {
+            both_sides(program, node.output, &columns)?.ok_or_else(no_dense_layer)?
+        }
+        (None, Otherwise::Refuse) => return Err(no_dense_layer()),
+    };
     let steps = behind.into_iter().skip(linear.map_or(0, |last| last + 1));
     for (node, step) in steps.collect::<Vec<_>>().into_iter().rev() {
         let mut g = Append::new(program, node.name);
@@ -120,6 +151,32 @@ pub(crate) fn widened(
         };
     }
     Ok(wide)
+}
+
+/// These columns of a value and of its negative; `None` where the negative is no sum.
+fn both_sides(
+    program: &mut Graph,
+    value: ValueId,
+    columns: &[(usize, f32)],
+) -> Result<Option<ValueId>, OpError> {
+    let Some(negative) = opposite(program, value)? else {
+        return Ok(None);
+    };
+    let name = program.value(value).name.clone();
+    let mut g = Append::new(program, name);
+    let outputs = outputs_of(columns);
+    let rows = g.graph.value(value).ty.numel() / outputs;
+    let sides = [negative, value].map(|side| g.reshape(side, &[rows, outputs]));
+    let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let both = g.op(Op::Concat(1), &sides)?;
+    let places = columns
+        .iter()
+        .map(|&(output, sign)| (output + if sign > 0.0 { outputs } else { 0 }) as i64)
+        .collect();
+    let places = Tensor::new([columns.len()], Data::I64(places));
+    let places = g.constant(places.ok_or_else(|| OpError::invalid("no columns"))?);
+    g.op(Op::Gather(Gather { axis: 1 }), &[both, places])
+        .map(Some)
 }
 
 /// Outputs that columns are made from.
@@ -164,6 +221,9 @@ impl Behind {
                     Binary::Sub if through && constant == 1 => {
                         Some((input, Behind::Through(vec![1.0])))
                     }
+                    Binary::Min | Binary::Max if through => {
+                        Some((input, Behind::Through(vec![1.0])))
+                    }
                     Binary::Mul if through => Some((input, Behind::Through(signs()))),
                     Binary::Div if through && constant == 1 => {
                         Some((input, Behind::Through(signs())))
@@ -187,7 +247,7 @@ impl Behind {
                     | Binary::Xor => None,
                 }
             }
-            Op::Unary(Unary::Tanh | Unary::Sigmoid | Unary::Atan) if through => {
+            Op::Unary(f) if through && f.is_increasing() => {
                 Some((node.inputs[0], Behind::Through(vec![1.0])))
             }
             Op::Unary(Unary::Neg) if through => Some((node.inputs[0], Behind::Through(vec![-1.0]))),
@@ -419,7 +479,7 @@ mod tests {
     fn a_logit_of_any_depth_has_two_sides() {
         for count in [0, 1, 100_000] {
             let (mut graph, z) = logit(count);
-            let wide = widened(&mut graph, z, &SIDES, false).unwrap();
+            let wide = widened(&mut graph, z, &SIDES, false, Otherwise::Refuse).unwrap();
             assert_eq!(graph.shape(wide), [1, 2]);
             let weights = graph.values().iter().filter_map(|v| v.constant.as_ref());
             let weights: Vec<f32> = weights
@@ -436,10 +496,10 @@ mod tests {
         let x = graph.add_input("x", TensorType::new(DType::F32, [1, 1]));
         let z = graph.push("z", Op::Unary(Unary::Tanh), &[x]).unwrap();
         for logit in [x, z] {
-            let error = widened(&mut graph, logit, &SIDES, false)
+            let error = widened(&mut graph, logit, &SIDES, false, Otherwise::Opposite)
                 .unwrap_err()
                 .to_string();
-            assert!(error.contains("no dense layer"), "{error}");
+            assert!(error.contains("no weighted sum"), "{error}");
         }
     }
 }

@@ -64,6 +64,7 @@ mod mask;
 mod mutant;
 mod neurons;
 mod op;
+mod opposite;
 mod program;
 mod relevance;
 mod rule;

@@ -33,6 +33,7 @@ pub(super) fn import_of_microsoft(op_type: &str) -> Option<Import> {
         }
         "QLinearConcat" => Some(import_concat),
         "QGemm" => Some(import_gemm),
+        "DynamicQuantizeLSTM" => Some(import_lstm),
         "QuantizeLinear" | "DequantizeLinear" => quantize::import_of(op_type),
         _ => None,
     }
@@ -214,6 +215,37 @@ fn import_gemm(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueI
     }
 }
 
+/// An LSTM with weights of 8 bits, in rows by inputs and states. ONNX Runtime rounds what it multiplies them with as well, anew at
+/// each step; here that stays as it is.
+fn import_lstm(node: &NodeContext<'_>, b: &mut Builder<'_>) -> Result<Vec<ValueId>, OpError> {
+    let mut inputs: Vec<Option<ValueId>> = (0..8).map(|i| node.optional(i)).collect();
+    for (weight, scale) in [(1, 8), (2, 10)] {
+        let x = node.input(weight)?;
+        let &[directions, _, columns] = b.shape(x).as_slice() else {
+            return Err(OpError::invalid("the weights have three axes"));
+        };
+        // A number for each direction, or for each of its columns.
+        let mut parameter = |value: ValueId| -> Result<ValueId, OpError> {
+            let value = b.cast(value, DType::F32)?;
+            let numbers = b.shape(value).iter().product::<usize>();
+            match numbers == directions * columns {
+                true => b.reshape(value, [directions, 1, columns]),
+                false => b.reshape(value, [numbers, 1, 1]),
+            }
+        };
+        let scale_of = parameter(node.input(scale)?)?;
+        let zero = node.optional(scale + 1).map(&mut parameter).transpose()?;
+        let mut number = b.cast(x, DType::F32)?;
+        if let Some(zero) = zero {
+            number = b.binary(Binary::Sub, number, zero)?;
+        }
+        number = b.binary(Binary::Mul, number, scale_of)?;
+        inputs[weight] = Some(b.push(Op::Transpose(vec![0, 2, 1]), &[number])?);
+    }
+    let import = plain_import_of("LSTM").ok_or_else(|| OpError::unsupported("operator `LSTM`"))?;
+    import(&node.with("LSTM", inputs), b)
+}
+
 /// A convolution or dense layer between dequantised numbers, as the sum of its integers and one factor:
 /// integers add up exactly, and floats do not, so that a number half way between two steps of the next
 /// layer would fall to either side. `None` for every other node.
@@ -380,6 +412,33 @@ mod tests {
             .input(DType::I64, &[1, 2, 2, 2])
             .int("channels_last", 1);
         assert_eq!(channels.error(), "unsupported: channels are the last axis");
+    }
+
+    /// Weights of 4 in steps of 0.5 above 2 are 1.
+    #[test]
+    fn weights_of_recurrent_layers_are_the_numbers_of_their_integers() {
+        let weight = |case: Case| case.stored(data_type::UINT8, ints(&[1, 1, 4], &[4; 4]));
+        let grid = |case: Case| {
+            let case = case.constant(floats(&[1], &[0.5]));
+            case.stored(data_type::UINT8, ints(&[1], &[2]))
+        };
+        let case = Case::new("DynamicQuantizeLSTM", 1).input(DType::F32, &[3, 1, 1]);
+        let case = weight(weight(case))
+            .absent()
+            .absent()
+            .absent()
+            .absent()
+            .absent();
+        let case = grid(grid(case)).int("hidden_size", 1);
+        let imported = case.import().unwrap();
+        assert_eq!(imported.ty().shape, [3, 1, 1, 1]);
+        let ones = imported
+            .graph
+            .values()
+            .iter()
+            .filter_map(|v| v.constant.as_ref());
+        let ones = ones.filter(|t| ***t == floats(&[1, 4], &[1.0; 4])).count();
+        assert_eq!(ones, 2);
     }
 
     /// Integers are multiplied: `3 - 2` with a bias of 8, each worth `0.5 * 0.25`.

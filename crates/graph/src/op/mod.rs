@@ -21,6 +21,7 @@ mod conv;
 mod einsum;
 mod elementwise;
 mod erf;
+mod fused;
 mod gather;
 mod integer;
 mod matmul;
@@ -63,7 +64,7 @@ pub use window::Window;
 
 pub(crate) use integer::is_quantised;
 pub(crate) use quantize::import_number;
-pub(crate) use table::is_tree;
+pub(crate) use table::no_network;
 
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
@@ -174,7 +175,9 @@ pub(crate) fn import_of(op_type: &str) -> Option<Import> {
 pub(crate) fn import_of_domain(domain: &str, op_type: &str) -> Option<Import> {
     match domain {
         "ai.onnx.ml" => table::import_of(op_type),
-        "com.microsoft" => integer::import_of_microsoft(op_type),
+        "com.microsoft" => {
+            integer::import_of_microsoft(op_type).or_else(|| fused::import_of_microsoft(op_type))
+        }
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use super::{ArgMax, Binary, Gather, Gemm, Import, Op, ReduceKind, Softmax, Unary
 use crate::ValueId;
 use crate::builder::{Builder, NodeContext};
 use crate::classifier::second_of_two;
-use crate::error::OpError;
+use crate::error::{NodeErrorKind, OpError};
 use crate::tensor::{DType, Tensor};
 
 pub(super) fn import_of(op_type: &str) -> Option<Import> {
@@ -26,9 +26,13 @@ pub(super) fn import_of(op_type: &str) -> Option<Import> {
     }
 }
 
-/// Whether an operator is made of decision trees.
-pub(crate) fn is_tree(domain: &str, op_type: &str) -> bool {
-    domain == "ai.onnx.ml" && op_type.starts_with("TreeEnsemble")
+/// Why an operator of a model that is no network cannot be imported.
+pub(crate) fn no_network(domain: &str, op_type: &str) -> Option<NodeErrorKind> {
+    match (domain, op_type) {
+        ("ai.onnx.ml", "SVMClassifier" | "SVMRegressor") => Some(NodeErrorKind::SupportVectors),
+        ("ai.onnx.ml", _) if op_type.starts_with("TreeEnsemble") => Some(NodeErrorKind::Trees),
+        _ => None,
+    }
 }
 
 /// `(x - offset) * scale`, each one number or one per column.
@@ -489,8 +493,12 @@ mod tests {
 
     #[test]
     fn trees_are_told_from_what_is_unknown() {
-        assert!(is_tree("ai.onnx.ml", "TreeEnsembleClassifier"));
-        assert!(is_tree("ai.onnx.ml", "TreeEnsemble"));
-        assert!(!is_tree("ai.onnx.ml", "SVMClassifier") && !is_tree("", "TreeEnsemble"));
+        let why = |op_type| no_network("ai.onnx.ml", op_type);
+        for trees in ["TreeEnsembleClassifier", "TreeEnsemble"] {
+            assert_eq!(why(trees), Some(NodeErrorKind::Trees));
+        }
+        assert_eq!(why("SVMClassifier"), Some(NodeErrorKind::SupportVectors));
+        assert_eq!(why("Scaler"), None);
+        assert_eq!(no_network("", "TreeEnsemble"), None);
     }
 }

@@ -100,8 +100,8 @@ pub(crate) fn relevance(
             ReduceKind::Mean | ReduceKind::Sum => linear::relevance(g, step, choice),
             // Global pools: the first extreme gets everything, as in a maximum pool.
             ReduceKind::Max | ReduceKind::Min => reduce::adjoint(g, step, reduce),
-            ReduceKind::Prod
-            | ReduceKind::L1
+            ReduceKind::Prod => reduce::equal_parts(g, step, reduce),
+            ReduceKind::L1
             | ReduceKind::L2
             | ReduceKind::SumSquare
             | ReduceKind::LogSum

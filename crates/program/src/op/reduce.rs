@@ -57,6 +57,24 @@ pub(super) fn adjoint(
     Ok(vec![(0, gradient)])
 }
 
+/// Relevance of the factors of products: as of two, each has the same part.
+pub(super) fn equal_parts(
+    g: &mut Append<'_>,
+    step: &Step<'_>,
+    reduce: &Reduce,
+) -> Result<Shares, OpError> {
+    let shape = step.shape(0);
+    let mut kept = shape.to_vec();
+    let mut factors = 1;
+    for &axis in &reduce.axes {
+        factors *= shape[axis];
+        kept[axis] = 1;
+    }
+    let r = g.reshape(step.cotangent, &kept)?;
+    let part = g.times(r, 1.0 / factors.max(1) as f32)?;
+    Ok(vec![(0, g.expand(part, shape)?)])
+}
+
 /// For each element, the product of those it is multiplied with: the product of all over the
 /// element, unless there are zeros. A single zero leaves the product of the others to itself and
 /// nothing to them; two leave nothing to anyone.

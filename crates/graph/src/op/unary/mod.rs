@@ -154,6 +154,54 @@ enum Domain {
 }
 
 impl Unary {
+    /// Whether a larger number never gives a smaller one.
+    pub fn is_increasing(self) -> bool {
+        match self {
+            Unary::Relu
+            | Unary::Sigmoid
+            | Unary::Tanh
+            | Unary::Softplus
+            | Unary::Softsign
+            | Unary::Clip { .. }
+            | Unary::Exp
+            | Unary::Log
+            | Unary::Sqrt
+            | Unary::Erf
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Round
+            | Unary::Asin
+            | Unary::Atan
+            | Unary::Sinh
+            | Unary::Asinh
+            | Unary::Acosh
+            | Unary::Atanh => true,
+            Unary::LeakyRelu { alpha }
+            | Unary::ThresholdedRelu { alpha }
+            | Unary::Elu { alpha }
+            | Unary::HardSigmoid { alpha, .. } => alpha >= 0.0,
+            Unary::Selu { alpha, gamma } => alpha >= 0.0 && gamma >= 0.0,
+            Unary::Celu { alpha } => alpha > 0.0,
+            Unary::Gelu { .. }
+            | Unary::Swish { .. }
+            | Unary::HardSwish
+            | Unary::Mish
+            | Unary::Shrink { .. }
+            | Unary::Abs
+            | Unary::Neg
+            | Unary::Reciprocal
+            | Unary::Sign
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tan
+            | Unary::Acos
+            | Unary::Cosh
+            | Unary::Not
+            | Unary::IsNaN
+            | Unary::IsInf { .. } => false,
+        }
+    }
+
     /// The operator's name in ONNX.
     pub fn name(self) -> &'static str {
         match self {

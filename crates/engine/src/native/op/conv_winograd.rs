@@ -84,13 +84,16 @@ impl ConvWinograd {
         let other = other.map(|other| &other[plane.clone()]);
         self.tiling
             .collect(packs, sums, &mut output[plane], |at, sums| {
-                let nothing = &found.nothing[at..at + sums.len()];
+                let nothing = found.nothing().map(|all| &all[at..at + sums.len()]);
                 let other = other.map(|other| &other[at..at + sums.len()]);
                 vectorised(
                     #[inline(always)]
                     || {
-                        for (sum, nothing) in sums.iter_mut().zip(nothing) {
-                            *sum = (if *nothing != 0.0 { 0.0 } else { *sum }) + bias;
+                        for (sum, nothing) in sums.iter_mut().zip(nothing.into_iter().flatten()) {
+                            *sum = if *nothing != 0.0 { 0.0 } else { *sum };
+                        }
+                        for sum in sums.iter_mut() {
+                            *sum += bias;
                         }
                         if let Some(other) = other {
                             for (sum, other) in sums.iter_mut().zip(other) {
@@ -113,25 +116,32 @@ impl ConvWinograd {
         &self,
         channel: usize,
         tile: usize,
-        sums: &[Pack; TILE * TILE],
-        (other, nothing): (Option<&[Pack]>, &[[f32; LANES]]),
+        sums: &mut [Pack; TILE * TILE],
+        (other, found): (Option<&[Pack]>, &Found<'_>),
         output: &mut [Pack],
     ) {
         let finish = self.tail().0.finish;
         let [height, width] = self.tiling.y;
         let [rows, cols] = self.tiling.inside(tile);
         let bias = self.bias[channel];
+        let nothing = found.nothing_in(tile).map(|all| all.as_chunks().0);
         vectorised(
             #[inline(always)]
             || {
+                if let Some(nothing) = nothing {
+                    for (row, sums) in rows.clone().zip(sums.chunks_exact_mut(TILE)) {
+                        let nothing = &nothing[row * width + cols.start..][..cols.len()];
+                        for (sum, nothing) in sums.iter_mut().zip(nothing) {
+                            let of_nothing = |sum, nothing| if nothing != 0.0 { 0.0 } else { sum };
+                            *sum = sum.zip(Pack(*nothing), of_nothing);
+                        }
+                    }
+                }
                 for (row, sums) in rows.zip(sums.chunks_exact(TILE)) {
                     let at = (channel * height + row) * width + cols.start;
                     let to = &mut output[at..at + cols.len()];
                     for (i, (y, sum)) in to.iter_mut().zip(sums).enumerate() {
-                        let nothing = Pack(nothing[row * width + cols.start + i]);
-                        let mut sum = sum.zip(nothing, |sum, nothing| {
-                            (if nothing != 0.0 { 0.0 } else { sum }) + bias
-                        });
+                        let mut sum = sum.map(|sum| sum + bias);
                         if let Some(other) = other {
                             sum = sum.zip(other[at + i], |sum, other| sum + other);
                         }
@@ -248,7 +258,6 @@ impl Kernel for ConvWinograd {
             let other = added(tail.add);
             let bits = numbers_mut(looked_at);
             let found = self.exact.find(&self.tiling, numbers(x), LANES, bits);
-            let nothing = found.nothing.as_chunks().0;
             for first in (0..self.tiling.tiles()).step_by(self.group) {
                 let tiles = self.group.min(self.tiling.tiles() - first);
                 let v_spread = spread(columns, tiles);
@@ -268,7 +277,7 @@ impl Kernel for ConvWinograd {
                 for channel in 0..rows {
                     for t in 0..tiles {
                         transform::output(self.isa, &m[channel * tiles + t..], m_spread, &mut sums);
-                        self.store(channel, first + t, &sums, (other, nothing), y);
+                        self.store(channel, first + t, &mut sums, (other, &found), y);
                     }
                 }
             }

@@ -9,7 +9,8 @@
 //! * the sum of a position whose window equals an earlier one of the same input, bit by bit, is that one's.
 //!
 //! Equal windows are found by 64 bits of a hash, in one pass over the input, two over its pixels, and one
-//! over a table. It is done where a maximum over a map follows; that windows see nothing, everywhere.
+//! over a [table](Firsts). It is done where a maximum over a map follows; that windows see nothing, everywhere.
+//! A map in which nothing is found costs no more than that.
 //!
 //! Arrays of bits lie in working memory, as floats of those bits. Lanes of inputs, or positions of one
 //! input by itself, are all the same here: `lanes` numbers for each pixel.
@@ -17,14 +18,16 @@
 use npcov_cpu::widest;
 
 use super::Tiling;
+use super::firsts::Firsts;
 use crate::native::pack::LANES;
 use crate::native::turn::{Matrix, turn};
 
-/// Multipliers of the two halves of a hash: odd, and without a pattern.
-const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca77];
+/// What spreads a hash: an odd number without a pattern, and how far bits of its halves are moved.
+const FACTOR: u32 = 0x9e37_79b1;
+const MOVED: [u32; 2] = [15, 11];
 
-/// A place in the table that is free.
-const FREE: u32 = u32::MAX;
+/// Channels after which pixels are asked whether more of them would make a difference.
+const SOME_CHANNELS: usize = 8;
 
 /// Which positions of a map are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +38,12 @@ pub(crate) enum Exact {
     Equals,
 }
 
-/// What was found for a map: where its numbers lie in working memory.
+/// What was found for a map: where its numbers lie in working memory. Empty where there is nothing.
 pub(crate) struct Found<'a> {
     /// One where a position sees nothing, else zero.
-    pub(crate) nothing: &'a [f32],
+    nothing: &'a [f32],
+    /// Not zero for tiles with such a position.
+    tiles: &'a [f32],
     /// The first position that sees the same, as bits.
     first: &'a [f32],
     /// Positions of which that is another one, the same in all lanes, as bits.
@@ -52,10 +57,12 @@ impl Exact {
     /// Numbers of working memory.
     pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
         let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
+        let positions = y / lanes;
+        let found = y + tiling.tiles() + pixels + rows;
         match self {
-            Exact::Zeros => y + pixels + rows,
-            // Two halves of pixels and of rows of windows, what is found, and the table.
-            Exact::Equals => 2 * y + 2 * pixels + rows + y / lanes + 3 * table_len(tiling),
+            Exact::Zeros => found,
+            // A second half of pixels and of windows, what is found, and the table.
+            Exact::Equals => found + y + pixels + positions + Firsts::scratch(positions),
         }
     }
 
@@ -70,74 +77,80 @@ impl Exact {
         let extents = Extents::of(tiling, lanes);
         let y = extents.y;
         let (nothing, rest) = scratch.split_at_mut(y);
-        match self {
+        let (tiles, rest) = rest.split_at_mut(tiling.tiles());
+        let (pixels, rest) = rest.split_at_mut(extents.pixels);
+        let (rows, rest) = rest.split_at_mut(extents.rows);
+        let mut found = Found {
+            nothing: &[],
+            tiles: &[],
+            first: &[],
+            whole: &[],
+            mixed: &[],
+            lanes,
+        };
+        let any_nothing = match self {
             Exact::Zeros => {
-                let (seen, rest) = rest.split_at_mut(extents.pixels);
-                let rows = &mut rest[..extents.rows];
-                let any = |seen: u32, x: f32| seen | (x.to_bits() << 1);
-                over_pixels(tiling, lanes, image, [&mut *seen], [0], |[seen], x| {
-                    [any(seen, x)]
-                });
+                let any = |[seen]: [u32; 1], x: f32| [seen | (x.to_bits() << 1)];
+                let sees = |[seen]: [u32; 1]| seen != 0;
+                over_pixels(tiling, lanes, image, [&mut *pixels], [0], (any, sees));
                 let any = |[a, b, c]: [u32; 3]| a | b | c;
-                over_windows(tiling, lanes, seen, rows, nothing, (any, any));
-                for bits in &mut *nothing {
-                    *bits = if bits.to_bits() == 0 { 1.0 } else { 0.0 };
-                }
-                Found {
-                    nothing,
-                    first: &[],
-                    whole: &[],
-                    mixed: &[],
-                    lanes,
-                }
+                over_windows(tiling, lanes, pixels, rows, nothing, (any, any));
+                mark(nothing, |_, bits| bits == 0)
             }
             Exact::Equals => {
                 let (first, rest) = rest.split_at_mut(y);
-                let (pixels, rest) = rest.split_at_mut(2 * extents.pixels);
-                let (rows, rest) = rest.split_at_mut(extents.rows);
-                let (others, table) = rest.split_at_mut(y / lanes);
-                let (p, q) = pixels.split_at_mut(extents.pixels);
+                let (q, rest) = rest.split_at_mut(extents.pixels);
+                let p = pixels;
                 let zero = nothing_seen(image.len() / (tiling.x[0] * tiling.x[1] * lanes).max(1));
-                over_pixels(tiling, lanes, image, [&mut *p, &mut *q], zero, mix_number);
-                // Rows and columns by other multipliers: else a pixel right of the middle would be as one below it.
+                let never = |_: [u32; 2]| false;
+                let halves = [&mut *p, &mut *q];
+                over_pixels(tiling, lanes, image, halves, zero, (mix_number, never));
+                // Rows and columns by other numbers: else a pixel right of the middle would be as one below it.
                 let (by_0, by_1) = (mix_three::<0>, mix_three::<1>);
                 over_windows(tiling, lanes, p, rows, nothing, (by_0, by_1));
                 over_windows(tiling, lanes, q, rows, first, (by_1, by_0));
                 let empty = [by_1([by_0([zero[0]; 3]); 3]), by_0([by_1([zero[1]; 3]); 3])];
-                let table = &mut table[..3 * table_len(tiling)];
-                // Lane by lane, each in one stretch.
                 let (p, q) = (&mut p[..y], &mut q[..y]);
-                let positions = y / lanes;
-                let by_position = Matrix {
-                    rows: positions,
-                    cols: lanes,
-                    pitch: lanes,
-                };
-                turn(nothing, by_position, p, positions);
-                turn(first, by_position, q, positions);
-                let own = p
-                    .chunks_exact_mut(positions.max(1))
-                    .zip(q.chunks_exact_mut(positions.max(1)));
-                for (p, q) in own {
-                    firsts([p, q], empty, table);
+                let (others, rest) = rest.split_at_mut(y / lanes);
+                let halves = [&*nothing, &*first];
+                let any = find_firsts(lanes, halves, empty, [&mut *p, &mut *q], rest);
+                let any_nothing = mark(nothing, |i, bits| {
+                    (bits ^ empty[0]) | (first[i].to_bits() ^ empty[1]) == 0
+                });
+                if any {
+                    let by_lane = Matrix {
+                        rows: lanes,
+                        cols: y / lanes,
+                        pitch: y / lanes,
+                    };
+                    turn(q, by_lane, first, lanes);
+                    (found.whole, found.mixed) = match lanes {
+                        1 => sort::<1>(first, others),
+                        _ => sort::<LANES>(first, others),
+                    };
+                    found.first = first;
                 }
-                let by_lane = Matrix {
-                    rows: lanes,
-                    cols: positions,
-                    pitch: positions,
-                };
-                turn(p, by_lane, nothing, lanes);
-                turn(q, by_lane, first, lanes);
-                let (whole, mixed) = sort(first, lanes, others);
-                Found {
-                    nothing,
-                    first,
-                    whole,
-                    mixed,
-                    lanes,
-                }
+                any_nothing
             }
+        };
+        if any_nothing {
+            mark_tiles(tiling, nothing, lanes, tiles);
+            (found.nothing, found.tiles) = (nothing, tiles);
         }
+        found
+    }
+}
+
+impl<'a> Found<'a> {
+    /// For a tile, one for positions of the map that see nothing and zero for others, unless there is none.
+    pub(crate) fn nothing_in(&self, tile: usize) -> Option<&'a [f32]> {
+        let any = self.tiles.get(tile).is_some_and(|any| *any != 0.0);
+        any.then_some(self.nothing)
+    }
+
+    /// The same for all of the map.
+    pub(crate) fn nothing(&self) -> Option<&'a [f32]> {
+        (!self.nothing.is_empty()).then_some(self.nothing)
     }
 }
 
@@ -166,24 +179,88 @@ impl Found<'_> {
     }
 }
 
+/// Puts the first position that sees the same in the place of the second halves of hashes, lane by lane, each in
+/// one stretch. Returns whether any position has another one.
+fn find_firsts(
+    lanes: usize,
+    halves: [&[f32]; 2],
+    empty: [u32; 2],
+    [p, q]: [&mut [f32]; 2],
+    scratch: &mut [f32],
+) -> bool {
+    let positions = p.len() / lanes;
+    if positions == 0 {
+        return false;
+    }
+    let by_position = Matrix {
+        rows: positions,
+        cols: lanes,
+        pitch: lanes,
+    };
+    turn(halves[0], by_position, p, positions);
+    turn(halves[1], by_position, q, positions);
+    let mut firsts = Firsts::new(positions, scratch);
+    let mut any = false;
+    let each_lane = p.chunks_exact(positions).zip(q.chunks_exact_mut(positions));
+    for (lane, (p, q)) in each_lane.enumerate() {
+        any |= firsts.find(lane, [p, q], empty);
+        q.copy_from_slice(firsts.first());
+    }
+    any
+}
+
+/// Puts one in the place of bits that are `nothing` at their place, else zero. Returns whether any is.
+#[inline(always)]
+fn mark(bits: &mut [f32], nothing: impl Fn(usize, u32) -> bool) -> bool {
+    widest(
+        #[inline(always)]
+        || {
+            let mut any = 0;
+            for (i, bits) in bits.iter_mut().enumerate() {
+                let is = u32::from(nothing(i, bits.to_bits()));
+                *bits = is as f32;
+                any |= is;
+            }
+            any != 0
+        },
+    )
+}
+
+/// Marks tiles in which a position sees nothing.
+fn mark_tiles(tiling: &Tiling, nothing: &[f32], lanes: usize, tiles: &mut [f32]) {
+    for (tile, any) in tiles.iter_mut().enumerate() {
+        let [rows, cols] = tiling.inside(tile);
+        let bits = rows
+            .flat_map(|row| {
+                &nothing[(row * tiling.y[1] + cols.start) * lanes..][..cols.len() * lanes]
+            })
+            .fold(0, |any, nothing| any | nothing.to_bits());
+        *any = f32::from_bits(bits);
+    }
+}
+
 /// Which positions are others than their first ones, in `others`: those of one first position in all lanes,
 /// and the rest.
-fn sort<'a>(first: &[f32], lanes: usize, others: &'a mut [f32]) -> (&'a [f32], &'a [f32]) {
+fn sort<'a, const N: usize>(first: &[f32], others: &'a mut [f32]) -> (&'a [f32], &'a [f32]) {
     let (mut whole, mut mixed) = (0, others.len());
-    for (position, first) in first.chunks_exact(lanes).enumerate() {
-        let own = f32::from_bits(position as u32);
-        if first.iter().all(|other| other.to_bits() == own.to_bits()) {
+    let apart = |first: &[f32; N], from: u32| {
+        let apart = |any: u32, first: &f32| any | (first.to_bits() ^ from);
+        first.iter().fold(0, apart) != 0
+    };
+    for (position, first) in first.as_chunks::<N>().0.iter().enumerate() {
+        let own = position as u32;
+        if !apart(first, own) {
             continue;
         }
-        if first
-            .iter()
-            .all(|other| other.to_bits() == first[0].to_bits())
-        {
-            others[whole] = own;
-            whole += 1;
-        } else {
-            mixed -= 1;
-            others[mixed] = own;
+        match apart(first, first[0].to_bits()) {
+            false => {
+                others[whole] = f32::from_bits(own);
+                whole += 1;
+            }
+            true => {
+                mixed -= 1;
+                others[mixed] = f32::from_bits(own);
+            }
         }
     }
     let (whole, rest) = others.split_at(whole);
@@ -211,22 +288,18 @@ impl Extents {
     }
 }
 
-/// Places of the table: a power of two, and at least twice the positions of a lane.
-fn table_len(tiling: &Tiling) -> usize {
-    (2 * tiling.y[0] * tiling.y[1]).next_power_of_two()
-}
-
 /// A hash with one more number: what was there is moved, so that order counts, and spread.
 #[inline(always)]
 fn mix<const HALF: usize>(hash: u32, bits: u32) -> u32 {
-    (hash ^ bits).rotate_left(15).wrapping_mul(FACTORS[HALF])
+    (hash ^ bits).rotate_left(MOVED[HALF]).wrapping_mul(FACTOR)
 }
 
-/// Both halves with one more number of a pixel. Zeros of both signs are alike.
+/// Both halves with one more number of a pixel: the second one adds up what the first one has been. Zeros of
+/// both signs are alike.
 #[inline(always)]
 fn mix_number([p, q]: [u32; 2], x: f32) -> [u32; 2] {
-    let bits = (x + 0.0).to_bits();
-    [mix::<0>(p, bits), mix::<1>(q, bits)]
+    let p = mix::<0>(p, (x + 0.0).to_bits());
+    [p, q.rotate_left(MOVED[1]).wrapping_add(p)]
 }
 
 /// A hash of three, in this order.
@@ -240,7 +313,8 @@ fn nothing_seen(channels: usize) -> [u32; 2] {
     (0..channels).fold([0, 0], |seen, _| mix_number(seen, 0.0))
 }
 
-/// Puts together the channels of each pixel, as bits; a pixel of the padding is `outside`.
+/// Puts together the channels of each pixel, as bits, until those of a few pixels are all `enough`; a pixel of
+/// the padding is `outside`.
 #[inline(always)]
 fn over_pixels<const N: usize>(
     tiling: &Tiling,
@@ -248,7 +322,10 @@ fn over_pixels<const N: usize>(
     image: &[f32],
     mut pixels: [&mut [f32]; N],
     outside: [u32; N],
-    with: impl Fn([u32; N], f32) -> [u32; N] + Copy,
+    (with, enough): (
+        impl Fn([u32; N], f32) -> [u32; N] + Copy,
+        impl Fn([u32; N]) -> bool + Copy,
+    ),
 ) {
     let [height, width] = tiling.x.map(|extent| extent.max(1));
     let padded = (tiling.y[1] + 2) * lanes;
@@ -267,9 +344,13 @@ fn over_pixels<const N: usize>(
                 while at < len {
                     let (from, to) = (from + at, to + at);
                     at += match len - at {
-                        64.. => some::<64, N>(planes.clone(), from, &mut pixels, to, with),
-                        16.. => some::<16, N>(planes.clone(), from, &mut pixels, to, with),
-                        _ => some::<1, N>(planes.clone(), from, &mut pixels, to, with),
+                        64.. => {
+                            some::<64, N>(planes.clone(), from, &mut pixels, to, (with, enough))
+                        }
+                        16.. => {
+                            some::<16, N>(planes.clone(), from, &mut pixels, to, (with, enough))
+                        }
+                        _ => some::<1, N>(planes.clone(), from, &mut pixels, to, (with, enough)),
                     };
                 }
             }
@@ -280,19 +361,28 @@ fn over_pixels<const N: usize>(
 /// The same for `SOME` numbers of each plane, which is returned.
 #[inline(always)]
 fn some<'a, const SOME: usize, const N: usize>(
-    planes: impl Iterator<Item = &'a [f32]>,
+    mut planes: impl ExactSizeIterator<Item = &'a [f32]>,
     from: usize,
     pixels: &mut [&mut [f32]; N],
     to: usize,
-    with: impl Fn([u32; N], f32) -> [u32; N],
+    (with, enough): (
+        impl Fn([u32; N], f32) -> [u32; N],
+        impl Fn([u32; N]) -> bool,
+    ),
 ) -> usize {
     let mut bits = [[0; SOME]; N];
-    for plane in planes {
-        for (i, x) in plane[from..from + SOME].iter().enumerate() {
-            let with = with(std::array::from_fn(|n| bits[n][i]), *x);
-            for n in 0..N {
-                bits[n][i] = with[n];
+    while planes.len() > 0 {
+        for plane in planes.by_ref().take(SOME_CHANNELS) {
+            for (i, x) in plane[from..from + SOME].iter().enumerate() {
+                let with = with(std::array::from_fn(|n| bits[n][i]), *x);
+                for n in 0..N {
+                    bits[n][i] = with[n];
+                }
             }
+        }
+        let enough = |i: usize| enough(std::array::from_fn(|n| bits[n][i]));
+        if (0..SOME).fold(true, |all, i| all & enough(i)) {
+            break;
         }
     }
     for (pixels, bits) in pixels.iter_mut().zip(bits) {
@@ -337,38 +427,6 @@ fn over_windows(
 fn put_together(to: &mut [f32], [a, b, c]: [&[f32]; 3], three: &impl Fn([u32; 3]) -> u32) {
     for (((to, a), b), c) in to.iter_mut().zip(a).zip(b).zip(c) {
         *to = f32::from_bits(three([a, b, c].map(|bits| bits.to_bits())));
-    }
-}
-
-/// Puts in the place of the two halves of each position's hash, of one lane: whether it sees nothing, and
-/// the first position that sees the same.
-fn firsts([p, q]: [&mut [f32]; 2], empty: [u32; 2], table: &mut [f32]) {
-    let len = table.len() / 3;
-    let (places, rest) = table.split_at_mut(len);
-    let (left, right) = rest.split_at_mut(len);
-    places.fill(f32::from_bits(FREE));
-    for (position, (p, q)) in p.iter_mut().zip(q).enumerate() {
-        let hash = [p.to_bits(), q.to_bits()];
-        let own = f32::from_bits(position as u32);
-        if hash == empty {
-            (*p, *q) = (1.0, own);
-            continue;
-        }
-        let mut place = (hash[0] ^ (hash[0] >> 15)) as usize & (len - 1);
-        *p = 0.0;
-        *q = loop {
-            let known = places[place];
-            if known.to_bits() == FREE {
-                places[place] = own;
-                left[place] = f32::from_bits(hash[0]);
-                right[place] = f32::from_bits(hash[1]);
-                break own;
-            }
-            if [left[place].to_bits(), right[place].to_bits()] == hash {
-                break known;
-            }
-            place = (place + 1) & (len - 1);
-        };
     }
 }
 
@@ -432,7 +490,8 @@ mod tests {
                         let at = position * lanes + lane;
                         let own = seen(position, lane);
                         let nothing = own.iter().all(|&x| x == 0.0);
-                        assert_eq!(found.nothing[at] == 1.0, nothing);
+                        let marked = found.nothing().map_or(0.0, |nothing| nothing[at]);
+                        assert_eq!(marked == 1.0, nothing);
                         empty += usize::from(nothing);
                         if exact == Exact::Zeros {
                             assert_eq!(plane[at], sums[at]);

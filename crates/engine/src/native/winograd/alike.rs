@@ -8,12 +8,14 @@
 //! * the sum of a position whose window is all zeros is zero;
 //! * the sum of a position whose window equals an earlier one of the same input, bit by bit, is that one's.
 //!
-//! Equal windows are found by 64 bits of a hash, in one pass over the input, two over its pixels, and one
-//! over a [table](Firsts). It is done where a maximum over a map follows; that windows see nothing, everywhere.
+//! Equal windows are found by 64 bits of a hash: rows of the input are looked at just before they are transformed,
+//! then come two passes over pixels, and one over a [table](Firsts). It is done where a maximum over a map follows; that windows see nothing, everywhere.
 //! A map in which nothing is found costs no more than that.
 //!
 //! Arrays of bits lie in working memory, as floats of those bits. Lanes of inputs, or positions of one
 //! input by itself, are all the same here: `lanes` numbers for each pixel.
+
+use std::ops::Range;
 
 use npcov_cpu::widest;
 
@@ -26,8 +28,11 @@ use crate::native::turn::{Matrix, turn};
 const FACTOR: u32 = 0x9e37_79b1;
 const MOVED: [u32; 2] = [15, 11];
 
-/// Channels after which pixels are asked whether more of them would make a difference.
+/// Channels after which rows of pixels are asked whether more of them would make a difference.
 const SOME_CHANNELS: usize = 8;
+
+/// Channels that are looked at together: hashes are read and written once for all of them.
+pub(crate) const TOGETHER: usize = 4;
 
 /// Which positions of a map are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +43,76 @@ pub(crate) enum Exact {
     Equals,
 }
 
+impl Exact {
+    /// Numbers of working memory.
+    pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
+        let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
+        let positions = y / lanes;
+        match self {
+            Exact::Zeros => y + pixels + rows + positions + tiling.x[0],
+            // A second half of pixels and of windows, what is found, and the table.
+            Exact::Equals => 2 * (y + pixels + positions) + rows + Firsts::scratch(positions),
+        }
+    }
+
+    /// Begins to look at an image of so many channels, of `lanes` numbers for each pixel.
+    pub(crate) fn look<'a>(
+        self,
+        tiling: &Tiling,
+        channels: usize,
+        lanes: usize,
+        scratch: &'a mut [f32],
+    ) -> Look<'a> {
+        let extents = Extents::of(tiling, lanes);
+        let (nothing, rest) = scratch.split_at_mut(extents.y);
+        let (blank, rest) = rest.split_at_mut(extents.y / lanes);
+        let (windows, rest) = rest.split_at_mut(extents.rows);
+        let (p, rest) = rest.split_at_mut(extents.pixels);
+        let (q, outside) = match self {
+            Exact::Zeros => (0, [0; 2]),
+            Exact::Equals => (extents.pixels, nothing_seen(channels)),
+        };
+        let (q, rest) = rest.split_at_mut(q);
+        p.fill(f32::from_bits(outside[0]));
+        q.fill(f32::from_bits(outside[1]));
+        Look {
+            exact: self,
+            tiling: *tiling,
+            lanes,
+            done: 0,
+            outside,
+            halves: [p, q],
+            nothing,
+            blank,
+            windows,
+            rest,
+        }
+    }
+}
+
+/// What is known of the pixels of a map so far.
+pub(crate) struct Look<'a> {
+    exact: Exact,
+    tiling: Tiling,
+    lanes: usize,
+    /// Rows of pixels that were looked at.
+    done: usize,
+    /// The bits of a pixel of the padding.
+    outside: [u32; 2],
+    /// Bits of each pixel, with those of the padding: what any channel has, or both halves of a hash.
+    halves: [&'a mut [f32]; 2],
+    nothing: &'a mut [f32],
+    blank: &'a mut [f32],
+    windows: &'a mut [f32],
+    rest: &'a mut [f32],
+}
+
 /// What was found for a map: where its numbers lie in working memory. Empty where there is nothing.
 pub(crate) struct Found<'a> {
     /// One where a position sees nothing, else zero.
     nothing: &'a [f32],
-    /// Not zero for tiles with such a position.
-    tiles: &'a [f32],
+    /// Positions that see nothing in some lane, as bits.
+    blank: &'a [f32],
     /// The first position that sees the same, as bits.
     first: &'a [f32],
     /// Positions of which that is another one, the same in all lanes, as bits.
@@ -53,70 +122,101 @@ pub(crate) struct Found<'a> {
     lanes: usize,
 }
 
-impl Exact {
-    /// Numbers of working memory.
-    pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
-        let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
-        let positions = y / lanes;
-        let found = y + tiling.tiles() + pixels + rows;
-        match self {
-            Exact::Zeros => found,
-            // A second half of pixels and of windows, what is found, and the table.
-            Exact::Equals => found + y + pixels + positions + Firsts::scratch(positions),
+impl<'a> Look<'a> {
+    /// The rows of pixels that tiles before this one see, and none that were asked for before.
+    pub(crate) fn rows_before(&mut self, tile: usize) -> Range<usize> {
+        let end = match tile < self.tiling.tiles() {
+            true => self.tiling.seen(tile - 1)[0].0.end,
+            false => self.tiling.x[0],
+        };
+        let rows = self.done..end.max(self.done);
+        self.done = rows.end;
+        rows
+    }
+
+    /// Looks at some rows of a few channels of the image, from number `first` on; channels come in order.
+    pub(crate) fn at(&mut self, first: usize, planes: &[f32], rows: &Range<usize>) {
+        let len = self.tiling.x[1] * self.lanes;
+        let padded = (self.tiling.y[1] + 2) * self.lanes;
+        let plane = self.tiling.x[0] * len;
+        let [p, q] = &mut self.halves;
+        for row in rows.clone() {
+            let at = (row + self.tiling.pads[0]) * padded + self.tiling.pads[1] * self.lanes;
+            let p = &mut p[at..at + len];
+            let channel = |c: usize| &planes[c * plane + row * len..][..len];
+            let channels = planes.len() / plane;
+            match self.exact {
+                Exact::Zeros => {
+                    let full = &mut self.rest[row];
+                    if first == 0 {
+                        *full = 0.0;
+                    }
+                    for c in 0..channels {
+                        if *full == 0.0 {
+                            let ask = (first + c) % SOME_CHANNELS == SOME_CHANNELS - 1;
+                            *full = f32::from(u8::from(see(p, channel(c), ask)));
+                        }
+                    }
+                }
+                Exact::Equals => {
+                    let q = &mut q[at..at + len];
+                    if first == 0 {
+                        p.fill(0.0);
+                        q.fill(0.0);
+                    }
+                    match channels {
+                        TOGETHER => mix_rows::<TOGETHER>([p, q], std::array::from_fn(channel)),
+                        _ => (0..channels).for_each(|c| mix_rows([p, q], [channel(c)])),
+                    }
+                }
+            }
         }
     }
 
-    /// Looks at all positions of an image of `lanes` numbers for each pixel.
-    pub(crate) fn find<'a>(
-        self,
-        tiling: &Tiling,
-        image: &[f32],
-        lanes: usize,
-        scratch: &'a mut [f32],
-    ) -> Found<'a> {
-        let extents = Extents::of(tiling, lanes);
-        let y = extents.y;
-        let (nothing, rest) = scratch.split_at_mut(y);
-        let (tiles, rest) = rest.split_at_mut(tiling.tiles());
-        let (pixels, rest) = rest.split_at_mut(extents.pixels);
-        let (rows, rest) = rest.split_at_mut(extents.rows);
+    /// What was found when all channels of all rows were looked at.
+    pub(crate) fn finish(self) -> Found<'a> {
+        let Look {
+            exact,
+            tiling,
+            lanes,
+            outside,
+            halves: [p, q],
+            nothing,
+            blank,
+            windows,
+            rest,
+            ..
+        } = self;
         let mut found = Found {
             nothing: &[],
-            tiles: &[],
+            blank: &[],
             first: &[],
             whole: &[],
             mixed: &[],
             lanes,
         };
-        let any_nothing = match self {
+        let y = nothing.len();
+        let any_nothing = match exact {
             Exact::Zeros => {
-                let any = |[seen]: [u32; 1], x: f32| [seen | (x.to_bits() << 1)];
-                let sees = |[seen]: [u32; 1]| seen != 0;
-                over_pixels(tiling, lanes, image, [&mut *pixels], [0], (any, sees));
                 let any = |[a, b, c]: [u32; 3]| a | b | c;
-                over_windows(tiling, lanes, pixels, rows, nothing, (any, any));
-                mark(nothing, |_, bits| bits == 0)
+                over_windows(&tiling, lanes, p, windows, nothing, (any, any));
+                mark(nothing)
             }
             Exact::Equals => {
                 let (first, rest) = rest.split_at_mut(y);
-                let (q, rest) = rest.split_at_mut(extents.pixels);
-                let p = pixels;
-                let zero = nothing_seen(image.len() / (tiling.x[0] * tiling.x[1] * lanes).max(1));
-                let never = |_: [u32; 2]| false;
-                let halves = [&mut *p, &mut *q];
-                over_pixels(tiling, lanes, image, halves, zero, (mix_number, never));
+                let (others, rest) = rest.split_at_mut(y / lanes);
                 // Rows and columns by other numbers: else a pixel right of the middle would be as one below it.
                 let (by_0, by_1) = (mix_three::<0>, mix_three::<1>);
-                over_windows(tiling, lanes, p, rows, nothing, (by_0, by_1));
-                over_windows(tiling, lanes, q, rows, first, (by_1, by_0));
-                let empty = [by_1([by_0([zero[0]; 3]); 3]), by_0([by_1([zero[1]; 3]); 3])];
+                over_windows(&tiling, lanes, p, windows, nothing, (by_0, by_1));
+                over_windows(&tiling, lanes, q, windows, first, (by_1, by_0));
+                let empty = [
+                    by_1([by_0([outside[0]; 3]); 3]),
+                    by_0([by_1([outside[1]; 3]); 3]),
+                ];
                 let (p, q) = (&mut p[..y], &mut q[..y]);
-                let (others, rest) = rest.split_at_mut(y / lanes);
                 let halves = [&*nothing, &*first];
                 let any = find_firsts(lanes, halves, empty, [&mut *p, &mut *q], rest);
-                let any_nothing = mark(nothing, |i, bits| {
-                    (bits ^ empty[0]) | (first[i].to_bits() ^ empty[1]) == 0
-                });
+                let any_nothing = mark_hashes(nothing, first, empty);
                 if any {
                     let by_lane = Matrix {
                         rows: lanes,
@@ -134,27 +234,29 @@ impl Exact {
             }
         };
         if any_nothing {
-            mark_tiles(tiling, nothing, lanes, tiles);
-            (found.nothing, found.tiles) = (nothing, tiles);
+            found.blank = match lanes {
+                1 => list::<1>(nothing, blank),
+                _ => list::<LANES>(nothing, blank),
+            };
+            found.nothing = nothing;
         }
         found
     }
 }
 
-impl<'a> Found<'a> {
-    /// For a tile, one for positions of the map that see nothing and zero for others, unless there is none.
-    pub(crate) fn nothing_in(&self, tile: usize) -> Option<&'a [f32]> {
-        let any = self.tiles.get(tile).is_some_and(|any| *any != 0.0);
-        any.then_some(self.nothing)
-    }
-
-    /// The same for all of the map.
-    pub(crate) fn nothing(&self) -> Option<&'a [f32]> {
-        (!self.nothing.is_empty()).then_some(self.nothing)
-    }
-}
-
 impl Found<'_> {
+    /// Gives positions of a plane that see nothing what `of` says of a place of the plane.
+    pub(crate) fn blank(&self, plane: &mut [f32], of: impl Fn(usize) -> f32) {
+        for position in self.blank {
+            let start = position.to_bits() as usize * self.lanes;
+            for at in start..start + self.lanes {
+                if self.nothing[at] != 0.0 {
+                    plane[at] = of(at);
+                }
+            }
+        }
+    }
+
     /// Gives positions of a plane of sums the sum of the first position that sees the same.
     pub(crate) fn unite(&self, plane: &mut [f32]) {
         match self.lanes {
@@ -209,15 +311,14 @@ fn find_firsts(
     any
 }
 
-/// Puts one in the place of bits that are `nothing` at their place, else zero. Returns whether any is.
-#[inline(always)]
-fn mark(bits: &mut [f32], nothing: impl Fn(usize, u32) -> bool) -> bool {
+/// Puts one in the place of bits that are zero, else zero. Returns whether any are.
+fn mark(bits: &mut [f32]) -> bool {
     widest(
         #[inline(always)]
         || {
             let mut any = 0;
-            for (i, bits) in bits.iter_mut().enumerate() {
-                let is = u32::from(nothing(i, bits.to_bits()));
+            for bits in bits {
+                let is = u32::from(bits.to_bits() == 0);
                 *bits = is as f32;
                 any |= is;
             }
@@ -226,17 +327,32 @@ fn mark(bits: &mut [f32], nothing: impl Fn(usize, u32) -> bool) -> bool {
     )
 }
 
-/// Marks tiles in which a position sees nothing.
-fn mark_tiles(tiling: &Tiling, nothing: &[f32], lanes: usize, tiles: &mut [f32]) {
-    for (tile, any) in tiles.iter_mut().enumerate() {
-        let [rows, cols] = tiling.inside(tile);
-        let bits = rows
-            .flat_map(|row| {
-                &nothing[(row * tiling.y[1] + cols.start) * lanes..][..cols.len() * lanes]
-            })
-            .fold(0, |any, nothing| any | nothing.to_bits());
-        *any = f32::from_bits(bits);
+/// As [`mark`], in the place of the first halves, for hashes that are `empty`.
+fn mark_hashes(p: &mut [f32], q: &[f32], empty: [u32; 2]) -> bool {
+    widest(
+        #[inline(always)]
+        || {
+            let mut any = 0;
+            for (p, q) in p.iter_mut().zip(q) {
+                let is = u32::from((p.to_bits() ^ empty[0]) | (q.to_bits() ^ empty[1]) == 0);
+                *p = is as f32;
+                any |= is;
+            }
+            any != 0
+        },
+    )
+}
+
+/// The positions that see nothing in some lane, in `blank`.
+fn list<'a, const N: usize>(nothing: &[f32], blank: &'a mut [f32]) -> &'a [f32] {
+    let mut count = 0;
+    for (position, lanes) in nothing.as_chunks::<N>().0.iter().enumerate() {
+        if lanes.iter().fold(0, |any, lane| any | lane.to_bits()) != 0 {
+            blank[count] = f32::from_bits(position as u32);
+            count += 1;
+        }
     }
+    &blank[..count]
 }
 
 /// Which positions are others than their first ones, in `others`: those of one first position in all lanes,
@@ -313,84 +429,51 @@ fn nothing_seen(channels: usize) -> [u32; 2] {
     (0..channels).fold([0, 0], |seen, _| mix_number(seen, 0.0))
 }
 
-/// Puts together the channels of each pixel, as bits, until those of a few pixels are all `enough`; a pixel of
-/// the padding is `outside`.
-#[inline(always)]
-fn over_pixels<const N: usize>(
-    tiling: &Tiling,
-    lanes: usize,
-    image: &[f32],
-    mut pixels: [&mut [f32]; N],
-    outside: [u32; N],
-    (with, enough): (
-        impl Fn([u32; N], f32) -> [u32; N] + Copy,
-        impl Fn([u32; N]) -> bool + Copy,
-    ),
-) {
-    let [height, width] = tiling.x.map(|extent| extent.max(1));
-    let padded = (tiling.y[1] + 2) * lanes;
+/// Adds to pixels that any channel has something; returns whether that is so for all, if asked.
+fn see(pixels: &mut [f32], x: &[f32], ask: bool) -> bool {
     widest(
         #[inline(always)]
         || {
-            for (pixels, outside) in pixels.iter_mut().zip(outside) {
-                pixels.fill(f32::from_bits(outside));
+            for (seen, x) in pixels.iter_mut().zip(x) {
+                *seen = f32::from_bits(seen.to_bits() | (x.to_bits() << 1));
             }
-            let planes = image.chunks_exact(height * width * lanes);
-            for row in 0..height {
-                let (from, len) = (row * width * lanes, width * lanes);
-                let to = (row + tiling.pads[0]) * padded + tiling.pads[1] * lanes;
-                let mut at = 0;
-                // Some numbers at a time, whose bits stay in registers for all channels.
-                while at < len {
-                    let (from, to) = (from + at, to + at);
-                    at += match len - at {
-                        64.. => {
-                            some::<64, N>(planes.clone(), from, &mut pixels, to, (with, enough))
-                        }
-                        16.. => {
-                            some::<16, N>(planes.clone(), from, &mut pixels, to, (with, enough))
-                        }
-                        _ => some::<1, N>(planes.clone(), from, &mut pixels, to, (with, enough)),
-                    };
-                }
-            }
+            let all = |all, seen: &f32| all & (seen.to_bits() != 0);
+            ask && pixels.iter().fold(true, all)
+        },
+    )
+}
+
+/// Adds some channels to the hashes of pixels.
+fn mix_rows<const N: usize>([p, q]: [&mut [f32]; 2], x: [&[f32]; N]) {
+    let (p, rest_p) = p.as_chunks_mut::<LANES>();
+    let (q, rest_q) = q.as_chunks_mut::<LANES>();
+    let (x, rest_x) = (
+        x.map(|x| x.as_chunks().0),
+        x.map(|x| x.as_chunks::<LANES>().1),
+    );
+    widest(
+        #[inline(always)]
+        || {
+            mix_packs([p, q], x);
+            let (p, q) = (rest_p.as_chunks_mut::<1>().0, rest_q.as_chunks_mut().0);
+            mix_packs([p, q], rest_x.map(|x| x.as_chunks().0));
         },
     );
 }
 
-/// The same for `SOME` numbers of each plane, which is returned.
+/// The same for so many numbers at a time: their hashes stay in registers.
 #[inline(always)]
-fn some<'a, const SOME: usize, const N: usize>(
-    mut planes: impl ExactSizeIterator<Item = &'a [f32]>,
-    from: usize,
-    pixels: &mut [&mut [f32]; N],
-    to: usize,
-    (with, enough): (
-        impl Fn([u32; N], f32) -> [u32; N],
-        impl Fn([u32; N]) -> bool,
-    ),
-) -> usize {
-    let mut bits = [[0; SOME]; N];
-    while planes.len() > 0 {
-        for plane in planes.by_ref().take(SOME_CHANNELS) {
-            for (i, x) in plane[from..from + SOME].iter().enumerate() {
-                let with = with(std::array::from_fn(|n| bits[n][i]), *x);
-                for n in 0..N {
-                    bits[n][i] = with[n];
-                }
+fn mix_packs<const M: usize, const N: usize>([p, q]: [&mut [[f32; M]]; 2], x: [&[[f32; M]]; N]) {
+    let x = x.map(|x| &x[..p.len()]);
+    for (i, (p, q)) in p.iter_mut().zip(q).enumerate() {
+        let mut halves = [p.map(f32::to_bits), q.map(f32::to_bits)];
+        for x in x {
+            for l in 0..M {
+                [halves[0][l], halves[1][l]] = mix_number([halves[0][l], halves[1][l]], x[i][l]);
             }
         }
-        let enough = |i: usize| enough(std::array::from_fn(|n| bits[n][i]));
-        if (0..SOME).fold(true, |all, i| all & enough(i)) {
-            break;
-        }
+        (*p, *q) = (halves[0].map(f32::from_bits), halves[1].map(f32::from_bits));
     }
-    for (pixels, bits) in pixels.iter_mut().zip(bits) {
-        for (pixel, bits) in pixels[to..to + SOME].iter_mut().zip(bits) {
-            *pixel = f32::from_bits(bits);
-        }
-    }
-    SOME
 }
 
 /// Puts together what each position sees: three pixels of a row, and three such rows.
@@ -463,7 +546,7 @@ mod tests {
     fn equal_windows_and_empty_ones_are_found() {
         for (extent, pad, lanes) in [([6, 9], 1, 16), ([7, 5], 0, 1), ([5, 8], 2, 1)] {
             let tiling = tiling(extent, pad);
-            let (channels, pixels) = (3, extent[0] * extent[1]);
+            let (channels, pixels) = (6, extent[0] * extent[1]);
             let image = image(channels, pixels, lanes);
             let [rows, cols] = tiling.y;
             let seen = |position: usize, lane: usize| -> Vec<f32> {
@@ -480,18 +563,26 @@ mod tests {
             };
             for exact in [Exact::Zeros, Exact::Equals] {
                 let mut scratch = vec![f32::NAN; exact.scratch(&tiling, lanes)];
-                let found = exact.find(&tiling, &image, lanes, &mut scratch);
+                let mut look = exact.look(&tiling, channels, lanes, &mut scratch);
+                for tiles in [1, 2, tiling.tiles()] {
+                    let rows = look.rows_before(tiles);
+                    for (i, planes) in image.chunks(TOGETHER * pixels * lanes).enumerate() {
+                        look.at(i * TOGETHER, planes, &rows);
+                    }
+                }
+                let found = look.finish();
                 let sums: Vec<f32> = (0..rows * cols * lanes).map(|i| i as f32).collect();
                 let mut plane = sums.clone();
                 found.unite(&mut plane);
+                let mut marked = vec![0.0; sums.len()];
+                found.blank(&mut marked, |at| sums[at] + 1.0);
                 let (mut empty, mut united) = (0, 0);
                 for position in 0..rows * cols {
                     for lane in 0..lanes {
                         let at = position * lanes + lane;
                         let own = seen(position, lane);
                         let nothing = own.iter().all(|&x| x == 0.0);
-                        let marked = found.nothing().map_or(0.0, |nothing| nothing[at]);
-                        assert_eq!(marked == 1.0, nothing);
+                        assert_eq!(marked[at], if nothing { sums[at] + 1.0 } else { 0.0 });
                         empty += usize::from(nothing);
                         if exact == Exact::Zeros {
                             assert_eq!(plane[at], sums[at]);

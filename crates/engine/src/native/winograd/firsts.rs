@@ -46,11 +46,10 @@ impl<'a> Firsts<'a> {
     }
 
     /// Finds the first position that has the same number, for each of the numbers of a lane, in two
-    /// halves; positions with the number `none` are their own. Returns whether any is another
-    /// one.
+    /// halves; positions with the number `none` are their own. Returns whether any is another one.
     pub(super) fn find(&mut self, lane: usize, [p, q]: [&[f32]; 2], none: [u32; 2]) -> bool {
         let lane_start = (lane * p.len()) as u32;
-        let chained = self.chain(lane_start, [p, q], none);
+        let chained = self.chain(lane_start, p);
         for (position, first) in self.first.iter_mut().enumerate() {
             *first = f32::from_bits(position as u32);
         }
@@ -58,10 +57,11 @@ impl<'a> Firsts<'a> {
         let mut any = false;
         for position in &self.chained[..chained] {
             let position = position.to_bits() as usize;
+            let own = number(position);
             let mut before = self.before[position].to_bits();
-            while before > lane_start {
+            while before > lane_start && own != none {
                 let at = (before - lane_start - 1) as usize;
-                if number(at) == number(position) {
+                if number(at) == own {
                     self.first[position] = self.first[at];
                     any = true;
                     break;
@@ -72,21 +72,20 @@ impl<'a> Firsts<'a> {
         any
     }
 
-    /// Enters the positions of a lane. Returns how many are chained to one before.
-    fn chain(&mut self, lane_start: u32, [p, q]: [&[f32]; 2], none: [u32; 2]) -> usize {
+    /// Enters the positions of a lane by the first halves of their numbers. Returns how many are chained to one
+    /// before.
+    fn chain(&mut self, lane_start: u32, p: &[f32]) -> usize {
         let mask = self.last.len() - 1;
+        let (before, positions) = (&mut self.before[..p.len()], &mut self.chained[..p.len()]);
         let mut chained = 0;
-        let numbers = p.iter().zip(q).zip(&mut *self.before);
-        for (position, ((p, q), before)) in numbers.enumerate() {
-            let [p, q] = [p.to_bits(), q.to_bits()];
-            let is_none = (p ^ none[0]) | (q ^ none[1]) == 0;
+        for (position, (p, before)) in p.iter().zip(before).enumerate() {
+            let p = p.to_bits();
             let last = &mut self.last[(p ^ (p >> 15)) as usize & mask];
             let there = last.to_bits();
-            let own = lane_start + position as u32 + 1;
-            *last = f32::from_bits(if is_none { there } else { own });
+            *last = f32::from_bits(lane_start + position as u32 + 1);
             *before = f32::from_bits(there);
-            self.chained[chained] = f32::from_bits(position as u32);
-            chained += usize::from(!is_none & (there > lane_start));
+            positions[chained] = f32::from_bits(position as u32);
+            chained += usize::from(there > lane_start);
         }
         chained
     }

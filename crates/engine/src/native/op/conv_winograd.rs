@@ -7,7 +7,7 @@ use npcov_cpu::{Isa, vectorised};
 use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::tile::Finish;
-use crate::native::winograd::alike::{Exact, Found};
+use crate::native::winograd::alike::{Exact, Found, TOGETHER};
 use crate::native::winograd::transform::{self, POINTS, TILE};
 use crate::native::winograd::{Matrices, Tiling, spread};
 
@@ -59,6 +59,20 @@ impl ConvWinograd {
         self.exact.scratch(&self.tiling, lanes).div_ceil(LANES)
     }
 
+    /// Gives positions that see nothing, or the same as others, what they have by definition.
+    fn settle(&self, found: &Found<'_>, other: Option<&[f32]>, sums: &mut [f32]) {
+        let finish = self.tail().0.finish;
+        let len = sums.len() / self.bias.len().max(1);
+        for (channel, plane) in sums.chunks_exact_mut(len.max(1)).enumerate() {
+            let of_nothing = 0.0 + self.bias[channel];
+            found.blank(plane, |at| {
+                let other = other.map(|other| other[channel * len + at]);
+                limited(finish, other.map_or(of_nothing, |other| of_nothing + other))
+            });
+            found.unite(plane);
+        }
+    }
+
     /// Packs of transformed input and output for so many tiles.
     fn transformed(&self, group: usize) -> [usize; 2] {
         let packs = |channels| POINTS * spread(channels, group);
@@ -74,7 +88,7 @@ impl ConvWinograd {
         channel: usize,
         packs: &Range<usize>,
         sums: &[f32],
-        (other, found): (Option<&[f32]>, &Found<'_>),
+        other: Option<&[f32]>,
         output: &mut [f32],
     ) {
         let finish = self.tail().0.finish;
@@ -84,24 +98,20 @@ impl ConvWinograd {
         let other = other.map(|other| &other[plane.clone()]);
         self.tiling
             .collect(packs, sums, &mut output[plane], |at, sums| {
-                let nothing = &found.nothing[at..at + sums.len()];
                 let other = other.map(|other| &other[at..at + sums.len()]);
                 vectorised(
                     #[inline(always)]
                     || {
-                        for (sum, nothing) in sums.iter_mut().zip(nothing) {
-                            *sum = (if *nothing != 0.0 { 0.0 } else { *sum }) + bias;
+                        for sum in sums.iter_mut() {
+                            *sum += bias;
                         }
                         if let Some(other) = other {
                             for (sum, other) in sums.iter_mut().zip(other) {
                                 *sum += other;
                             }
                         }
-                        if let Finish::Clip(low, high) = finish {
-                            for sum in sums {
-                                let y = if low > *sum { low } else { *sum };
-                                *sum = if high < y { high } else { y };
-                            }
+                        for sum in sums {
+                            *sum = limited(finish, *sum);
                         }
                     },
                 );
@@ -114,7 +124,7 @@ impl ConvWinograd {
         channel: usize,
         tile: usize,
         sums: &[Pack; TILE * TILE],
-        (other, nothing): (Option<&[Pack]>, &[[f32; LANES]]),
+        other: Option<&[Pack]>,
         output: &mut [Pack],
     ) {
         let finish = self.tail().0.finish;
@@ -128,20 +138,11 @@ impl ConvWinograd {
                     let at = (channel * height + row) * width + cols.start;
                     let to = &mut output[at..at + cols.len()];
                     for (i, (y, sum)) in to.iter_mut().zip(sums).enumerate() {
-                        let nothing = Pack(nothing[row * width + cols.start + i]);
-                        let mut sum = sum.zip(nothing, |sum, nothing| {
-                            (if nothing != 0.0 { 0.0 } else { sum }) + bias
-                        });
+                        let mut sum = sum.map(|sum| sum + bias);
                         if let Some(other) = other {
                             sum = sum.zip(other[at + i], |sum, other| sum + other);
                         }
-                        *y = match finish {
-                            Finish::None => sum,
-                            Finish::Clip(low, high) => sum.map(|y| {
-                                let y = if low > y { low } else { y };
-                                if high < y { high } else { y }
-                            }),
-                        };
+                        *y = sum.map(|sum| limited(finish, sum));
                     }
                 }
             },
@@ -175,15 +176,20 @@ impl Alone for ConvWinograd {
                 add.then(|| &inputs.get(1)[n * all..(n + 1) * all])
             };
             let other = added(tail.add);
-            let found = self.exact.find(&self.tiling, x, 1, numbers_mut(looked_at));
+            let looked_at = numbers_mut(looked_at);
+            let mut look = self.exact.look(&self.tiling, columns, 1, looked_at);
             for first in (0..self.tiling.packs()).step_by(self.group_alone) {
                 let packs = self.group_alone.min(self.tiling.packs() - first);
                 let range = first..first + packs;
                 let v_spread = spread(columns, packs);
-                for (channel, plane) in x.chunks_exact(x_pixels).enumerate() {
-                    let v = (&mut v[channel * packs..], v_spread);
-                    self.tiling
-                        .transform_alone(self.isa, plane, &range, dealt, v);
+                let rows_seen = look.rows_before((first + packs) * LANES);
+                for (i, planes) in x.chunks(TOGETHER * x_pixels).enumerate() {
+                    look.at(i * TOGETHER, planes, &rows_seen);
+                    for (channel, plane) in (i * TOGETHER..).zip(planes.chunks_exact(x_pixels)) {
+                        let v = (&mut v[channel * packs..], v_spread);
+                        self.tiling
+                            .transform_alone(self.isa, plane, &range, dealt, v);
+                    }
                 }
                 let m_spread = spread(self.weights.row_packs(), packs);
                 for point in 0..POINTS {
@@ -198,12 +204,10 @@ impl Alone for ConvWinograd {
                             *to = *sum;
                         }
                     }
-                    self.store_alone(channel, &range, numbers(sums), (other, &found), y);
+                    self.store_alone(channel, &range, numbers(sums), other, y);
                 }
             }
-            for plane in y.chunks_exact_mut(y_pixels) {
-                found.unite(plane);
-            }
+            self.settle(&look.finish(), other, y);
             if let (true, Some(other)) = (waits, added(waits)) {
                 finish(self.tail.finish, other, y);
             }
@@ -246,17 +250,20 @@ impl Kernel for ConvWinograd {
                 add.then(|| &inputs.get(1)[n * all..(n + 1) * all])
             };
             let other = added(tail.add);
-            let bits = numbers_mut(looked_at);
-            let found = self.exact.find(&self.tiling, numbers(x), LANES, bits);
-            let nothing = found.nothing.as_chunks().0;
+            let looked_at = numbers_mut(looked_at);
+            let mut look = self.exact.look(&self.tiling, columns, LANES, looked_at);
             for first in (0..self.tiling.tiles()).step_by(self.group) {
                 let tiles = self.group.min(self.tiling.tiles() - first);
                 let v_spread = spread(columns, tiles);
-                for (channel, plane) in x.chunks_exact(x_pixels).enumerate() {
-                    for t in 0..tiles {
-                        let v = &mut v[channel * tiles + t..];
-                        self.tiling
-                            .transform(self.isa, plane, first + t, v, v_spread);
+                let rows_seen = look.rows_before(first + tiles);
+                for (i, planes) in x.chunks(TOGETHER * x_pixels).enumerate() {
+                    look.at(i * TOGETHER, numbers(planes), &rows_seen);
+                    for (channel, plane) in (i * TOGETHER..).zip(planes.chunks_exact(x_pixels)) {
+                        for t in 0..tiles {
+                            let v = &mut v[channel * tiles + t..];
+                            self.tiling
+                                .transform(self.isa, plane, first + t, v, v_spread);
+                        }
                     }
                 }
                 let m_spread = spread(self.weights.row_packs(), tiles);
@@ -268,13 +275,11 @@ impl Kernel for ConvWinograd {
                 for channel in 0..rows {
                     for t in 0..tiles {
                         transform::output(self.isa, &m[channel * tiles + t..], m_spread, &mut sums);
-                        self.store(channel, first + t, &sums, (other, nothing), y);
+                        self.store(channel, first + t, &sums, other, y);
                     }
                 }
             }
-            for plane in y.chunks_exact_mut(y_pixels) {
-                found.unite(numbers_mut(plane));
-            }
+            self.settle(&look.finish(), other.map(numbers), numbers_mut(y));
             if let (true, Some(other)) = (waits, added(waits)) {
                 finish(self.tail.finish, numbers(other), numbers_mut(y));
             }
@@ -282,19 +287,25 @@ impl Kernel for ConvWinograd {
     }
 }
 
+/// A sum as it is stored.
+#[inline(always)]
+fn limited(finish: Finish, sum: f32) -> f32 {
+    match finish {
+        Finish::None => sum,
+        Finish::Clip(low, high) => {
+            let sum = if low > sum { low } else { sum };
+            if high < sum { high } else { sum }
+        }
+    }
+}
+
 /// Adds to sums what waited for them, and limits them.
 fn finish(finish: Finish, other: &[f32], sums: &mut [f32]) {
-    let (low, high) = match finish {
-        Finish::None => (f32::NEG_INFINITY, f32::INFINITY),
-        Finish::Clip(low, high) => (low, high),
-    };
     vectorised(
         #[inline(always)]
         || {
             for (sum, other) in sums.iter_mut().zip(other) {
-                let y = *sum + other;
-                let y = if low > y { low } else { y };
-                *sum = if high < y { high } else { y };
+                *sum = limited(finish, *sum + other);
             }
         },
     );

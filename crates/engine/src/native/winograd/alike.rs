@@ -8,23 +8,31 @@
 //! * the sum of a position whose window is all zeros is zero;
 //! * the sum of a position whose window equals an earlier one of the same input, bit by bit, is that one's.
 //!
-//! Equal windows are found by 64 bits of a hash, in one pass over the input, two over its pixels, and one
-//! over a table. It is done where a maximum over a map follows; that windows see nothing, everywhere.
+//! Equal windows are found by 64 bits of a hash: rows of the input are looked at just before they are transformed,
+//! then come two passes over pixels, and one over a [table](Firsts). It is done where a maximum over a map follows; that windows see nothing, everywhere.
+//! A map in which nothing is found costs no more than that.
 //!
 //! Arrays of bits lie in working memory, as floats of those bits. Lanes of inputs, or positions of one
 //! input by itself, are all the same here: `lanes` numbers for each pixel.
 
+use std::ops::Range;
+
 use npcov_cpu::widest;
 
 use super::Tiling;
+use super::firsts::Firsts;
 use crate::native::pack::LANES;
 use crate::native::turn::{Matrix, turn};
 
-/// Multipliers of the two halves of a hash: odd, and without a pattern.
-const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca77];
+/// What spreads a hash: an odd number without a pattern, and how far bits of its halves are moved.
+const FACTOR: u32 = 0x9e37_79b1;
+const MOVED: [u32; 2] = [15, 11];
 
-/// A place in the table that is free.
-const FREE: u32 = u32::MAX;
+/// Channels after which rows of pixels are asked whether more of them would make a difference.
+const SOME_CHANNELS: usize = 8;
+
+/// Channels that are looked at together: hashes are read and written once for all of them.
+pub(crate) const TOGETHER: usize = 4;
 
 /// Which positions of a map are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +43,76 @@ pub(crate) enum Exact {
     Equals,
 }
 
-/// What was found for a map: where its numbers lie in working memory.
+impl Exact {
+    /// Numbers of working memory.
+    pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
+        let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
+        let positions = y / lanes;
+        match self {
+            Exact::Zeros => y + pixels + rows + positions + tiling.x[0],
+            // A second half of pixels and of windows, what is found, and the table.
+            Exact::Equals => 2 * (y + pixels + positions) + rows + Firsts::scratch(positions),
+        }
+    }
+
+    /// Begins to look at an image of so many channels, of `lanes` numbers for each pixel.
+    pub(crate) fn look<'a>(
+        self,
+        tiling: &Tiling,
+        channels: usize,
+        lanes: usize,
+        scratch: &'a mut [f32],
+    ) -> Look<'a> {
+        let extents = Extents::of(tiling, lanes);
+        let (nothing, rest) = scratch.split_at_mut(extents.y);
+        let (blank, rest) = rest.split_at_mut(extents.y / lanes);
+        let (windows, rest) = rest.split_at_mut(extents.rows);
+        let (p, rest) = rest.split_at_mut(extents.pixels);
+        let (q, outside) = match self {
+            Exact::Zeros => (0, [0; 2]),
+            Exact::Equals => (extents.pixels, nothing_seen(channels)),
+        };
+        let (q, rest) = rest.split_at_mut(q);
+        p.fill(f32::from_bits(outside[0]));
+        q.fill(f32::from_bits(outside[1]));
+        Look {
+            exact: self,
+            tiling: *tiling,
+            lanes,
+            done: 0,
+            outside,
+            halves: [p, q],
+            nothing,
+            blank,
+            windows,
+            rest,
+        }
+    }
+}
+
+/// What is known of the pixels of a map so far.
+pub(crate) struct Look<'a> {
+    exact: Exact,
+    tiling: Tiling,
+    lanes: usize,
+    /// Rows of pixels that were looked at.
+    done: usize,
+    /// The bits of a pixel of the padding.
+    outside: [u32; 2],
+    /// Bits of each pixel, with those of the padding: what any channel has, or both halves of a hash.
+    halves: [&'a mut [f32]; 2],
+    nothing: &'a mut [f32],
+    blank: &'a mut [f32],
+    windows: &'a mut [f32],
+    rest: &'a mut [f32],
+}
+
+/// What was found for a map: where its numbers lie in working memory. Empty where there is nothing.
 pub(crate) struct Found<'a> {
     /// One where a position sees nothing, else zero.
-    pub(crate) nothing: &'a [f32],
+    nothing: &'a [f32],
+    /// Positions that see nothing in some lane, as bits.
+    blank: &'a [f32],
     /// The first position that sees the same, as bits.
     first: &'a [f32],
     /// Positions of which that is another one, the same in all lanes, as bits.
@@ -48,100 +122,141 @@ pub(crate) struct Found<'a> {
     lanes: usize,
 }
 
-impl Exact {
-    /// Numbers of working memory.
-    pub(crate) fn scratch(self, tiling: &Tiling, lanes: usize) -> usize {
-        let Extents { pixels, rows, y } = Extents::of(tiling, lanes);
-        match self {
-            Exact::Zeros => y + pixels + rows,
-            // Two halves of pixels and of rows of windows, what is found, and the table.
-            Exact::Equals => 2 * y + 2 * pixels + rows + y / lanes + 3 * table_len(tiling),
+impl<'a> Look<'a> {
+    /// The rows of pixels that tiles before this one see, and none that were asked for before.
+    pub(crate) fn rows_before(&mut self, tile: usize) -> Range<usize> {
+        let end = match tile < self.tiling.tiles() {
+            true => self.tiling.seen(tile - 1)[0].0.end,
+            false => self.tiling.x[0],
+        };
+        let rows = self.done..end.max(self.done);
+        self.done = rows.end;
+        rows
+    }
+
+    /// Looks at some rows of a few channels of the image, from number `first` on; channels come in order.
+    pub(crate) fn at(&mut self, first: usize, planes: &[f32], rows: &Range<usize>) {
+        let len = self.tiling.x[1] * self.lanes;
+        let padded = (self.tiling.y[1] + 2) * self.lanes;
+        let plane = self.tiling.x[0] * len;
+        let [p, q] = &mut self.halves;
+        for row in rows.clone() {
+            let at = (row + self.tiling.pads[0]) * padded + self.tiling.pads[1] * self.lanes;
+            let p = &mut p[at..at + len];
+            let channel = |c: usize| &planes[c * plane + row * len..][..len];
+            let channels = planes.len() / plane;
+            match self.exact {
+                Exact::Zeros => {
+                    let full = &mut self.rest[row];
+                    if first == 0 {
+                        *full = 0.0;
+                    }
+                    for c in 0..channels {
+                        if *full == 0.0 {
+                            let ask = (first + c) % SOME_CHANNELS == SOME_CHANNELS - 1;
+                            *full = f32::from(u8::from(see(p, channel(c), ask)));
+                        }
+                    }
+                }
+                Exact::Equals => {
+                    let q = &mut q[at..at + len];
+                    if first == 0 {
+                        p.fill(0.0);
+                        q.fill(0.0);
+                    }
+                    match channels {
+                        TOGETHER => mix_rows::<TOGETHER>([p, q], std::array::from_fn(channel)),
+                        _ => (0..channels).for_each(|c| mix_rows([p, q], [channel(c)])),
+                    }
+                }
+            }
         }
     }
 
-    /// Looks at all positions of an image of `lanes` numbers for each pixel.
-    pub(crate) fn find<'a>(
-        self,
-        tiling: &Tiling,
-        image: &[f32],
-        lanes: usize,
-        scratch: &'a mut [f32],
-    ) -> Found<'a> {
-        let extents = Extents::of(tiling, lanes);
-        let y = extents.y;
-        let (nothing, rest) = scratch.split_at_mut(y);
-        match self {
+    /// What was found when all channels of all rows were looked at.
+    pub(crate) fn finish(self) -> Found<'a> {
+        let Look {
+            exact,
+            tiling,
+            lanes,
+            outside,
+            halves: [p, q],
+            nothing,
+            blank,
+            windows,
+            rest,
+            ..
+        } = self;
+        let mut found = Found {
+            nothing: &[],
+            blank: &[],
+            first: &[],
+            whole: &[],
+            mixed: &[],
+            lanes,
+        };
+        let y = nothing.len();
+        let any_nothing = match exact {
             Exact::Zeros => {
-                let (seen, rest) = rest.split_at_mut(extents.pixels);
-                let rows = &mut rest[..extents.rows];
-                let any = |seen: u32, x: f32| seen | (x.to_bits() << 1);
-                over_pixels(tiling, lanes, image, [&mut *seen], [0], |[seen], x| {
-                    [any(seen, x)]
-                });
                 let any = |[a, b, c]: [u32; 3]| a | b | c;
-                over_windows(tiling, lanes, seen, rows, nothing, (any, any));
-                for bits in &mut *nothing {
-                    *bits = if bits.to_bits() == 0 { 1.0 } else { 0.0 };
-                }
-                Found {
-                    nothing,
-                    first: &[],
-                    whole: &[],
-                    mixed: &[],
-                    lanes,
-                }
+                over_windows(&tiling, lanes, p, windows, nothing, (any, any));
+                mark(nothing)
             }
             Exact::Equals => {
                 let (first, rest) = rest.split_at_mut(y);
-                let (pixels, rest) = rest.split_at_mut(2 * extents.pixels);
-                let (rows, rest) = rest.split_at_mut(extents.rows);
-                let (others, table) = rest.split_at_mut(y / lanes);
-                let (p, q) = pixels.split_at_mut(extents.pixels);
-                let zero = nothing_seen(image.len() / (tiling.x[0] * tiling.x[1] * lanes).max(1));
-                over_pixels(tiling, lanes, image, [&mut *p, &mut *q], zero, mix_number);
-                // Rows and columns by other multipliers: else a pixel right of the middle would be as one below it.
+                let (others, rest) = rest.split_at_mut(y / lanes);
+                // Rows and columns by other numbers: else a pixel right of the middle would be as one below it.
                 let (by_0, by_1) = (mix_three::<0>, mix_three::<1>);
-                over_windows(tiling, lanes, p, rows, nothing, (by_0, by_1));
-                over_windows(tiling, lanes, q, rows, first, (by_1, by_0));
-                let empty = [by_1([by_0([zero[0]; 3]); 3]), by_0([by_1([zero[1]; 3]); 3])];
-                let table = &mut table[..3 * table_len(tiling)];
-                // Lane by lane, each in one stretch.
+                over_windows(&tiling, lanes, p, windows, nothing, (by_0, by_1));
+                over_windows(&tiling, lanes, q, windows, first, (by_1, by_0));
+                let empty = [
+                    by_1([by_0([outside[0]; 3]); 3]),
+                    by_0([by_1([outside[1]; 3]); 3]),
+                ];
                 let (p, q) = (&mut p[..y], &mut q[..y]);
-                let positions = y / lanes;
-                let by_position = Matrix {
-                    rows: positions,
-                    cols: lanes,
-                    pitch: lanes,
-                };
-                turn(nothing, by_position, p, positions);
-                turn(first, by_position, q, positions);
-                let own = p
-                    .chunks_exact_mut(positions.max(1))
-                    .zip(q.chunks_exact_mut(positions.max(1)));
-                for (p, q) in own {
-                    firsts([p, q], empty, table);
+                let halves = [&*nothing, &*first];
+                let any = find_firsts(lanes, halves, empty, [&mut *p, &mut *q], rest);
+                let any_nothing = mark_hashes(nothing, first, empty);
+                if any {
+                    let by_lane = Matrix {
+                        rows: lanes,
+                        cols: y / lanes,
+                        pitch: y / lanes,
+                    };
+                    turn(q, by_lane, first, lanes);
+                    (found.whole, found.mixed) = match lanes {
+                        1 => sort::<1>(first, others),
+                        _ => sort::<LANES>(first, others),
+                    };
+                    found.first = first;
                 }
-                let by_lane = Matrix {
-                    rows: lanes,
-                    cols: positions,
-                    pitch: positions,
-                };
-                turn(p, by_lane, nothing, lanes);
-                turn(q, by_lane, first, lanes);
-                let (whole, mixed) = sort(first, lanes, others);
-                Found {
-                    nothing,
-                    first,
-                    whole,
-                    mixed,
-                    lanes,
-                }
+                any_nothing
             }
+        };
+        if any_nothing {
+            found.blank = match lanes {
+                1 => list::<1>(nothing, blank),
+                _ => list::<LANES>(nothing, blank),
+            };
+            found.nothing = nothing;
         }
+        found
     }
 }
 
 impl Found<'_> {
+    /// Gives positions of a plane that see nothing what `of` says of a place of the plane.
+    pub(crate) fn blank(&self, plane: &mut [f32], of: impl Fn(usize) -> f32) {
+        for position in self.blank {
+            let start = position.to_bits() as usize * self.lanes;
+            for at in start..start + self.lanes {
+                if self.nothing[at] != 0.0 {
+                    plane[at] = of(at);
+                }
+            }
+        }
+    }
+
     /// Gives positions of a plane of sums the sum of the first position that sees the same.
     pub(crate) fn unite(&self, plane: &mut [f32]) {
         match self.lanes {
@@ -166,24 +281,102 @@ impl Found<'_> {
     }
 }
 
+/// Puts the first position that sees the same in the place of the second halves of hashes, lane by lane, each in
+/// one stretch. Returns whether any position has another one.
+fn find_firsts(
+    lanes: usize,
+    halves: [&[f32]; 2],
+    empty: [u32; 2],
+    [p, q]: [&mut [f32]; 2],
+    scratch: &mut [f32],
+) -> bool {
+    let positions = p.len() / lanes;
+    if positions == 0 {
+        return false;
+    }
+    let by_position = Matrix {
+        rows: positions,
+        cols: lanes,
+        pitch: lanes,
+    };
+    turn(halves[0], by_position, p, positions);
+    turn(halves[1], by_position, q, positions);
+    let mut firsts = Firsts::new(positions, scratch);
+    let mut any = false;
+    let each_lane = p.chunks_exact(positions).zip(q.chunks_exact_mut(positions));
+    for (lane, (p, q)) in each_lane.enumerate() {
+        any |= firsts.find(lane, [p, q], empty);
+        q.copy_from_slice(firsts.first());
+    }
+    any
+}
+
+/// Puts one in the place of bits that are zero, else zero. Returns whether any are.
+fn mark(bits: &mut [f32]) -> bool {
+    widest(
+        #[inline(always)]
+        || {
+            let mut any = 0;
+            for bits in bits {
+                let is = u32::from(bits.to_bits() == 0);
+                *bits = is as f32;
+                any |= is;
+            }
+            any != 0
+        },
+    )
+}
+
+/// As [`mark`], in the place of the first halves, for hashes that are `empty`.
+fn mark_hashes(p: &mut [f32], q: &[f32], empty: [u32; 2]) -> bool {
+    widest(
+        #[inline(always)]
+        || {
+            let mut any = 0;
+            for (p, q) in p.iter_mut().zip(q) {
+                let is = u32::from((p.to_bits() ^ empty[0]) | (q.to_bits() ^ empty[1]) == 0);
+                *p = is as f32;
+                any |= is;
+            }
+            any != 0
+        },
+    )
+}
+
+/// The positions that see nothing in some lane, in `blank`.
+fn list<'a, const N: usize>(nothing: &[f32], blank: &'a mut [f32]) -> &'a [f32] {
+    let mut count = 0;
+    for (position, lanes) in nothing.as_chunks::<N>().0.iter().enumerate() {
+        if lanes.iter().fold(0, |any, lane| any | lane.to_bits()) != 0 {
+            blank[count] = f32::from_bits(position as u32);
+            count += 1;
+        }
+    }
+    &blank[..count]
+}
+
 /// Which positions are others than their first ones, in `others`: those of one first position in all lanes,
 /// and the rest.
-fn sort<'a>(first: &[f32], lanes: usize, others: &'a mut [f32]) -> (&'a [f32], &'a [f32]) {
+fn sort<'a, const N: usize>(first: &[f32], others: &'a mut [f32]) -> (&'a [f32], &'a [f32]) {
     let (mut whole, mut mixed) = (0, others.len());
-    for (position, first) in first.chunks_exact(lanes).enumerate() {
-        let own = f32::from_bits(position as u32);
-        if first.iter().all(|other| other.to_bits() == own.to_bits()) {
+    let apart = |first: &[f32; N], from: u32| {
+        let apart = |any: u32, first: &f32| any | (first.to_bits() ^ from);
+        first.iter().fold(0, apart) != 0
+    };
+    for (position, first) in first.as_chunks::<N>().0.iter().enumerate() {
+        let own = position as u32;
+        if !apart(first, own) {
             continue;
         }
-        if first
-            .iter()
-            .all(|other| other.to_bits() == first[0].to_bits())
-        {
-            others[whole] = own;
-            whole += 1;
-        } else {
-            mixed -= 1;
-            others[mixed] = own;
+        match apart(first, first[0].to_bits()) {
+            false => {
+                others[whole] = f32::from_bits(own);
+                whole += 1;
+            }
+            true => {
+                mixed -= 1;
+                others[mixed] = f32::from_bits(own);
+            }
         }
     }
     let (whole, rest) = others.split_at(whole);
@@ -211,22 +404,18 @@ impl Extents {
     }
 }
 
-/// Places of the table: a power of two, and at least twice the positions of a lane.
-fn table_len(tiling: &Tiling) -> usize {
-    (2 * tiling.y[0] * tiling.y[1]).next_power_of_two()
-}
-
 /// A hash with one more number: what was there is moved, so that order counts, and spread.
 #[inline(always)]
 fn mix<const HALF: usize>(hash: u32, bits: u32) -> u32 {
-    (hash ^ bits).rotate_left(15).wrapping_mul(FACTORS[HALF])
+    (hash ^ bits).rotate_left(MOVED[HALF]).wrapping_mul(FACTOR)
 }
 
-/// Both halves with one more number of a pixel. Zeros of both signs are alike.
+/// Both halves with one more number of a pixel: the second one adds up what the first one has been. Zeros of
+/// both signs are alike.
 #[inline(always)]
 fn mix_number([p, q]: [u32; 2], x: f32) -> [u32; 2] {
-    let bits = (x + 0.0).to_bits();
-    [mix::<0>(p, bits), mix::<1>(q, bits)]
+    let p = mix::<0>(p, (x + 0.0).to_bits());
+    [p, q.rotate_left(MOVED[1]).wrapping_add(p)]
 }
 
 /// A hash of three, in this order.
@@ -240,67 +429,51 @@ fn nothing_seen(channels: usize) -> [u32; 2] {
     (0..channels).fold([0, 0], |seen, _| mix_number(seen, 0.0))
 }
 
-/// Puts together the channels of each pixel, as bits; a pixel of the padding is `outside`.
-#[inline(always)]
-fn over_pixels<const N: usize>(
-    tiling: &Tiling,
-    lanes: usize,
-    image: &[f32],
-    mut pixels: [&mut [f32]; N],
-    outside: [u32; N],
-    with: impl Fn([u32; N], f32) -> [u32; N] + Copy,
-) {
-    let [height, width] = tiling.x.map(|extent| extent.max(1));
-    let padded = (tiling.y[1] + 2) * lanes;
+/// Adds to pixels that any channel has something; returns whether that is so for all, if asked.
+fn see(pixels: &mut [f32], x: &[f32], ask: bool) -> bool {
     widest(
         #[inline(always)]
         || {
-            for (pixels, outside) in pixels.iter_mut().zip(outside) {
-                pixels.fill(f32::from_bits(outside));
+            for (seen, x) in pixels.iter_mut().zip(x) {
+                *seen = f32::from_bits(seen.to_bits() | (x.to_bits() << 1));
             }
-            let planes = image.chunks_exact(height * width * lanes);
-            for row in 0..height {
-                let (from, len) = (row * width * lanes, width * lanes);
-                let to = (row + tiling.pads[0]) * padded + tiling.pads[1] * lanes;
-                let mut at = 0;
-                // Some numbers at a time, whose bits stay in registers for all channels.
-                while at < len {
-                    let (from, to) = (from + at, to + at);
-                    at += match len - at {
-                        64.. => some::<64, N>(planes.clone(), from, &mut pixels, to, with),
-                        16.. => some::<16, N>(planes.clone(), from, &mut pixels, to, with),
-                        _ => some::<1, N>(planes.clone(), from, &mut pixels, to, with),
-                    };
-                }
-            }
+            let all = |all, seen: &f32| all & (seen.to_bits() != 0);
+            ask && pixels.iter().fold(true, all)
+        },
+    )
+}
+
+/// Adds some channels to the hashes of pixels.
+fn mix_rows<const N: usize>([p, q]: [&mut [f32]; 2], x: [&[f32]; N]) {
+    let (p, rest_p) = p.as_chunks_mut::<LANES>();
+    let (q, rest_q) = q.as_chunks_mut::<LANES>();
+    let (x, rest_x) = (
+        x.map(|x| x.as_chunks().0),
+        x.map(|x| x.as_chunks::<LANES>().1),
+    );
+    widest(
+        #[inline(always)]
+        || {
+            mix_packs([p, q], x);
+            let (p, q) = (rest_p.as_chunks_mut::<1>().0, rest_q.as_chunks_mut().0);
+            mix_packs([p, q], rest_x.map(|x| x.as_chunks().0));
         },
     );
 }
 
-/// The same for `SOME` numbers of each plane, which is returned.
+/// The same for so many numbers at a time: their hashes stay in registers.
 #[inline(always)]
-fn some<'a, const SOME: usize, const N: usize>(
-    planes: impl Iterator<Item = &'a [f32]>,
-    from: usize,
-    pixels: &mut [&mut [f32]; N],
-    to: usize,
-    with: impl Fn([u32; N], f32) -> [u32; N],
-) -> usize {
-    let mut bits = [[0; SOME]; N];
-    for plane in planes {
-        for (i, x) in plane[from..from + SOME].iter().enumerate() {
-            let with = with(std::array::from_fn(|n| bits[n][i]), *x);
-            for n in 0..N {
-                bits[n][i] = with[n];
+fn mix_packs<const M: usize, const N: usize>([p, q]: [&mut [[f32; M]]; 2], x: [&[[f32; M]]; N]) {
+    let x = x.map(|x| &x[..p.len()]);
+    for (i, (p, q)) in p.iter_mut().zip(q).enumerate() {
+        let mut halves = [p.map(f32::to_bits), q.map(f32::to_bits)];
+        for x in x {
+            for l in 0..M {
+                [halves[0][l], halves[1][l]] = mix_number([halves[0][l], halves[1][l]], x[i][l]);
             }
         }
+        (*p, *q) = (halves[0].map(f32::from_bits), halves[1].map(f32::from_bits));
     }
-    for (pixels, bits) in pixels.iter_mut().zip(bits) {
-        for (pixel, bits) in pixels[to..to + SOME].iter_mut().zip(bits) {
-            *pixel = f32::from_bits(bits);
-        }
-    }
-    SOME
 }
 
 /// Puts together what each position sees: three pixels of a row, and three such rows.
@@ -340,38 +513,6 @@ fn put_together(to: &mut [f32], [a, b, c]: [&[f32]; 3], three: &impl Fn([u32; 3]
     }
 }
 
-/// Puts in the place of the two halves of each position's hash, of one lane: whether it sees nothing, and
-/// the first position that sees the same.
-fn firsts([p, q]: [&mut [f32]; 2], empty: [u32; 2], table: &mut [f32]) {
-    let len = table.len() / 3;
-    let (places, rest) = table.split_at_mut(len);
-    let (left, right) = rest.split_at_mut(len);
-    places.fill(f32::from_bits(FREE));
-    for (position, (p, q)) in p.iter_mut().zip(q).enumerate() {
-        let hash = [p.to_bits(), q.to_bits()];
-        let own = f32::from_bits(position as u32);
-        if hash == empty {
-            (*p, *q) = (1.0, own);
-            continue;
-        }
-        let mut place = (hash[0] ^ (hash[0] >> 15)) as usize & (len - 1);
-        *p = 0.0;
-        *q = loop {
-            let known = places[place];
-            if known.to_bits() == FREE {
-                places[place] = own;
-                left[place] = f32::from_bits(hash[0]);
-                right[place] = f32::from_bits(hash[1]);
-                break own;
-            }
-            if [left[place].to_bits(), right[place].to_bits()] == hash {
-                break known;
-            }
-            place = (place + 1) & (len - 1);
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,7 +546,7 @@ mod tests {
     fn equal_windows_and_empty_ones_are_found() {
         for (extent, pad, lanes) in [([6, 9], 1, 16), ([7, 5], 0, 1), ([5, 8], 2, 1)] {
             let tiling = tiling(extent, pad);
-            let (channels, pixels) = (3, extent[0] * extent[1]);
+            let (channels, pixels) = (6, extent[0] * extent[1]);
             let image = image(channels, pixels, lanes);
             let [rows, cols] = tiling.y;
             let seen = |position: usize, lane: usize| -> Vec<f32> {
@@ -422,17 +563,26 @@ mod tests {
             };
             for exact in [Exact::Zeros, Exact::Equals] {
                 let mut scratch = vec![f32::NAN; exact.scratch(&tiling, lanes)];
-                let found = exact.find(&tiling, &image, lanes, &mut scratch);
+                let mut look = exact.look(&tiling, channels, lanes, &mut scratch);
+                for tiles in [1, 2, tiling.tiles()] {
+                    let rows = look.rows_before(tiles);
+                    for (i, planes) in image.chunks(TOGETHER * pixels * lanes).enumerate() {
+                        look.at(i * TOGETHER, planes, &rows);
+                    }
+                }
+                let found = look.finish();
                 let sums: Vec<f32> = (0..rows * cols * lanes).map(|i| i as f32).collect();
                 let mut plane = sums.clone();
                 found.unite(&mut plane);
+                let mut marked = vec![0.0; sums.len()];
+                found.blank(&mut marked, |at| sums[at] + 1.0);
                 let (mut empty, mut united) = (0, 0);
                 for position in 0..rows * cols {
                     for lane in 0..lanes {
                         let at = position * lanes + lane;
                         let own = seen(position, lane);
                         let nothing = own.iter().all(|&x| x == 0.0);
-                        assert_eq!(found.nothing[at] == 1.0, nothing);
+                        assert_eq!(marked[at], if nothing { sums[at] + 1.0 } else { 0.0 });
                         empty += usize::from(nothing);
                         if exact == Exact::Zeros {
                             assert_eq!(plane[at], sums[at]);

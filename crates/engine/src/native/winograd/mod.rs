@@ -7,6 +7,7 @@
 
 pub(crate) mod alike;
 mod dealt;
+mod firsts;
 pub(crate) mod product;
 pub(crate) mod single;
 pub(crate) mod transform;

@@ -61,23 +61,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     let mut worker = executor.lane_worker();
     let mut best = vec![f64::INFINITY; executor.steps().count()];
-    let mut calls = 0;
+    let mut calls = vec![0; best.len()];
     for _ in 0..RUNS {
         let mut start = Instant::now();
         worker.run_timed(together, &[&input], &mut outputs, |step| {
             best[step] = best[step].min(start.elapsed().as_secs_f64());
-            calls += usize::from(step == 0);
+            calls[step] += 1;
             start = Instant::now();
         })?;
     }
-    // A step runs once for all inputs in lanes, and once for each input by itself.
-    let each = match calls > RUNS || together == 1 {
-        true => 1e3,
-        false => 1e3 / together as f64,
-    };
-    for (name, seconds) in executor.steps().zip(&best) {
-        println!("{:9.3}  {name}", each * seconds);
+    // A step runs once for all inputs in lanes, or for some abreast, and once for each input by itself.
+    let each = best.iter().zip(&calls);
+    let each = each.map(|(best, calls)| 1e3 * best * f64::from(*calls) / (RUNS * together) as f64);
+    for (name, milliseconds) in executor.steps().zip(each.clone()) {
+        println!("{milliseconds:9.3}  {name}");
     }
-    println!("{:9.3}", each * best.iter().sum::<f64>());
+    println!("{:9.3}", each.sum::<f64>());
     Ok(())
 }

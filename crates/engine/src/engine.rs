@@ -106,6 +106,12 @@ pub trait Prepared: Send + Sync {
     /// Bytes that a worker allocates.
     fn worker_bytes(&self) -> usize;
 
+    /// Sets of inputs up to which a worker takes as long as for one: threads share the last inputs of a
+    /// dataset down to so many each.
+    fn least(&self) -> usize {
+        self.together()
+    }
+
     /// Working memory for one thread.
     fn worker(&self) -> Result<Box<dyn Worker>, EngineError>;
 

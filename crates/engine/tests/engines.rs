@@ -4,7 +4,7 @@ mod one_by_one;
 
 use std::path::PathBuf;
 
-use npcov_engine::native::Native;
+use npcov_engine::native::{Native, Options};
 use npcov_engine::{Engine, EngineError, Shown};
 use npcov_graph::{Classifier, Graph, OnnxModel, Specialisation};
 use npcov_program::{ExplainOutputs, LayerOptions, Lrp, NetworkView, explain, path_layers};
@@ -78,6 +78,29 @@ fn engines_that_compute_alike_give_the_same_bits() {
         let expected = run(&native, &graph, 20);
         assert!(expected.1.iter().all(|sets| sets.len() == 20), "{name}");
         assert!(run(&other, &graph, 20) == expected, "{name}");
+    }
+}
+
+/// Inputs that are computed one by one go through some steps abreast, as many as there are and have memory.
+#[test]
+fn any_number_of_sets_abreast_gives_the_same_bits() {
+    for name in ["lenet", "resnet8", "mobilenet"] {
+        let graph = program(name);
+        let native = Native::default();
+        let bytes = native.prepare(&graph, 1).unwrap().worker_bytes();
+        let expected: Vec<_> = (1..=9).map(|sets| run(&native, &graph, sets)).collect();
+        for (memory, together) in [(bytes - 1, 4), (0, 1)] {
+            let options = Options {
+                memory,
+                ..Options::default()
+            };
+            let engine = Native::new(options);
+            let prepared = engine.prepare(&graph, 1).unwrap();
+            assert_eq!((prepared.together(), prepared.least()), (together, 1));
+            for (sets, expected) in (1..).zip(&expected) {
+                assert!(run(&engine, &graph, sets) == *expected, "{name}, {sets}");
+            }
+        }
     }
 }
 

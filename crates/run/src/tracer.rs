@@ -195,7 +195,8 @@ impl Tracer {
         watch: &Watch<'_>,
         mut sink: impl FnMut(&TracedRows) -> Result<(), E>,
     ) -> Result<(), E> {
-        let count = range.len().div_ceil(self.micro_batch());
+        let least = self.prepared.least() * self.signature.batch();
+        let count = range.len().div_ceil(least.max(1));
         let threads = fitting(threads.clamp(1, count.max(1)), self.prepared.worker_bytes());
         let (done, results) = mpsc::channel();
         let (free, buffers) = mpsc::channel();
@@ -211,7 +212,8 @@ impl Tracer {
             for _ in 0..threads {
                 let done = done.clone();
                 let (queue, stop, range) = (&queue, &stop, &range);
-                scope.spawn(move || self.work(feed, range, watch, queue, &done, stop));
+                let share = Share { least, threads };
+                scope.spawn(move || self.work(feed, (range, share), watch, queue, &done, stop));
             }
             drop(done);
             let result = in_order(&results, &free, range.start, &mut sink);
@@ -226,7 +228,7 @@ impl Tracer {
     fn work(
         &self,
         feed: &Feed<'_>,
-        range: &Range<usize>,
+        (range, share): (&Range<usize>, Share),
         watch: &Watch<'_>,
         queue: &Mutex<(usize, Receiver<TracedRows>)>,
         done: &Sender<Result<TracedRows, RunError>>,
@@ -252,7 +254,8 @@ impl Tracer {
                     return;
                 };
                 let in_piece = (queue.0 - range.start) % watch.piece;
-                let most = self.micro_batch().min(watch.piece - in_piece);
+                let most = share.of(range.end - queue.0).min(self.micro_batch());
+                let most = most.min(watch.piece - in_piece);
                 batch.rows = queue.0..(queue.0 + most).min(range.end);
                 queue.0 = batch.rows.end;
                 batch
@@ -345,6 +348,22 @@ fn check_tokens(input: &[f32], len: usize, tokens: usize, first: usize) -> Resul
     }
 }
 
+/// How threads divide the last inputs of a range.
+#[derive(Clone, Copy)]
+struct Share {
+    /// Inputs that take as long as one.
+    least: usize,
+    threads: usize,
+}
+
+impl Share {
+    /// How many of so many inputs that are left a thread takes at most.
+    fn of(self, left: usize) -> usize {
+        left.div_ceil(self.threads)
+            .next_multiple_of(self.least.max(1))
+    }
+}
+
 /// Ends the run when the thread that holds it panics: its rows would be waited for by all others, forever.
 /// The panic itself goes on where the threads are joined.
 struct Alarm<'a>(&'a Sender<Result<TracedRows, RunError>>);
@@ -411,6 +430,16 @@ mod tests {
         let y = graph.push("dense", Op::MatMul, &[h, w]).unwrap();
         graph.set_outputs(vec![y]);
         OnnxModel::from_bytes(graph.to_onnx().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn threads_divide_the_last_inputs() {
+        let of = |least, left| Share { least, threads: 2 }.of(left);
+        assert_eq!([1, 2, 5, 8].map(|left| of(1, left)), [1, 1, 3, 4]);
+        // Sixteen take as long as one.
+        assert_eq!([1, 16, 33].map(|left| of(16, left)), [16, 16, 32]);
+        // A model takes whole batches.
+        assert_eq!([1, 3, 5].map(|left| of(2, left)), [2, 2, 4]);
     }
 
     /// A thread that panics ends the run, and the panic is not lost.

@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::native::kernel::Inputs;
 use crate::native::options::Options;
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut, pack, unpack};
-use crate::native::plan::{Memory, Plan};
+use crate::native::plan::{Memory, Plan, Room};
 
 /// A graph, ready to run.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Executor {
     pub fn lane_worker(&self) -> LaneWorker {
         LaneWorker {
             lanes: None,
-            alone: None,
+            alone: Room::default(),
             plan: self.plan.clone(),
         }
     }
@@ -53,9 +53,13 @@ impl Prepared for Executor {
 
     fn worker_bytes(&self) -> usize {
         match self.plan.one_by_one {
-            true => self.plan.alone_bytes(),
+            true => self.plan.alone_bytes(self.plan.abreast),
             false => self.plan.lanes_bytes(),
         }
+    }
+
+    fn least(&self) -> usize {
+        if self.plan.one_by_one { 1 } else { LANES }
     }
 
     fn worker(&self) -> Result<Box<dyn Worker>, EngineError> {
@@ -66,12 +70,12 @@ impl Prepared for Executor {
 /// Inputs up to which each is computed by itself: sixteen together take as long as so many.
 const FEW: usize = 8;
 
-/// An executor's working memory: a lane for each set of inputs, or room for one set by itself. Each is
+/// An executor's working memory: a lane for each set of inputs, or room for a few sets, each by itself. Each is
 /// there from when it is first needed.
 pub struct LaneWorker {
     plan: Arc<Plan>,
     lanes: Option<Memory>,
-    alone: Option<Memory>,
+    alone: Room,
 }
 
 impl Worker for LaneWorker {
@@ -88,7 +92,7 @@ impl Worker for LaneWorker {
 
 impl LaneWorker {
     /// As [`Worker::run`], where nothing is shown; `done` is called after each of the
-    /// [`Executor::steps`] with its number.
+    /// [`Executor::steps`] with its number, as often as it is run for some of the inputs.
     pub fn run_timed(
         &mut self,
         count: usize,
@@ -115,16 +119,26 @@ impl LaneWorker {
         let plan = self.plan.clone();
         let lens = &plan.buffers;
         let set = |i: usize, len: usize| i * len..(i + 1) * len;
-        for i in 0..count {
-            let memory = room(&mut self.alone, || plan.alone(), plan.alone_bytes())?;
-            let Memory { values, scratch } = memory;
-            let values = numbers_mut(values);
-            for ((place, all), &len) in plan.inputs.iter().zip(inputs).zip(&lens.inputs) {
-                values[place.range()].copy_from_slice(&all[set(i, len)]);
+        for first in (0..count).step_by(plan.abreast) {
+            let abreast = plan.abreast.min(count - first);
+            let made = plan.make_room(&mut self.alone, abreast);
+            let bytes = plan.alone_bytes(abreast);
+            made.ok_or(EngineError::Memory { bytes })?;
+            let Room { values, scratch } = &mut self.alone;
+            let values = &mut values[..abreast];
+            for (i, values) in (first..).zip(&mut *values) {
+                let values = numbers_mut(values);
+                for ((place, all), &len) in plan.inputs.iter().zip(inputs).zip(&lens.inputs) {
+                    values[place.range()].copy_from_slice(&all[set(i, len)]);
+                }
             }
             run_alone(&plan, (values, scratch), show, &mut done);
-            for ((place, all), &len) in plan.outputs.iter().zip(&mut *outputs).zip(&lens.outputs) {
-                all[set(i, len)].copy_from_slice(&values[place.range()]);
+            for (i, values) in (first..).zip(&*values) {
+                let values = numbers(values);
+                let places = plan.outputs.iter().zip(&mut *outputs);
+                for ((place, all), &len) in places.zip(&lens.outputs) {
+                    all[set(i, len)].copy_from_slice(&values[place.range()]);
+                }
             }
         }
         Ok(())
@@ -141,9 +155,8 @@ impl LaneWorker {
         let plan = &*self.plan;
         let memory = room(&mut self.lanes, || plan.lanes(), plan.lanes_bytes())?;
         let Memory { values, scratch } = memory;
-        let mut shown = plan.shown.iter().peekable();
         let mut show_after = |steps: usize, values: &[Pack]| {
-            while let Some(next) = shown.next_if(|next| next.after == steps) {
+            for next in plan.shown_after(steps) {
                 let numbers = numbers(&values[next.place.range()]);
                 show(next.number, Shown::new(numbers, count, LANES));
             }
@@ -166,24 +179,40 @@ impl LaneWorker {
     }
 }
 
-/// The steps of a plan for the input that is in memory.
+/// The steps of a plan for the inputs that are in memory, each by itself or abreast. What is shown is
+/// shown of one input after the other.
 fn run_alone(
     plan: &Plan,
-    (values, scratch): (&mut [f32], &mut [Pack]),
+    (inputs, scratch): (&mut [Vec<Pack>], &mut [Pack]),
     show: &mut dyn FnMut(usize, Shown<'_>),
     done: &mut impl FnMut(usize),
 ) {
-    let mut shown = plan.shown.iter().peekable();
-    let mut show_after = |steps: usize, values: &[f32]| {
-        while let Some(next) = shown.next_if(|next| next.after == steps) {
-            show(next.number, Shown::new(&values[next.place.range()], 1, 1));
+    let mut show_after = |steps: usize, values: &[Pack]| {
+        for next in plan.shown_after(steps) {
+            let numbers = &numbers(values)[next.place.range()];
+            show(next.number, Shown::new(numbers, 1, 1));
         }
     };
-    show_after(0, values);
-    for (number, step) in plan.steps.iter().enumerate() {
-        step.run_alone(values, scratch);
-        show_after(number + 1, values);
-        done(number);
+    for values in &*inputs {
+        show_after(0, values);
+    }
+    for stretch in &plan.stretches {
+        let first = &plan.steps[stretch.start];
+        if let Some(kernel) = first.abreast().filter(|_| inputs.len() > 1) {
+            first.run_abreast(kernel, inputs, scratch);
+            for values in &*inputs {
+                show_after(stretch.end, values);
+            }
+            done(stretch.start);
+            continue;
+        }
+        for values in &mut *inputs {
+            for number in stretch.clone() {
+                plan.steps[number].run_alone(numbers_mut(values), scratch);
+                show_after(number + 1, values);
+                done(number);
+            }
+        }
     }
 }
 

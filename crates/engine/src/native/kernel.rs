@@ -46,6 +46,31 @@ pub(crate) trait Alone {
 
     /// As [`Kernel::run`].
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]);
+
+    /// The same for a few inputs, where that takes less time than one after the other.
+    fn abreast(&self) -> Option<&dyn Abreast> {
+        None
+    }
+}
+
+/// Inputs that are computed abreast at most: as many maps of four tiles as fill the lanes.
+pub(crate) const ABREAST: usize = 4;
+
+/// A kernel for a few inputs, each in memory of its own. Weights are fetched once for all of them, and
+/// lanes that one of them leaves empty hold what belongs to the next one. The bits are those of
+/// [`Alone::run`].
+pub(crate) trait Abreast {
+    /// Number of packs of working memory for up to so many inputs.
+    fn scratch(&self, count: usize) -> usize;
+
+    /// Computes up to [`ABREAST`] inputs.
+    fn run(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]);
+}
+
+/// What a kernel reads of one input, and where its output belongs.
+pub(crate) struct Run<'a> {
+    pub(crate) inputs: Inputs<'a, f32>,
+    pub(crate) output: &'a mut [f32],
 }
 
 /// A kernel and the inputs it reads at run time.
@@ -67,6 +92,7 @@ impl NodeKernel {
 }
 
 /// What a kernel reads: all memory but the place of its output.
+#[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a, T = Pack> {
     pub(crate) before: &'a [T],
     /// What stands behind the output, and where it begins.
@@ -75,6 +101,15 @@ pub(crate) struct Inputs<'a, T = Pack> {
 }
 
 impl<'a, T> Inputs<'a, T> {
+    /// Those of no step.
+    pub(crate) fn none() -> Inputs<'a, T> {
+        Inputs {
+            before: &[],
+            after: (&[], 0),
+            at: &[],
+        }
+    }
+
     /// What the step that writes `output` reads at the places `at`, and its output.
     pub(crate) fn split(
         values: &'a mut [T],

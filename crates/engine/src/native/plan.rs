@@ -14,7 +14,7 @@ use crate::engine::Buffers;
 use crate::error::EngineError;
 use crate::native::arena::{Life, layout};
 use crate::native::fuse::{self, Unit, UnitKernel};
-use crate::native::kernel::{Inputs, Kernel, SharedWeights};
+use crate::native::kernel::{ABREAST, Abreast, Inputs, Kernel, Run, SharedWeights};
 use crate::native::op::{self, Role};
 use crate::native::options::Options;
 use crate::native::pack::{LANES, Pack, numbers_mut};
@@ -72,8 +72,15 @@ pub(crate) struct Plan {
     pub(crate) scratch: usize,
     /// The same for kernels that compute one input by itself.
     pub(crate) alone_scratch: usize,
+    /// The same where some are computed abreast.
+    abreast_scratch: usize,
     /// Whether inputs are computed one by one however many there are.
     pub(crate) one_by_one: bool,
+    /// Inputs of which each has a memory of its own, so that some steps take them abreast.
+    pub(crate) abreast: usize,
+    /// All steps: those that take inputs abreast, and those between them, through which each input goes by
+    /// itself while its values are in the cache.
+    pub(crate) stretches: Vec<Range<usize>>,
 }
 
 /// Elements of a value from which on inputs are computed one by one: a pack for each would be 64 MiB, and
@@ -110,6 +117,30 @@ impl Step {
                 self.kernel.scratch() + places.map(|place| place.len).sum::<usize>()
             }
         }
+    }
+
+    /// The kernel for a few inputs abreast.
+    pub(crate) fn abreast(&self) -> Option<&dyn Abreast> {
+        self.kernel.alone()?.abreast()
+    }
+
+    /// Computes inputs abreast: `values` are the memories of up to [`ABREAST`] of them.
+    pub(crate) fn run_abreast(
+        &self,
+        kernel: &dyn Abreast,
+        values: &mut [Vec<Pack>],
+        scratch: &mut [Pack],
+    ) {
+        let count = values.len().min(ABREAST);
+        let mut values = values.iter_mut();
+        let mut runs: [Run<'_>; ABREAST] = std::array::from_fn(|_| {
+            let (inputs, output) = match values.next() {
+                Some(values) => Inputs::split(numbers_mut(values), &self.inputs, self.output),
+                None => (Inputs::none(), &mut [][..]),
+            };
+            Run { inputs, output }
+        });
+        kernel.run(&mut runs[..count], &mut scratch[..kernel.scratch(count)]);
     }
 
     /// Computes one input by itself.
@@ -343,26 +374,61 @@ impl<'a> Planner<'a> {
         let steps: Vec<Step> = steps.collect();
         let scratch = scratch.unwrap_or(0);
         let one_by_one = one_by_one(&steps) || pack_bytes(memory, scratch) > budget;
-        let together = if one_by_one { 1 } else { LANES };
+        let abreast = || steps.iter().filter_map(Step::abreast);
+        let memories = budget / memory.saturating_mul(size_of::<f32>()).max(1);
+        let count = match one_by_one && abreast().next().is_some() {
+            true => memories.clamp(1, ABREAST),
+            false => 1,
+        };
+        let alone_scratch = steps.iter().map(Step::alone_scratch).max().unwrap_or(0);
+        let scratches = abreast().map(|kernel| kernel.scratch(count));
         Plan {
             one_by_one,
-            alone_scratch: steps.iter().map(Step::alone_scratch).max().unwrap_or(0),
+            abreast: count,
+            stretches: stretches(&steps),
+            abreast_scratch: scratches.max().unwrap_or(0).max(alone_scratch),
+            alone_scratch,
             steps,
             memory,
             constants,
             inputs: graph.inputs().iter().map(place).collect(),
             outputs: self.kept.iter().map(place).collect(),
-            buffers: Buffers::of(graph, self.kept.len(), together),
+            buffers: Buffers::of(
+                graph,
+                self.kept.len(),
+                if one_by_one { count } else { LANES },
+            ),
             shown,
             scratch,
         }
     }
 }
 
-/// The memory that a plan works in: a pack for each element of sixteen inputs, or a number for each
-/// element of one.
+/// Steps that take inputs abreast, each by itself, and all steps between two of them.
+fn stretches(steps: &[Step]) -> Vec<Range<usize>> {
+    let mut stretches: Vec<Range<usize>> = Vec::new();
+    let mut closed = true;
+    for (number, step) in steps.iter().enumerate() {
+        let abreast = step.abreast().is_some();
+        match stretches.last_mut().filter(|_| !closed && !abreast) {
+            Some(last) => last.end = number + 1,
+            None => stretches.push(number..number + 1),
+        }
+        closed = abreast;
+    }
+    stretches
+}
+
+/// The memory that a plan works in for sixteen inputs: a pack for each element.
 pub(crate) struct Memory {
     pub(crate) values: Vec<Pack>,
+    pub(crate) scratch: Vec<Pack>,
+}
+
+/// The memory for a few inputs, each by itself: a number for each element of each.
+#[derive(Default)]
+pub(crate) struct Room {
+    pub(crate) values: Vec<Vec<Pack>>,
     pub(crate) scratch: Vec<Pack>,
 }
 
@@ -381,16 +447,40 @@ impl Plan {
         })
     }
 
-    /// The memory for one input.
-    pub(crate) fn alone(&self) -> Option<Memory> {
-        let mut values = zeroed(self.memory.div_ceil(LANES))?;
-        for (place, constant) in &self.constants {
-            numbers_mut(&mut values)[place.range()].copy_from_slice(&constant.to_f32());
+    /// Makes room for so many inputs, each by itself, if there is less.
+    pub(crate) fn make_room(&self, room: &mut Room, count: usize) -> Option<()> {
+        while room.values.len() < count {
+            let mut values = zeroed(self.memory.div_ceil(LANES))?;
+            for (place, constant) in &self.constants {
+                numbers_mut(&mut values)[place.range()].copy_from_slice(&constant.to_f32());
+            }
+            room.values.push(values);
         }
-        Some(Memory {
-            values,
-            scratch: zeroed(self.alone_scratch)?,
-        })
+        let scratch = self.scratch_of(count);
+        if room.scratch.len() < scratch {
+            // The shorter one first, so that there are never both.
+            room.scratch = Vec::new();
+            room.scratch = zeroed(scratch)?;
+        }
+        Some(())
+    }
+
+    /// Packs of working memory for so many inputs.
+    fn scratch_of(&self, count: usize) -> usize {
+        match count {
+            0 | 1 => self.alone_scratch,
+            _ => self.abreast_scratch,
+        }
+    }
+
+    /// What is shown when so many steps are done.
+    pub(crate) fn shown_after(&self, steps: usize) -> &[Shown] {
+        let behind = |steps| self.shown.partition_point(|shown| shown.after <= steps);
+        let first = match steps {
+            0 => 0,
+            steps => behind(steps - 1),
+        };
+        &self.shown[first..behind(steps)]
     }
 
     /// Bytes of the memory for sixteen inputs.
@@ -398,10 +488,11 @@ impl Plan {
         pack_bytes(self.memory, self.scratch)
     }
 
-    /// Bytes of the memory for one input.
-    pub(crate) fn alone_bytes(&self) -> usize {
+    /// Bytes of the memory for so many inputs, each by itself.
+    pub(crate) fn alone_bytes(&self, count: usize) -> usize {
         let numbers = self.memory.saturating_mul(size_of::<f32>());
-        numbers.saturating_add(self.alone_scratch.saturating_mul(size_of::<Pack>()))
+        let scratch = self.scratch_of(count).saturating_mul(size_of::<Pack>());
+        numbers.saturating_mul(count).saturating_add(scratch)
     }
 }
 

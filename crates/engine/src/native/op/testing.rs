@@ -114,7 +114,7 @@ fn executor(graph: &Graph, options: Options) -> Executor {
 /// All outputs of a graph for a full micro-batch.
 pub(crate) fn run_graph(graph: &Graph, options: Options, inputs: &[&[f32]]) -> Vec<Vec<f32>> {
     let executor = executor(graph, options);
-    let lens = executor.output_lens();
+    let lens = executor.output_lens().to_vec();
     let mut outputs: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; LANES * len]).collect();
     let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     let mut worker = executor.worker().unwrap();
@@ -124,13 +124,36 @@ pub(crate) fn run_graph(graph: &Graph, options: Options, inputs: &[&[f32]]) -> V
     let mut alone: Vec<Vec<f32>> = lens.iter().map(|&len| vec![0.0; len]).collect();
     let mut slices: Vec<&mut [f32]> = alone.iter_mut().map(Vec::as_mut_slice).collect();
     let last = |x: &&'_ [f32]| x.len() / LANES * (LANES - 1);
-    let inputs: Vec<&[f32]> = inputs.iter().map(|x| &x[last(x)..]).collect();
-    worker.run(1, &inputs, &mut slices, &mut |_, _| {}).unwrap();
+    let one: Vec<&[f32]> = inputs.iter().map(|x| &x[last(x)..]).collect();
+    worker.run(1, &one, &mut slices, &mut |_, _| {}).unwrap();
     let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     for (alone, all) in alone.iter().zip(&outputs) {
         assert_eq!(bits(alone), bits(&all[all.len() - alone.len()..]));
     }
+    // So do some abreast.
+    let executor = one_by_one(graph, &executor, options);
+    let count = executor.together();
+    let first: Vec<&[f32]> = (inputs.iter())
+        .map(|x| &x[..x.len() / LANES * count])
+        .collect();
+    let mut some: Vec<Vec<f32>> = lens.iter().map(|len| vec![0.0; count * len]).collect();
+    let mut slices: Vec<&mut [f32]> = some.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut worker = executor.worker().unwrap();
+    let run = worker.run(count, &first, &mut slices, &mut |_, _| {});
+    run.unwrap();
+    for (some, all) in some.iter().zip(&outputs) {
+        assert_eq!(bits(some), bits(&all[..some.len()]), "{count} abreast");
+    }
     outputs
+}
+
+/// The same kernels, for inputs one by one, and abreast where they have a form for that.
+fn one_by_one(graph: &Graph, executor: &Executor, options: Options) -> Executor {
+    let options = Options {
+        memory: executor.worker_bytes() - 1,
+        ..options
+    };
+    self::executor(graph, options)
 }
 
 /// The output for each of the first `count` inputs.
@@ -201,6 +224,9 @@ pub(super) fn check(
         let some = run(&executor, inputs, 3);
         let bits = |x: &[Vec<f32>]| x.concat().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&some), bits(&outputs[..3]), "{op:?}, {isa:?}");
+        let executor = one_by_one(&graph_of(op.clone(), inputs), &executor, options);
+        let some = run(&executor, inputs, executor.together().min(3));
+        assert_eq!(bits(&some), bits(&outputs[..some.len()]), "{op:?}, {isa:?}");
     }
 }
 

@@ -15,9 +15,6 @@ use super::Tiling;
 use super::transform::{POINTS, SEEN, TILE};
 use crate::native::pack::{LANES, Pack};
 
-/// Positions of a tile.
-const POSITIONS: usize = TILE * TILE;
-
 impl Tiling {
     /// Tiles along each axis.
     fn grid(&self) -> [usize; 2] {
@@ -35,11 +32,10 @@ impl Tiling {
         (TILE * SEEN * self.stretch()).div_ceil(LANES) + 1
     }
 
-    /// Deals out what the tiles of some packs see of a map, for [`Tiling::seen_by`]. What is dealt out is
-    /// zero before, or another map.
-    pub(crate) fn deal(&self, isa: Isa, plane: &[f32], packs: &Range<usize>, dealt: &mut [f32]) {
+    /// Deals out what some tiles see of a map, for [`Tiling::seen_by`]. What is dealt out is zero before, or
+    /// another map.
+    pub(crate) fn deal(&self, isa: Isa, plane: &[f32], tiles: &Range<usize>, dealt: &mut [f32]) {
         let [_, across] = self.grid();
-        let (tiles, _) = self.tiles_of(packs);
         if tiles.is_empty() || across == 0 {
             return;
         }
@@ -80,14 +76,23 @@ impl Tiling {
         }
     }
 
-    /// What the tiles of a pack see of a map that was dealt out. Lanes behind the last tile hold anything.
-    pub(crate) fn seen_by(&self, pack: usize, dealt: &[f32], seen: &mut [Pack; POINTS]) {
+    /// What some tiles, the first of them in a certain lane, see of a map that was dealt out. Lanes behind the
+    /// last tile hold anything.
+    pub(crate) fn seen_by(
+        &self,
+        (tiles, lane): (&Range<usize>, usize),
+        dealt: &[f32],
+        seen: &mut [Pack; POINTS],
+    ) {
         let [_, across] = self.grid();
         for (point, seen) in seen.iter_mut().enumerate() {
             let (row, column) = (point / SEEN, point % SEEN);
             let at = (row % TILE * SEEN + column) * self.stretch() + row / TILE * across;
-            let from = &dealt[at + pack * LANES..][..LANES];
-            seen.0.copy_from_slice(from);
+            let from = &dealt[at + tiles.start..][..LANES];
+            match lane {
+                0 => seen.0.copy_from_slice(from),
+                _ => seen.0[lane..lane + tiles.len()].copy_from_slice(&from[..tiles.len()]),
+            }
         }
     }
 
@@ -124,8 +129,28 @@ impl Tiling {
         })
     }
 
+    /// What some packs hold of the tiles of so many inputs, one after the other: of each input, its tiles and
+    /// how many lanes stand before them.
+    pub(crate) fn parts(
+        &self,
+        packs: &Range<usize>,
+        inputs: usize,
+    ) -> impl Iterator<Item = (usize, Range<usize>, usize)> + use<> {
+        let each = self.tiles();
+        let (first, end) = (packs.start * LANES, (packs.end * LANES).min(inputs * each));
+        let mut at = first;
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let (input, tile) = (at / each, at % each);
+                let count = (each - tile).min(end - at);
+                at += count;
+                (input, tile..tile + count, at - count - first)
+            })
+        })
+    }
+
     /// The tiles of some packs, and numbers that each position of all of them has.
-    fn tiles_of(&self, packs: &Range<usize>) -> (Range<usize>, usize) {
+    pub(super) fn tiles_of(&self, packs: &Range<usize>) -> (Range<usize>, usize) {
         let end = (packs.end * LANES).min(self.tiles());
         (packs.start * LANES..end, packs.len() * LANES)
     }
@@ -154,11 +179,14 @@ impl Tiling {
         }
     }
 
-    /// The inverse of [`Tiling::collect`]; positions beyond the map, and those of no tile, are zero.
-    pub(crate) fn distribute(&self, packs: &Range<usize>, plane: &[f32], numbers: &mut [f32]) {
-        let (tiles, pitch) = self.tiles_of(packs);
-        numbers[..POSITIONS * pitch].fill(0.0);
-        for (at, len, from) in self.rows_of(&tiles, pitch) {
+    /// The inverse of [`Tiling::collect`] for some tiles; positions beyond the map are left as they are.
+    pub(crate) fn distribute(
+        &self,
+        tiles: &Range<usize>,
+        plane: &[f32],
+        (numbers, pitch): (&mut [f32], usize),
+    ) {
+        for (at, len, from) in self.rows_of(tiles, pitch) {
             for (j, from) in from.into_iter().enumerate() {
                 let stretch = &plane[at..at + len];
                 let to = numbers[from..].iter_mut();
@@ -169,12 +197,16 @@ impl Tiling {
         }
     }
 
-    /// Adds to a map what came back to each of the six by six pixels of some packs of tiles, by point and
-    /// then by tile, in the order of tiles.
-    pub(crate) fn add_back(&self, packs: &Range<usize>, back: &[f32], plane: &mut [f32]) {
-        let (tiles, pitch) = self.tiles_of(packs);
+    /// Adds to a map what came back to each of the six by six pixels of some tiles, in the order of tiles:
+    /// `pitch` numbers for each point, of which the first ones are those of the tiles.
+    pub(crate) fn add_back(
+        &self,
+        tiles: &Range<usize>,
+        (back, pitch): (&[f32], usize),
+        plane: &mut [f32],
+    ) {
         let ([height, width], [_, across]) = (self.x, self.grid());
-        for row in self.tile_rows(&tiles) {
+        for row in self.tile_rows(tiles) {
             let (down, left) = (row.start / across, row.start % across);
             for r in 0..SEEN {
                 let y = (down * TILE + r).checked_sub(self.pads[0]);
@@ -287,6 +319,9 @@ mod tests {
     use super::*;
     use npcov_graph::op::Window;
 
+    /// Positions of a tile.
+    const POSITIONS: usize = TILE * TILE;
+
     fn tilings() -> impl Iterator<Item = Tiling> {
         [
             ([9, 18], 1),
@@ -322,9 +357,10 @@ mod tests {
             for isa in Isa::available() {
                 // Of another map at first, and pack by pack.
                 let mut dealt = vec![0.0; tiling.dealt_packs() * LANES];
-                tiling.deal(isa, &vec![f32::NAN; plane.len()], &all, &mut dealt);
+                let every = 0..tiling.tiles();
+                tiling.deal(isa, &vec![f32::NAN; plane.len()], &every, &mut dealt);
                 for pack in all.clone() {
-                    tiling.deal(isa, &plane, &(pack..pack + 1), &mut dealt);
+                    tiling.deal(isa, &plane, &tiling.of_pack(pack), &mut dealt);
                 }
                 dealts.push(dealt);
             }
@@ -332,7 +368,7 @@ mod tests {
                 (0..tiling.tiles()).flat_map(|t| dealts.iter().map(move |d| (t, d)))
             {
                 let mut seen = [Pack::ZERO; POINTS];
-                tiling.seen_by(tile / LANES, dealt, &mut seen);
+                tiling.seen_by((&tiling.of_pack(tile / LANES), 0), dealt, &mut seen);
                 let mut expected = [0.0; POINTS];
                 let [(rows, top), (cols, left)] = tiling.seen(tile);
                 for (i, row) in rows.enumerate() {
@@ -352,8 +388,9 @@ mod tests {
             let mut again = vec![0.0; plane.len()];
             for first in (0..tiling.packs()).step_by(2) {
                 let packs = first..(first + 2).min(tiling.packs());
-                let mut numbers = vec![f32::NAN; POSITIONS * packs.len() * LANES];
-                tiling.distribute(&packs, &plane, &mut numbers);
+                let (tiles, pitch) = tiling.tiles_of(&packs);
+                let mut numbers = vec![f32::NAN; POSITIONS * pitch];
+                tiling.distribute(&tiles, &plane, (&mut numbers, pitch));
                 for (lane, tile) in (first * LANES..tiling.tiles()).enumerate().take(LANES) {
                     let [rows, cols] = tiling.inside(tile);
                     let number = numbers[lane];
@@ -364,6 +401,44 @@ mod tests {
                 });
             }
             assert_eq!(again, plane);
+        }
+    }
+
+    /// The tiles of three maps, in packs: each stands behind those before it.
+    #[test]
+    fn tiles_of_inputs_stand_one_after_the_other() {
+        for tiling in tilings() {
+            let each = tiling.tiles();
+            let mut found = Vec::new();
+            for first in (0..(3 * each).div_ceil(LANES)).step_by(2) {
+                for (input, tiles, offset) in tiling.parts(&(first..first + 2), 3) {
+                    assert_eq!(first * LANES + offset, found.len());
+                    found.extend(tiles.map(|tile| (input, tile)));
+                }
+            }
+            let all = (0..3).flat_map(|input| (0..each).map(move |tile| (input, tile)));
+            assert!(found.into_iter().eq(all));
+        }
+    }
+
+    /// What tiles of a second map see stands behind those of the first one.
+    #[test]
+    fn tiles_of_another_map_fill_the_lanes() {
+        let tiling = tilings().next().unwrap();
+        let isa = Isa::detect();
+        let count = 5;
+        let dealt = [1.0, -1.0].map(|sign| {
+            let plane: Vec<f32> = map(tiling.x).iter().map(|x| sign * x).collect();
+            let mut dealt = vec![0.0; tiling.dealt_packs() * LANES];
+            tiling.deal(isa, &plane, &(0..count), &mut dealt);
+            dealt
+        });
+        let mut seen = [Pack::ZERO; POINTS];
+        tiling.seen_by((&(0..count), 0), &dealt[0], &mut seen);
+        tiling.seen_by((&(0..count), count), &dealt[1], &mut seen);
+        for Pack(lanes) in seen {
+            let second: Vec<f32> = lanes[..count].iter().map(|x| -x).collect();
+            assert_eq!(lanes[count..2 * count], second);
         }
     }
 
@@ -388,7 +463,8 @@ mod tests {
                 let back: Vec<f32> = (0..POINTS * pitch)
                     .map(|i| number(first * LANES + i % pitch, i / pitch))
                     .collect();
-                tiling.add_back(&packs, &back, &mut plane);
+                let (tiles, _) = tiling.tiles_of(&packs);
+                tiling.add_back(&tiles, (&back, pitch), &mut plane);
             }
             assert_eq!(plane, expected);
         }

@@ -110,10 +110,10 @@ impl Tiling {
         (v, spread): (&mut [Pack], usize),
     ) {
         let dealt = numbers_mut(dealt);
-        self.deal(isa, plane, packs, dealt);
+        self.deal(isa, plane, &self.tiles_of(packs).0, dealt);
         let mut seen = [Pack::ZERO; POINTS];
         for (number, pack) in packs.clone().enumerate() {
-            self.seen_by(pack, dealt, &mut seen);
+            self.seen_by((&self.of_pack(pack), 0), dealt, &mut seen);
             transform::input(isa, &seen, SEEN, &mut v[number..], spread);
         }
     }

@@ -60,9 +60,8 @@ pub(super) struct ConvRelevanceWinograd {
     pub(super) largest: Vec<f32>,
     /// For each output channel and sum.
     pub(super) bias: Vec<f32>,
-    /// Tiles that are computed together, and packs of tiles of one input by itself.
+    /// Tiles that are computed together, or packs of tiles of inputs by themselves.
     pub(super) group: usize,
-    pub(super) group_alone: usize,
 }
 
 /// What a step works on besides the input and the relevance.
@@ -104,7 +103,6 @@ impl ConvRelevanceWinograd {
             tiling,
             factors,
             group: tiling.group(matrices.column_packs() + matrices.row_packs()),
-            group_alone: tiling.group_alone(matrices.column_packs() + matrices.row_packs()),
             largest: weights.chunks(inputs * 9).map(largest).collect(),
             matrices,
             weights: (0..weights.len())

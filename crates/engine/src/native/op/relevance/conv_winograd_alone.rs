@@ -1,23 +1,26 @@
 //! The relevance step of a 3x3 convolution by tiles, for one input by itself: a lane for each tile.
 
+use std::ops::Range;
+
 use npcov_cpu::{Arithmetic, vectorised};
 
 use super::conv_winograd::{ConvRelevanceWinograd, POSITIONS};
-use crate::native::kernel::{Alone, Inputs};
+use crate::native::kernel::{ABREAST, Abreast, Alone, Inputs, Run};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::winograd::spread;
-use crate::native::winograd::transform::{self, POINTS, TILE};
+use crate::native::winograd::transform::{self, POINTS, SEEN, TILE};
 
-/// What a step works on besides the input and the relevance.
+/// What a step works on besides the inputs and the relevances.
 struct Work<'a> {
-    /// The sum of all channels of each pixel.
+    /// Of each input, the sum of all channels of each pixel.
     totals: &'a mut [f32],
-    /// What units that are computed product by product send back; cleared when the first one does.
+    /// Of each input, what units that are computed product by product send back; cleared when the first one
+    /// does.
     singles: &'a mut [f32],
-    any_single: bool,
+    any_single: [bool; ABREAST],
     /// One where a unit of a position is computed product by product, by unit, position and pack.
     small: &'a mut [Pack],
-    /// A channel, dealt out to tiles.
+    /// A channel of each input, dealt out to tiles.
     dealt: &'a mut [Pack],
     /// What arrived at the tiles of a group, and what came back to them.
     arrived: &'a mut [Pack],
@@ -26,67 +29,134 @@ struct Work<'a> {
     scales: &'a mut [Pack],
 }
 
-impl Alone for ConvRelevanceWinograd {
-    fn scratch(&self) -> usize {
-        let transformed: usize = self.transformed(self.group_alone).iter().sum();
-        let numbers = [self.pixels()[0], self.image()].map(|len| len.div_ceil(LANES));
+/// A map of each input.
+struct Maps<'a> {
+    count: usize,
+    x: [&'a [f32]; ABREAST],
+    relevance: [&'a [f32]; ABREAST],
+    output: [&'a mut [f32]; ABREAST],
+}
+
+impl ConvRelevanceWinograd {
+    /// Packs of tiles of so many inputs, and how many of them are computed together.
+    fn packs_of(&self, inputs: usize) -> [usize; 2] {
+        let all = (inputs * self.tiling.tiles()).div_ceil(LANES);
+        [all, self.group.min(all)]
+    }
+
+    fn scratch_alone(&self, inputs: usize) -> usize {
+        let [_, group] = self.packs_of(inputs);
+        let transformed: usize = self.transformed(group).iter().sum();
+        let numbers = [self.pixels()[0], self.image()].map(|len| (inputs * len).div_ceil(LANES));
         let positions = (self.largest.len() + 1) * POSITIONS + POINTS + 1;
         transformed
             + numbers[0]
             + numbers[1]
-            + self.tiling.dealt_packs()
-            + positions * self.group_alone
+            + inputs * self.tiling.dealt_packs()
+            + positions * group
+    }
+
+    /// The step for a few inputs: their tiles are one row, map by map.
+    fn run_maps(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        let inputs = runs.len();
+        let [all, group] = self.packs_of(inputs);
+        let [x_pixels, y_pixels] = self.pixels();
+        let (image, y_image) = (self.image(), self.largest.len() * y_pixels);
+        let transformed = self.transformed(group);
+        let (v, rest) = scratch.split_at_mut(transformed[0]);
+        let (m, rest) = rest.split_at_mut(transformed[1]);
+        let (totals, rest) = rest.split_at_mut((inputs * x_pixels).div_ceil(LANES));
+        let (singles, rest) = rest.split_at_mut((inputs * image).div_ceil(LANES));
+        let (dealt, rest) = rest.split_at_mut(inputs * self.tiling.dealt_packs());
+        dealt.fill(Pack::ZERO);
+        let (arrived, rest) = rest.split_at_mut(POSITIONS * group);
+        let (back, rest) = rest.split_at_mut(POINTS * group);
+        let (scales, small) = rest.split_at_mut(group);
+        let mut work = Work {
+            totals: &mut numbers_mut(totals)[..inputs * x_pixels],
+            singles: &mut numbers_mut(singles)[..inputs * image],
+            any_single: [false; ABREAST],
+            small,
+            dealt,
+            arrived,
+            back,
+            scales,
+        };
+        let batch = runs
+            .first()
+            .map_or(0, |run| run.output.len() / image.max(1));
+        for n in 0..batch {
+            let mut maps = Maps {
+                count: inputs,
+                x: [&[]; ABREAST],
+                relevance: [&[]; ABREAST],
+                output: std::array::from_fn(|_| &mut [][..]),
+            };
+            for (i, Run { inputs, output }) in runs.iter_mut().enumerate() {
+                maps.x[i] = &inputs.get(0)[n * image..][..image];
+                maps.relevance[i] = &inputs.get(1)[n * y_image..][..y_image];
+                maps.output[i] = &mut output[n * image..][..image];
+            }
+            work.any_single = [false; ABREAST];
+            for (x, totals) in maps
+                .x
+                .iter()
+                .zip(work.totals.chunks_exact_mut(x_pixels.max(1)))
+            {
+                add_up(x, totals);
+            }
+            for output in &mut maps.output {
+                output.fill(0.0);
+            }
+            for first in (0..all).step_by(group) {
+                let packs = group.min(all - first);
+                self.packs((first, packs), &mut maps, &mut work, (v, m));
+            }
+            let singles = work.singles.chunks_exact(image.max(1)).zip(work.any_single);
+            for ((output, x), (singles, any)) in maps.output.iter_mut().zip(maps.x).zip(singles) {
+                vectorised(
+                    #[inline(always)]
+                    || match any {
+                        true => {
+                            for ((y, x), s) in output.iter_mut().zip(x).zip(singles) {
+                                *y = x * (*y + s);
+                            }
+                        }
+                        false => {
+                            for (y, x) in output.iter_mut().zip(x) {
+                                *y = x * (*y + 0.0);
+                            }
+                        }
+                    },
+                );
+            }
+        }
+    }
+}
+
+impl Alone for ConvRelevanceWinograd {
+    fn scratch(&self) -> usize {
+        self.scratch_alone(1)
     }
 
     fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
-        let [x_pixels, y_pixels] = self.pixels();
-        let transformed = self.transformed(self.group_alone);
-        let (v, rest) = scratch.split_at_mut(transformed[0]);
-        let (m, rest) = rest.split_at_mut(transformed[1]);
-        let (totals, rest) = rest.split_at_mut(x_pixels.div_ceil(LANES));
-        let (singles, rest) = rest.split_at_mut(self.image().div_ceil(LANES));
-        let (dealt, rest) = rest.split_at_mut(self.tiling.dealt_packs());
-        dealt.fill(Pack::ZERO);
-        let (arrived, rest) = rest.split_at_mut(POSITIONS * self.group_alone);
-        let (back, rest) = rest.split_at_mut(POINTS * self.group_alone);
-        let (scales, small) = rest.split_at_mut(self.group_alone);
-        let image = self.image();
-        let images = inputs.get(0).chunks_exact(image);
-        let relevances = inputs.get(1).chunks_exact(self.largest.len() * y_pixels);
-        for ((x, relevance), output) in images.zip(relevances).zip(output.chunks_exact_mut(image)) {
-            let mut work = Work {
-                totals: &mut numbers_mut(totals)[..x_pixels],
-                singles: &mut numbers_mut(singles)[..image],
-                any_single: false,
-                small,
-                dealt,
-                arrived,
-                back,
-                scales,
-            };
-            add_up(x, work.totals);
-            output.fill(0.0);
-            for first in (0..self.tiling.packs()).step_by(self.group_alone) {
-                let packs = self.group_alone.min(self.tiling.packs() - first);
-                self.packs((first, packs), (x, relevance), &mut work, (v, m), output);
-            }
-            let singles = work.any_single.then_some(&*work.singles);
-            vectorised(
-                #[inline(always)]
-                || match singles {
-                    Some(singles) => {
-                        for ((y, x), s) in output.iter_mut().zip(x).zip(singles) {
-                            *y = x * (*y + s);
-                        }
-                    }
-                    None => {
-                        for (y, x) in output.iter_mut().zip(x) {
-                            *y = x * (*y + 0.0);
-                        }
-                    }
-                },
-            );
-        }
+        let inputs = *inputs;
+        self.run_maps(&mut [Run { inputs, output }], scratch);
+    }
+
+    /// Where a map leaves lanes empty, or its matrices are fetched for one pack.
+    fn abreast(&self) -> Option<&dyn Abreast> {
+        (self.tiling.packs() == 1).then_some(self)
+    }
+}
+
+impl Abreast for ConvRelevanceWinograd {
+    fn scratch(&self, count: usize) -> usize {
+        self.scratch_alone(count)
+    }
+
+    fn run(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        self.run_maps(runs, scratch);
     }
 }
 
@@ -110,34 +180,52 @@ impl ConvRelevanceWinograd {
     fn packs(
         &self,
         (first, packs): (usize, usize),
-        (x, relevance): (&[f32], &[f32]),
+        maps: &mut Maps<'_>,
         work: &mut Work<'_>,
         (v, m): (&mut [Pack], &mut [Pack]),
-        output: &mut [f32],
     ) {
         let [pixels, y_pixels] = self.pixels();
         let sums = self.factors.sums;
         let v_spread = spread(self.matrices.column_packs(), packs);
         let m_spread = spread(self.matrices.row_packs(), packs);
+        let (inputs, pitch) = (maps.count, packs * LANES);
+        let parts = |packs: Range<usize>| self.tiling.parts(&packs, inputs);
         let range = first..first + packs;
-        for (channel, plane) in x.chunks_exact(pixels).enumerate() {
-            let v = (&mut v[channel * packs..], v_spread);
-            self.tiling
-                .transform_alone(self.isa, plane, &range, work.dealt, v);
+        let dealt_len = self.tiling.dealt_packs() * LANES;
+        let dealt = numbers_mut(work.dealt);
+        let mut seen = [Pack::ZERO; POINTS];
+        for channel in 0..self.matrices.columns() {
+            for (input, tiles, _) in parts(range.clone()) {
+                let plane = &maps.x[input][channel * pixels..][..pixels];
+                let dealt = &mut dealt[input * dealt_len..][..dealt_len];
+                self.tiling.deal(self.isa, plane, &tiles, dealt);
+            }
+            for (p, pack) in range.clone().enumerate() {
+                for (input, tiles, lane) in parts(pack..pack + 1) {
+                    let dealt = &dealt[input * dealt_len..][..dealt_len];
+                    self.tiling.seen_by((&tiles, lane), dealt, &mut seen);
+                }
+                let v = &mut v[channel * packs + p..];
+                transform::input(self.isa, &seen, SEEN, v, v_spread);
+            }
         }
         for point in 0..POINTS {
             let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);
             self.matrices.forward(point, packs, v, m);
         }
         for (pack, scale) in range.clone().zip(&mut *work.scales) {
-            *scale = self.scale_alone(work.totals, pack);
+            *scale = self.scale_alone(work.totals, (pack, inputs));
         }
         let mut own = [Pack::ZERO; 2 * POSITIONS];
         let mut any = false;
         for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
-            let arrived = &relevance[unit * y_pixels..(unit + 1) * y_pixels];
-            self.tiling
-                .distribute(&range, arrived, numbers_mut(work.arrived));
+            let arrived = numbers_mut(&mut work.arrived[..POSITIONS * packs]);
+            arrived.fill(0.0);
+            for (input, tiles, offset) in parts(range.clone()) {
+                let plane = &maps.relevance[input][unit * y_pixels..][..y_pixels];
+                let arrived = (&mut arrived[offset..], pitch);
+                self.tiling.distribute(&tiles, plane, arrived);
+            }
             for p in 0..packs {
                 let own = &mut own[..sums * POSITIONS];
                 for (s, (own, bias)) in own.as_chunks_mut().0.iter_mut().zip(bias).enumerate() {
@@ -158,7 +246,7 @@ impl ConvRelevanceWinograd {
         }
         if any {
             for p in 0..packs {
-                self.singles((first, p, packs), (x, relevance), work);
+                self.singles((first, p, packs), maps, work);
             }
         }
         for point in 0..POINTS {
@@ -166,7 +254,7 @@ impl ConvRelevanceWinograd {
             self.matrices.transposed(point, packs, m, v);
         }
         let mut points = [Pack::ZERO; POINTS];
-        for (channel, plane) in output.chunks_exact_mut(pixels).enumerate() {
+        for channel in 0..self.matrices.columns() {
             for p in 0..packs {
                 let v = &v[channel * packs + p..];
                 transform::input_adjoint(self.isa, v, v_spread, &mut points);
@@ -174,7 +262,11 @@ impl ConvRelevanceWinograd {
                     *to = *point;
                 }
             }
-            self.tiling.add_back(&range, numbers(work.back), plane);
+            for (input, tiles, offset) in parts(range.clone()) {
+                let plane = &mut maps.output[input][channel * pixels..][..pixels];
+                let back = (&numbers(work.back)[offset..], pitch);
+                self.tiling.add_back(&tiles, back, plane);
+            }
         }
     }
 
@@ -217,15 +309,13 @@ impl ConvRelevanceWinograd {
     fn singles(
         &self,
         (first, p, packs): (usize, usize, usize),
-        (x, relevance): (&[f32], &[f32]),
+        maps: &Maps<'_>,
         work: &mut Work<'_>,
     ) {
-        if !std::mem::replace(&mut work.any_single, true) {
-            work.singles.fill(0.0);
-        }
         let [x_pixels, y_pixels] = self.pixels();
         let (channels, sums) = (self.matrices.columns(), self.factors.sums);
-        for (lane, tile) in self.tiling.of_pack(first + p).enumerate() {
+        for (lane, (input, tile)) in self.in_pack(first + p, maps.count) {
+            let (x, relevance) = (maps.x[input], maps.relevance[input]);
             let [rows, cols] = self.tiling.inside(tile);
             for (unit, bias) in self.bias.chunks_exact(sums).enumerate() {
                 for position in 0..POSITIONS {
@@ -263,10 +353,14 @@ impl ConvRelevanceWinograd {
                             }
                         },
                     );
+                    let image = self.image();
+                    let singles = &mut work.singles[input * image..][..image];
+                    if !std::mem::replace(&mut work.any_single[input], true) {
+                        singles.fill(0.0);
+                    }
                     let r = relevance[unit * y_pixels + at[0] * self.tiling.y[1] + at[1]];
                     self.factors.apply(&mut own[..sums], &[Pack::splat(r)], 1);
                     own[sums..].fill(Pack::ZERO);
-                    let singles = &mut *work.singles;
                     vectorised(
                         #[inline(always)]
                         || {
@@ -284,10 +378,23 @@ impl ConvRelevanceWinograd {
         }
     }
 
+    /// Input and tile of each lane of a pack.
+    fn in_pack(
+        &self,
+        pack: usize,
+        inputs: usize,
+    ) -> impl Iterator<Item = (usize, (usize, usize))> + use<> {
+        let parts = self.tiling.parts(&(pack..pack + 1), inputs);
+        let tiles = parts.flat_map(|(input, tiles, _)| tiles.map(move |tile| (input, tile)));
+        tiles.enumerate()
+    }
+
     /// The largest total of the pixels that each tile sees.
-    fn scale_alone(&self, totals: &[f32], pack: usize) -> Pack {
+    fn scale_alone(&self, totals: &[f32], (pack, inputs): (usize, usize)) -> Pack {
+        let pixels = self.pixels()[0];
         let mut scale = Pack::ZERO;
-        for (lane, tile) in self.tiling.of_pack(pack).enumerate() {
+        for (lane, (input, tile)) in self.in_pack(pack, inputs) {
+            let totals = &totals[input * pixels..][..pixels];
             let [(rows, _), (cols, _)] = self.tiling.seen(tile);
             for row in rows {
                 for total in &totals[row * self.tiling.x[1]..][cols.clone()] {

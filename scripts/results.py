@@ -169,9 +169,9 @@ def whole_runs():
     cifar = ("data/cifar-10:train", "data/cifar-10:test")
     runs += network("sadl2", "sadl2-cifar10.onnx", *cifar, "--alpha 0.7 --clusters 7 --beta 0.9",
                     rq3="--epsilon 0.03", paper="sadl-2")
-    # It is dear: fewer controls, fewer inputs for the 16 abstract paths of RQ2, and fewer attacks.
+    # It is dear: fewer inputs for RQ1 and for the 16 abstract paths of RQ2, and fewer attacks.
     runs += network("vgg16", "vgg16-cifar10.onnx", *cifar, "--alpha 0.9 --clusters 7 --beta 0.9",
-                    rq1="--controls 1000", rq2="--sample 5000", rq3="--epsilon 0.03",
+                    rq1="--sample 10000 --controls 1000", rq2="--sample 5000", rq3="--epsilon 0.03",
                     rq4="--sizes 100 --epsilons 0.1 --lambdas 0,1,10,100,1000,10000 --pgd-steps 10 --confidences 0 "
                         "--cw-lambdas 0 --cw-rate 0.01 --cw-rounds 1 --cw-steps 20",
                     rounds=3, paper="vgg16")
@@ -179,11 +179,11 @@ def whole_runs():
     convolutions = "--layers 0,1,2,3,4"
     runs += network("alexnet", "alexnet-svhn.onnx", *svhn, f"{convolutions} --alpha 0.7 --clusters 4 --beta 0.6",
                     rq1=convolutions, rq2=convolutions, rq3="--epsilon 0.03",
-                    rq4=ATTACKS, rounds=3, paper="alexnet")
+                    rq4=f"{ATTACKS} --sizes 100", rounds=3, paper="alexnet")
     # 600 images of which 4 are misclassified allow no larger suites; at 224x224 steps of attacks are dear.
     photos = "--crop 224 --divide 255 --mean 0.498039216 --std 0.501960784"
     runs += network("efficientnet", "efficientnet-lite0-imagenette.onnx", "data/imagenette/train", "data/imagenette/val",
-                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 1000 --controls 200 --per-class 20",
+                    "--alpha 0.8 --clusters 4 --beta 0.8", rq1="--sample 200 --controls 50 --per-class 10",
                     rq2="--sample 200 --clusters 1,4 --betas 0.6,0.9", rq3="--epsilon 0.03 --size 200 --repetitions 2 --steps 20",
                     rq4="--sizes 100 --epsilons 0.03 --lambdas 0,1,1000 --pgd-steps 10 --confidences 0 --cw-lambdas 0 "
                         "--cw-rate 0.01 --cw-rounds 1 --cw-steps 20",

@@ -3,7 +3,7 @@
 //! A tile computes sixteen positions from what all of them see, and rounds. By the definition of a
 //! convolution, a position that sees nothing has a sum of exactly zero, and positions that see the same
 //! have the same sum: that units are dead or rare, and which of a pool's maxima is the first one, depends
-//! on it. So the positions of a map are looked at before its sums are stored:
+//! on it. So the positions of a map are looked at, and put right once all of its sums are stored:
 //!
 //! * the sum of a position whose window is all zeros is zero;
 //! * the sum of a position whose window equals an earlier one of the same input, bit by bit, is that one's.

@@ -41,7 +41,7 @@
 //!
 //! Graphs come from `npcov-graph`, and programs are such graphs; `npcov-engine` runs them, and has
 //! kernels for the steps that are composite operators ([`LinearRelevance`], [`MaxPlace`],
-//! [`PoolAdjoint`], [`ThroughTime`]); the crate `npcov` brings both together with data. The words for taps are those of
+//! [`PoolAdjoint`], [`SumRelevance`], [`ThroughTime`]); the crate `npcov` brings both together with data. The words for taps are those of
 //! `npcov-tap`, which criteria use as well.
 
 // Whoever adds an operator is told of every place that has to decide about it.
@@ -87,6 +87,7 @@ pub use neurons::Elements;
 pub use npcov_tap::{Reduction, Side, Tap};
 pub use op::pool::{MaxPlace, PoolAdjoint};
 pub use op::recurrent::{RECURRENT_EPSILON, ThroughTime};
+pub use op::sum::SumRelevance;
 pub use program::{NetworkView, Output, Program};
 pub use relevance::LinearRelevance;
 pub use rule::{

@@ -143,7 +143,8 @@ fn extended(graph: &Graph, kind: Kind, value: ValueId, node: &Node) -> Option<Ki
             Elementwise::Unary(_)
             | Elementwise::Binary(_)
             | Elementwise::Where
-            | Elementwise::Cast(_),
+            | Elementwise::Cast(_)
+            | Elementwise::Share(_),
             _,
         ) => return None,
     }

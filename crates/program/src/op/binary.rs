@@ -1,8 +1,9 @@
 //! Operators on two tensors, element by element.
 
-use npcov_graph::op::{Binary, Unary};
-use npcov_graph::{OpError, ValueId};
+use npcov_graph::op::{Binary, CompositeOp, Unary};
+use npcov_graph::{Op, OpError, ValueId};
 
+use super::sum::SumRelevance;
 use super::{Choice, Shares, Step, no_rule};
 use crate::append::Append;
 use crate::rule::Sharing;
@@ -49,48 +50,29 @@ pub(super) fn relevance(
 
 /// Two contributions with the weights 1 and 1, or 1 and -1.
 fn sum(g: &mut Append<'_>, step: &Step<'_>, f: Binary, choice: &Choice) -> Result<Shares, OpError> {
-    let shape = step.output_shape();
-    let mut terms = [step.input(0), step.input(1)];
-    if f == Binary::Sub {
-        terms[1] = g.unary(Unary::Neg, terms[1])?;
-    }
     let r = step.cotangent;
     let not_for_sums =
         || OpError::unsupported(format!("the rule `{}` is not for sums", choice.rule));
     let mut shares = Shares::new();
     match choice.rule.sharing() {
-        Sharing::Split { negative, rule } => {
-            let mut parts = Vec::new();
-            let (mut p, mut n) = (None, None);
-            for (i, &c) in terms.iter().enumerate() {
-                // The negative of a value has the other sign.
-                let nonnegative = choice.nonnegative[i] && (f == Binary::Add || i == 0);
-                let (c_p, c_n) = match nonnegative {
-                    true => (c, None),
-                    false => (g.positive(c)?, Some(g.negative(c)?)),
+        Sharing::Split { .. } => {
+            for of in 0..2 {
+                let share = SumRelevance {
+                    rule: choice.rule,
+                    subtracted: f == Binary::Sub,
+                    nonnegative: [choice.nonnegative[0], choice.nonnegative[1]],
+                    of,
                 };
-                p = Some(p.map_or(Ok(c_p), |p| g.add(p, c_p))?);
-                if let (Some(c), true) = (c_n, negative) {
-                    n = Some(n.map_or(Ok(c), |n| g.add(n, c))?);
-                }
-                parts.push((c_p, c_n));
-            }
-            let p = p.map_or_else(|| g.filled(shape, 0.0), Ok)?;
-            let n = match (n, negative) {
-                (n, true) => Some(n.map_or_else(|| g.filled(shape, 0.0), Ok)?),
-                (_, false) => None,
-            };
-            let (p_factor, n_factor) = rule.factors(g, p, n, r)?;
-            for (i, (c_p, c_n)) in parts.into_iter().enumerate() {
-                let mut share = g.mul(c_p, p_factor)?;
-                if let (Some(c), Some(factor)) = (c_n, n_factor) {
-                    let more = g.mul(c, factor)?;
-                    share = g.add(share, more)?;
-                }
-                shares.push((i, g.unbroadcast(share, step.shape(i))?));
+                let inputs = [step.input(0), step.input(1), r];
+                let share = g.op(Op::Composite(CompositeOp::new(share)), &inputs)?;
+                shares.push((of, g.unbroadcast(share, step.shape(of))?));
             }
         }
         Sharing::Whole(rule) => {
+            let mut terms = [step.input(0), step.input(1)];
+            if f == Binary::Sub {
+                terms[1] = g.unary(Unary::Neg, terms[1])?;
+            }
             let factor = rule.factor(g, step.node.output, r)?;
             for (i, &c) in terms.iter().enumerate() {
                 let share = g.mul(c, factor)?;

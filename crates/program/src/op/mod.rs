@@ -11,6 +11,7 @@ pub(crate) mod pool;
 pub(crate) mod recurrent;
 pub(crate) mod resize;
 pub(crate) mod structure;
+pub(crate) mod sum;
 
 mod binary;
 mod linear;

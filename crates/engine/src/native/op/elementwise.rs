@@ -5,6 +5,7 @@ use npcov_cpu::widest;
 use npcov_graph::op::{Binary, Unary};
 use npcov_graph::{DType, Graph, OpError, ValueId, strides};
 
+use super::relevance::SumShare;
 use super::{Role, role};
 use crate::native::kernel::{Alone, Inputs, Kernel};
 use crate::native::math;
@@ -27,6 +28,7 @@ pub(crate) enum Elementwise {
     Binary(Binary),
     Where,
     Cast(DType),
+    Share(SumShare),
 }
 
 /// A chain of element-wise operators that ends in one value.
@@ -76,6 +78,7 @@ enum Function {
     /// Quotient of integers.
     IntegerDiv,
     Where,
+    Share(SumShare),
     Truncate,
     IsNonZero,
     Copy,
@@ -125,6 +128,7 @@ impl Chain {
                 Elementwise::Binary(f) => Function::Binary(f),
                 Elementwise::Unary(f) => Function::Unary(f),
                 Elementwise::Where => Function::Where,
+                Elementwise::Share(share) => Function::Share(share),
                 Elementwise::Cast(to) => match (dtype(node.inputs[0]), to) {
                     (DType::F32, DType::I64) => Function::Truncate,
                     (DType::F32 | DType::I64, DType::Bool) => Function::IsNonZero,
@@ -338,6 +342,7 @@ impl Chain {
                             }
                         }
                     }
+                    Function::Share(share) => share.run([x, y], z, target),
                     Function::Truncate => map(x, target, f32::trunc),
                     Function::IsNonZero => map(x, target, |x| truth(x != 0.0)),
                     Function::Copy => target.copy_from_slice(x),
@@ -384,7 +389,7 @@ impl Function {
         match self {
             Function::Unary(_) | Function::Truncate | Function::IsNonZero | Function::Copy => 1,
             Function::Binary(_) | Function::IntegerDiv => 2,
-            Function::Where => 3,
+            Function::Where | Function::Share(_) => 3,
         }
     }
 }

@@ -29,9 +29,10 @@ mod structure;
 
 use npcov_graph::op::{CompositeOp, Conv, Gemm, PoolKind, Recurrence, ReduceKind};
 use npcov_graph::{Graph, Node, Op, OpError};
-use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint, ThroughTime};
+use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint, SumRelevance, ThroughTime};
 
 use self::elementwise::Elementwise;
+use self::relevance::SumShare;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
 use crate::native::pack::Pack;
 #[cfg(test)]
@@ -57,6 +58,10 @@ pub(crate) fn role(op: &Op) -> Role<'_> {
         Op::Binary(f) => Role::Elementwise(Elementwise::Binary(*f)),
         Op::Where => Role::Elementwise(Elementwise::Where),
         Op::Cast(to) => Role::Elementwise(Elementwise::Cast(*to)),
+        Op::Composite(op) => match op.downcast().and_then(SumShare::new) {
+            Some(share) => Role::Elementwise(Elementwise::Share(share)),
+            None => Role::Alone,
+        },
         Op::Conv(op) => Role::Product(Product::Conv(op)),
         Op::Gemm(op) => Role::Product(Product::Gemm(op)),
         Op::MatMul => Role::Product(Product::MatMul),
@@ -79,8 +84,7 @@ pub(crate) fn role(op: &Op) -> Role<'_> {
         | Op::Gather(_)
         | Op::GatherElements(_)
         | Op::Resize(_)
-        | Op::ScatterSum(_)
-        | Op::Composite(_) => Role::Alone,
+        | Op::ScatterSum(_) => Role::Alone,
     }
 }
 
@@ -149,6 +153,9 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<NodeKernel, OpError> {
             Some(Known::MaxPlace(op)) => max_place::prepare(op, cx),
             Some(Known::Recurrence(op)) => recurrent::prepare(op, cx),
             Some(Known::ThroughTime(op)) => recurrent::prepare_time(op, cx),
+            Some(Known::SumRelevance(_)) => {
+                Err(OpError::invalid("element-wise operators are run as chains"))
+            }
             None => Err(OpError::unsupported("it has no kernel")),
         },
     }
@@ -161,6 +168,7 @@ enum Known<'a> {
     MaxPlace(&'a MaxPlace),
     Recurrence(&'a Recurrence),
     ThroughTime(&'a ThroughTime),
+    SumRelevance(&'a SumRelevance),
 }
 
 impl Known<'_> {
@@ -171,6 +179,7 @@ impl Known<'_> {
             .or_else(|| op.downcast().map(Known::MaxPlace))
             .or_else(|| op.downcast().map(Known::Recurrence))
             .or_else(|| op.downcast().map(Known::ThroughTime))
+            .or_else(|| op.downcast().map(Known::SumRelevance))
     }
 }
 
@@ -184,6 +193,7 @@ pub(crate) fn has_kernel(graph: &Graph, node: &Node) -> bool {
         Some(Known::PoolAdjoint(_) | Known::MaxPlace(_)) => true,
         Some(Known::Recurrence(op)) => recurrent::has_kernel(op, graph, node),
         Some(Known::ThroughTime(_)) => recurrent::has_time_kernel(graph, node),
+        Some(Known::SumRelevance(op)) => SumShare::new(op).is_some(),
         None => false,
     }
 }

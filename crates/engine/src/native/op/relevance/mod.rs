@@ -11,11 +11,13 @@ mod conv_winograd;
 mod conv_winograd_alone;
 mod dense;
 mod factors;
+mod sum;
 
 use npcov_graph::{Graph, Node, OpError};
 use npcov_program::{Linear, LinearRelevance};
 
 use self::factors::Factors;
+pub(super) use self::sum::SumShare;
 use super::matmul;
 use crate::native::kernel::{Context, NodeKernel};
 
@@ -102,7 +104,7 @@ mod tests {
     use crate::native::pack::LANES;
 
     /// Numbers of both signs with exact zeros among them: rare and dead units occur.
-    fn numbers(count: usize, seed: usize, nonnegative: bool) -> Vec<f32> {
+    pub(super) fn numbers(count: usize, seed: usize, nonnegative: bool) -> Vec<f32> {
         let number = |i: usize| {
             let x = ((i * 7919 + seed * 104_729 + i / 13 * 31) % 1013) as f32 / 1013.0 - 0.5;
             match (x.abs() < 0.2, nonnegative) {

@@ -2,9 +2,13 @@
 //!
 //! Relevance rules tell positive weights from negative ones: of the two sums of a unit, every weight
 //! belongs to one. Split weights are half zeros, which a dense product multiplies all the same. Here
-//! a row is a list of its weights and where they apply, and a weight costs one multiplication for
-//! each column. What is multiplied is copied together beforehand, a piece of [`CHUNK`] rows of
-//! `columns` packs at a time, which stays in the nearest cache while all rows of weights use it.
+//! a row is a list of its weights and a set of the places where they apply, and a weight costs one
+//! multiplication for each column. What is multiplied is copied together beforehand, a piece of
+//! [`CHUNK`] rows of `columns` packs at a time, which stays in the nearest cache while all rows of
+//! weights use it.
+//!
+//! A set of places is the bits of a number, from which the next place is found without reading memory:
+//! loads are what such a product has most of, one for each column and one for the weight.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of a row's list, for every number of
 //! columns and vector width: the same bits on all CPUs with FMA.
@@ -15,8 +19,8 @@ use npcov_cpu::{Isa, Vectors, dispatch};
 
 use crate::native::pack::Pack;
 
-/// Rows of packs that a piece has at most: 24 KiB with six columns.
-pub(crate) const CHUNK: usize = 64;
+/// Rows of packs that a piece has at most, as many as a number has bits: 24 KiB with six columns.
+pub(crate) const CHUNK: usize = u64::BITS as usize;
 
 /// The numbers of columns that there are kernels for, ascending: as many sums as leave registers
 /// for the operands.
@@ -26,7 +30,7 @@ pub(crate) fn columns(isa: Isa) -> &'static [usize] {
         #[cfg(target_arch = "x86_64")]
         Vectors::Avx2 => &[1, 2, 4, 6],
         #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => &[1, 2, 4, 6, 7, 8, 12],
+        Vectors::Avx512 => &[1, 2, 4, 6, 7, 8],
     }
 }
 
@@ -41,9 +45,9 @@ fn vectors_of(isa: Isa) -> usize {
 
 /// Numbers of columns that make so many together, or a few more, in as little time as possible.
 pub(crate) fn shares(isa: Isa, packs: usize) -> Vec<usize> {
-    // Half cycles for a weight: it is fetched and spread, each column is loaded, and its sum cannot be added
-    // to again for four cycles.
-    let cost = |columns: usize| (vectors_of(isa) * columns + 2).max(8);
+    // Half cycles for a weight: it is fetched and spread, each column is loaded, and the next place is not
+    // known at once.
+    let cost = |columns: usize| (vectors_of(isa) * columns + 2).max(6);
     let mut best = vec![(0, 0)];
     for packs in 1..=packs {
         let of = |&columns: &usize| {
@@ -68,11 +72,12 @@ pub(crate) fn shares(isa: Isa, packs: usize) -> Vec<usize> {
 pub(crate) struct Sparse {
     isa: Isa,
     rows: usize,
-    /// For each piece and row, where its weights begin; one more at the end.
-    starts: Vec<u32>,
+    /// For each piece, where its weights begin.
+    starts: Vec<usize>,
+    /// By piece, row and place.
     weights: Vec<f32>,
-    /// Which row of the piece each weight is multiplied with.
-    places: Vec<u8>,
+    /// For each piece and row, which rows of the piece its weights are multiplied with.
+    places: Vec<u64>,
 }
 
 impl Sparse {
@@ -91,21 +96,23 @@ impl Sparse {
         let mut sparse = Sparse {
             isa,
             rows,
-            starts: vec![0],
+            starts: Vec::with_capacity(pieces.len()),
             weights: Vec::new(),
-            places: Vec::new(),
+            places: Vec::with_capacity(pieces.len() * rows),
         };
         for (piece, &len) in pieces.iter().enumerate() {
             assert!(len <= CHUNK);
+            sparse.starts.push(sparse.weights.len());
             for row in 0..rows {
                 fill(row, piece, &mut row_weights[..len]);
+                let mut places = 0;
                 for (place, &w) in row_weights[..len].iter().enumerate() {
                     if w != 0.0 {
                         sparse.weights.push(w);
-                        sparse.places.push(place as u8);
+                        places |= 1 << place;
                     }
                 }
-                sparse.starts.push(sparse.weights.len() as u32);
+                sparse.places.push(places);
             }
         }
         sparse
@@ -124,10 +131,11 @@ impl Sparse {
     /// columns.
     pub(crate) fn run(&self, piece: usize, columns: usize, x: &[Pack], sums: &mut [Pack]) {
         assert!(x.len() >= CHUNK * columns && sums.len() >= self.rows * columns);
-        let starts = &self.starts[piece * self.rows..][..self.rows + 1];
-        // SAFETY: places are below `CHUNK`, starts ascend within the lists, the slices are long
-        // enough; an `Isa` is one that this CPU has.
-        unsafe { dispatch!(self.isa => run(self, starts, columns, x, sums)) }
+        let weights = &self.weights[self.starts[piece]..];
+        let places = &self.places[piece * self.rows..][..self.rows];
+        // SAFETY: places are below `CHUNK`, there is a weight for each, the slices are long enough; an
+        // `Isa` is one that this CPU has.
+        unsafe { dispatch!(self.isa => run(weights, places, columns, x, sums)) }
     }
 }
 
@@ -139,7 +147,6 @@ macro_rules! kernel {
         fma: $fma:expr $(, use $import:path)?
     ) => {
         mod $isa {
-            use super::Sparse;
             use crate::native::pack::{LANES, Pack};
             $(use $import::*;)?
 
@@ -150,12 +157,12 @@ macro_rules! kernel {
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
             pub(super) unsafe fn run(
-                sparse: &Sparse, starts: &[u32], columns: usize, x: &[Pack], sums: &mut [Pack],
+                weights: &[f32], places: &[u64], columns: usize, x: &[Pack], sums: &mut [Pack],
             ) {
                 // SAFETY: the caller's.
                 unsafe {
                     match columns {
-                        $($columns => rows::<$columns>(sparse, starts, x, sums),)*
+                        $($columns => rows::<$columns>(weights, places, x, sums),)*
                         _ => panic!("no kernel for {columns} columns"),
                     }
                 }
@@ -165,31 +172,33 @@ macro_rules! kernel {
             /// As [`run`].
             $(#[$feature])*
             unsafe fn rows<const T: usize>(
-                sparse: &Sparse, starts: &[u32], x: &[Pack], sums: &mut [Pack],
+                weights: &[f32], places: &[u64], x: &[Pack], sums: &mut [Pack],
             ) {
                 // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
                 // `N` vectors of `LANES / N` floats.
                 unsafe {
                     let x = x.as_ptr();
-                    let weights = sparse.weights.as_ptr();
-                    let places = sparse.places.as_ptr();
+                    let mut w = weights.as_ptr();
                     let mut out = sums.as_mut_ptr().cast::<f32>();
-                    for pair in starts.windows(2) {
+                    for &places in places {
                         let mut sums = [[$zero; N]; T];
                         for t in 0..T {
                             for v in 0..N {
                                 sums[t][v] = $load(out.add(t * LANES + v * (LANES / N)));
                             }
                         }
-                        for i in pair[0] as usize..pair[1] as usize {
-                            let weight = $splat(*weights.add(i));
-                            let row = x.add(usize::from(*places.add(i)) * T).cast::<f32>();
+                        let mut left = places;
+                        while left != 0 {
+                            let weight = $splat(*w);
+                            let row = x.add(left.trailing_zeros() as usize * T).cast::<f32>();
                             for t in 0..T {
                                 for v in 0..N {
                                     let lanes = $load(row.add(t * LANES + v * (LANES / N)));
                                     sums[t][v] = $fma(weight, lanes, sums[t][v]);
                                 }
                             }
+                            w = w.add(1);
+                            left &= left - 1;
                         }
                         for t in 0..T {
                             for v in 0..N {
@@ -213,7 +222,7 @@ kernel! {
 
 #[cfg(target_arch = "x86_64")]
 kernel! {
-    avx512, #[target_feature(enable = "avx512f")], vectors: 1, columns: [1 2 4 6 7 8 12],
+    avx512, #[target_feature(enable = "avx512f")], vectors: 1, columns: [1 2 4 6 7 8],
     zero: _mm512_setzero_ps(), splat: _mm512_set1_ps, load: _mm512_loadu_ps,
     store: _mm512_storeu_ps, fma: _mm512_fmadd_ps, use crate::native::vector::x86
 }

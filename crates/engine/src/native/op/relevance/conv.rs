@@ -27,7 +27,7 @@ use crate::native::sparse::{CHUNK, Sparse, columns};
 const BAND: usize = 24;
 
 /// The most columns of any instruction set.
-const MAX_COLUMNS: usize = 12;
+const MAX_COLUMNS: usize = 8;
 
 /// Some channels under some taps: what is copied together.
 #[derive(Clone, Debug)]

@@ -98,15 +98,14 @@ impl Phases {
 #[inline(always)]
 pub(super) fn every(x: &[f32], step: usize, y: &mut [f32]) {
     let len = x.len().div_ceil(step).min(y.len());
+    let y = &mut y[..len];
     match step {
-        1 => y[..len].copy_from_slice(&x[..len]),
+        1 => in_blocks(x, y, |x| *x),
         // Pairs are vectors, of which one half is taken.
         2 => {
             let (pairs, last) = x.as_chunks::<2>();
             let whole = pairs.len().min(len);
-            for (y, x) in y[..whole].iter_mut().zip(&pairs[..whole]) {
-                *y = x[0];
-            }
+            in_blocks(pairs, &mut y[..whole], |pair| pair[0]);
             if let ([last], true) = (last, whole < len) {
                 y[whole] = *last;
             }
@@ -119,13 +118,46 @@ pub(super) fn every(x: &[f32], step: usize, y: &mut [f32]) {
     }
 }
 
+/// A number from each `x`: vectors where there are enough for one, without a loop over what is left and
+/// without a call.
+#[inline(always)]
+fn in_blocks<T>(x: &[T], y: &mut [f32], f: impl Fn(&T) -> f32) {
+    match y.len() {
+        16.. => blocks_of::<16, T>(x, y, f),
+        8.. => blocks_of::<8, T>(x, y, f),
+        4.. => blocks_of::<4, T>(x, y, f),
+        _ => {
+            for (y, x) in y.iter_mut().zip(x) {
+                *y = f(x);
+            }
+        }
+    }
+}
+
+/// `N` numbers at a time, of which the last ones may be made twice.
+#[inline(always)]
+fn blocks_of<const N: usize, T>(x: &[T], y: &mut [f32], f: impl Fn(&T) -> f32) {
+    let last = y.len().saturating_sub(N);
+    let mut at = 0;
+    while let (Some(y), Some(x)) = (y[at..].first_chunk_mut::<N>(), x[at..].first_chunk::<N>()) {
+        for (y, x) in y.iter_mut().zip(x) {
+            *y = f(x);
+        }
+        if at == last {
+            break;
+        }
+        at = (at + N).min(last);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_number_that_has_room_is_taken() {
-        for (numbers, step, room) in [(7, 1, 9), (40, 2, 20), (41, 2, 21), (41, 2, 9), (10, 3, 5)] {
+        let sizes = (0..70).flat_map(|n| [(n, 1, n), (n, 2, n), (n, 2, n / 3), (n, 3, n)]);
+        for (numbers, step, room) in sizes.chain([(7, 1, 9), (41, 2, 9), (10, 3, 5)]) {
             let x: Vec<f32> = (0..numbers).map(|i| i as f32 + 1.0).collect();
             let mut y = vec![0.0; room];
             every(&x, step, &mut y);

@@ -117,7 +117,12 @@ impl Sight {
 
     /// Whether each position sees one element, its own.
     pub(super) fn is_pointwise(&self) -> bool {
-        self.taps == [Some([0, 0])] && self.strides == [1, 1] && self.x == self.y
+        self.sees_one() && self.strides == [1, 1] && self.x == self.y
+    }
+
+    /// Whether each position sees one element.
+    pub(super) fn sees_one(&self) -> bool {
+        self.taps == [Some([0, 0])]
     }
 
     /// Whether a tap sees anything at all.
@@ -178,11 +183,11 @@ impl Sight {
                     for (plane, row) in planes().zip(rows) {
                         let row = &mut row[to..to + len];
                         if high - low == len {
-                            copy(&plane[first..], step, row);
+                            every(&plane[first..], step, row);
                         } else {
                             row[..low - col].fill(0.0);
                             row[high - col..].fill(0.0);
-                            copy(&plane[first..], step, &mut row[low - col..high - col]);
+                            every(&plane[first..], step, &mut row[low - col..high - col]);
                         }
                     }
                 },
@@ -203,21 +208,6 @@ fn taps(window: &Window) -> impl Iterator<Item = [usize; 2]> {
     (0..rows * cols).map(move |tap| [tap / cols, tap % cols])
 }
 
-/// Every `step`-th number.
-#[inline(always)]
-fn copy(x: &[f32], step: usize, y: &mut [f32]) {
-    match (step, y.len()) {
-        (_, 0) => {}
-        // Of a length that is known, a copy is two instructions.
-        (1, 32) => {
-            if let (Some(y), Some(x)) = (y.first_chunk_mut::<32>(), x.first_chunk()) {
-                *y = *x;
-            }
-        }
-        (1, len) => y.copy_from_slice(&x[..len]),
-        _ => every(x, step, y),
-    }
-}
 #[cfg(test)]
 mod tests {
     use super::*;

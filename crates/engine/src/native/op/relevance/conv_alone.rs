@@ -1,8 +1,8 @@
 //! The relevance step of a convolution for one input by itself: lanes hold positions.
 //!
 //! What some positions see is copied together and multiplied with lists of weights, as it is with inputs
-//! in lanes. Where a position sees one element, its own, a few positions go there and back in one go;
-//! else the factors of the whole map are kept in between.
+//! in lanes. Where a position sees one element, which no other one sees, a few positions go there and back in
+//! one go; else the factors of the whole map are kept in between.
 
 use npcov_cpu::{Isa, vectorised};
 use npcov_graph::op::Window;
@@ -24,6 +24,9 @@ pub(super) struct Sights {
     /// Whether there are positions that are not seen.
     any_blind: bool,
     strides: [usize; 2],
+    /// Whether each position sees one element, which no other one sees: positions go there and back in one
+    /// go.
+    one_go: bool,
     /// Whether some inputs abreast take less time than one after the other.
     abreast: bool,
 }
@@ -39,9 +42,15 @@ impl Sights {
         let mut classes: Vec<([usize; 2], Sight)> = classes.collect::<Option<_>>()?;
         let all = classes.len();
         classes.retain(|(_, sight)| !sight.is_blind());
+        let there = Sight::new(window, x, y)?;
+        let back_the_same_way = |back: &[([usize; 2], Sight)]| match back {
+            [(_, back)] => back.is_pointwise() && back.positions() == there.positions(),
+            _ => false,
+        };
         Some(Sights {
             abreast: x.pixels().max(y.pixels()).div_ceil(LANES) <= FEW,
-            there: Map::new(isa, Sight::new(window, x, y)?),
+            one_go: there.sees_one() && back_the_same_way(&classes),
+            there: Map::new(isa, there),
             any_blind: classes.len() < all,
             back: (classes.into_iter())
                 .map(|(first, sight)| (first, Map::new(isa, sight)))
@@ -166,7 +175,7 @@ impl Product {
 impl ConvRelevance {
     /// Numbers of the factors that are kept.
     fn kept_alone(&self, sights: &Sights) -> usize {
-        match sights.there.sight.is_pointwise() {
+        match sights.one_go {
             true => 0,
             false => self.forward.weights.rows() * self.y.pixels(),
         }
@@ -341,7 +350,7 @@ impl ConvRelevance {
                     self.share_alone(back, planes, (class, strides), (&part, group.width));
                 }
             };
-            if sights.there.sight.is_pointwise() {
+            if sights.one_go {
                 for group in sights.there.groups(inputs) {
                     let buffers = (&mut *seen, &mut *sums, &mut *arrived);
                     self.factors_of(sights, (&images, &relevances), group, buffers);
@@ -351,7 +360,7 @@ impl ConvRelevance {
                         let from = &sums[piece.channels.start * group.width..];
                         self.backward.weights.run(number, group.width, from, back);
                     }
-                    share(back, &sights.back[0], [1, 1], group);
+                    share(back, &sights.back[0], sights.strides, group);
                 }
                 continue;
             }

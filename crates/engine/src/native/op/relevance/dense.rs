@@ -12,8 +12,8 @@ use npcov_program::LinearRelevance;
 
 use super::by_sign;
 use super::factors::Factors;
-use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel};
-use crate::native::pack::Pack;
+use crate::native::kernel::{Abreast, Alone, Context, Inputs, Kernel, NodeKernel, Run};
+use crate::native::pack::{LANES, Pack};
 use crate::native::tile::{Finish, Init, Taps, Target, WeightPart, Weights};
 
 /// Inputs that are worked off together: a block's weights for them stay in the nearest cache while
@@ -126,56 +126,122 @@ impl DenseRelevance {
     }
 }
 
+impl DenseRelevance {
+    /// What comes back to one row of each input.
+    fn row(&self, x: &[Pack], r: &[Pack], scratch: &mut [Pack], output: &mut [Pack]) {
+        let [sums_len, parts_len, back_len] = self.lens();
+        let (sums, rest) = scratch.split_at_mut(sums_len);
+        let (parts, back) = rest.split_at_mut(parts_len);
+        let (positive, negative) = parts.split_at_mut(parts_len / 2);
+        let back = &mut back[..back_len];
+        match self.parts {
+            1 => self.sums(&[x], sums),
+            _ => {
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (i, x) in x.iter().enumerate() {
+                            positive[i] = x.map(|x| if x > 0.0 { x } else { 0.0 });
+                            negative[i] = x.map(|x| if x < 0.0 { x } else { 0.0 });
+                        }
+                    },
+                );
+                self.sums(&[positive, negative], sums);
+            }
+        }
+        self.factors.apply(sums, r, 1);
+        self.back(sums, back);
+        vectorised(
+            #[inline(always)]
+            || {
+                for i in 0..self.k {
+                    let s = back[i];
+                    output[i] = match self.parts {
+                        1 => x[i].zip(s, |x, s| x * s),
+                        _ => {
+                            let n = back[self.k + i];
+                            let of = |l: usize| {
+                                let x = x[i].0[l];
+                                x * by_sign(x, s.0[l], n.0[l])
+                            };
+                            Pack(std::array::from_fn(of))
+                        }
+                    };
+                }
+            },
+        );
+    }
+
+    /// The step for a few inputs, each by itself: lanes hold rows.
+    fn run_rows(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        let (x, rest) = scratch.split_at_mut(self.k);
+        let (r, rest) = rest.split_at_mut(self.n);
+        let (made, scratch) = rest.split_at_mut(self.k);
+        let all = runs.len() * self.rows;
+        for first in (0..all).step_by(LANES) {
+            let rows = first..(first + LANES).min(all);
+            // Lanes without a row hold any.
+            for (lane, row) in rows.clone().enumerate() {
+                let (inputs, row) = (&runs[row / self.rows].inputs, row % self.rows);
+                for (packs, rows) in [(&mut *x, inputs.get(0)), (&mut *r, inputs.get(1))] {
+                    let len = packs.len();
+                    for (pack, x) in packs.iter_mut().zip(&rows[row * len..][..len]) {
+                        pack.0[lane] = *x;
+                    }
+                }
+            }
+            self.row(x, r, scratch, made);
+            for (lane, row) in rows.enumerate() {
+                let (output, row) = (&mut runs[row / self.rows].output, row % self.rows);
+                let output = &mut output[row * self.k..][..self.k];
+                for (y, pack) in output.iter_mut().zip(&*made) {
+                    *y = pack.0[lane];
+                }
+            }
+        }
+    }
+}
+
 impl Kernel for DenseRelevance {
     fn scratch(&self) -> usize {
         self.lens().iter().sum()
     }
 
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]) {
-        let [sums_len, parts_len, _] = self.lens();
-        let (sums, rest) = scratch.split_at_mut(sums_len);
-        let (parts, back) = rest.split_at_mut(parts_len);
-        let (positive, negative) = parts.split_at_mut(parts_len / 2);
         for row in 0..self.rows {
             let x = &inputs.get(0)[row * self.k..][..self.k];
             let r = &inputs.get(1)[row * self.n..][..self.n];
-            let output = &mut output[row * self.k..][..self.k];
-            match self.parts {
-                1 => self.sums(&[x], sums),
-                _ => {
-                    vectorised(
-                        #[inline(always)]
-                        || {
-                            for (i, x) in x.iter().enumerate() {
-                                positive[i] = x.map(|x| if x > 0.0 { x } else { 0.0 });
-                                negative[i] = x.map(|x| if x < 0.0 { x } else { 0.0 });
-                            }
-                        },
-                    );
-                    self.sums(&[positive, negative], sums);
-                }
-            }
-            self.factors.apply(sums, r, 1);
-            self.back(sums, back);
-            vectorised(
-                #[inline(always)]
-                || {
-                    for i in 0..self.k {
-                        let s = back[i];
-                        output[i] = match self.parts {
-                            1 => x[i].zip(s, |x, s| x * s),
-                            _ => {
-                                let n = back[self.k + i];
-                                let of = |l: usize| {
-                                    let x = x[i].0[l];
-                                    x * by_sign(x, s.0[l], n.0[l])
-                                };
-                                Pack(std::array::from_fn(of))
-                            }
-                        };
-                    }
-                },
-            );
+            self.row(x, r, scratch, &mut output[row * self.k..][..self.k]);
         }
+    }
+
+    fn alone(&self) -> Option<&dyn Alone> {
+        Some(self)
+    }
+}
+
+impl Alone for DenseRelevance {
+    fn scratch(&self) -> usize {
+        2 * self.k + self.n + Kernel::scratch(self)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let inputs = *inputs;
+        self.run_rows(&mut [Run { inputs, output }], scratch);
+    }
+
+    /// Where one input leaves lanes empty.
+    fn abreast(&self) -> Option<&dyn Abreast> {
+        (self.rows < LANES).then_some(self)
+    }
+}
+
+impl Abreast for DenseRelevance {
+    fn scratch(&self, _: usize) -> usize {
+        Alone::scratch(self)
+    }
+
+    fn run(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        self.run_rows(runs, scratch);
     }
 }

@@ -22,8 +22,8 @@ pub(crate) trait Kernel: Send + Sync {
     /// anything. `scratch` has the length asked for, also with any content.
     fn run(&self, inputs: &Inputs<'_>, scratch: &mut [Pack], output: &mut [Pack]);
 
-    /// Bytes of weights of which each is used for few positions of an input: sixteen inputs together
-    /// fetch them once, and one by one each fetches them again.
+    /// Bytes of weights that an input fetches which uses each for few positions, where [`ABREAST`] share them: sixteen
+    /// inputs together fetch them once.
     fn scarcely_used(&self) -> usize {
         0
     }

@@ -87,17 +87,18 @@ pub(crate) struct Plan {
 /// what one step writes would come from memory when the next one reads it.
 const LARGE: usize = 1 << 20;
 
-/// The same where few weights are [scarcely used](Kernel::scarcely_used): a pack for each is 16 MiB.
+/// The same where values weigh more than weights that are [scarcely used](Kernel::scarcely_used): a pack for each
+/// is 16 MiB.
 const MIDDLING: usize = 1 << 18;
 
-/// Bytes of weights that may be fetched again for each of such inputs.
-const FETCHED: usize = 64 << 20;
-
-/// Whether inputs are computed one by one because their values are large.
+/// Whether inputs are computed one by one because their values are large. Between two sizes it depends on what
+/// comes from memory for each input: the values of sixteen that are computed together, or weights that each of them
+/// fetches again.
 fn one_by_one(steps: &[Step]) -> bool {
     let largest = steps.iter().map(|step| step.output.len).max().unwrap_or(0);
-    let fetched = || steps.iter().map(|step| step.kernel.scarcely_used());
-    largest >= LARGE || largest >= MIDDLING && fetched().sum::<usize>() < FETCHED
+    let moved = steps.iter().map(|step| step.output.len * size_of::<f32>());
+    let fetched = steps.iter().map(|step| step.kernel.scarcely_used());
+    largest >= LARGE || largest >= MIDDLING && fetched.sum::<usize>() < moved.sum()
 }
 
 /// Bytes of the memory for sixteen inputs.

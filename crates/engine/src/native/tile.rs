@@ -69,6 +69,20 @@ pub(crate) enum Finish {
     Clip(f32, f32),
 }
 
+impl Finish {
+    /// A sum as it is stored.
+    #[inline(always)]
+    pub(crate) fn of(self, sum: f32) -> f32 {
+        match self {
+            Finish::None => sum,
+            Finish::Clip(low, high) => {
+                let sum = if low > sum { low } else { sum };
+                if high < sum { high } else { sum }
+            }
+        }
+    }
+}
+
 /// Where the sums go: channel `m` to pack `at + m * stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use npcov_cpu::{Isa, vectorised};
 
-use crate::native::kernel::{Alone, Inputs, Kernel, Tail};
+use crate::native::kernel::{ABREAST, Abreast, Alone, Inputs, Kernel, Run, Tail};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::tile::Finish;
-use crate::native::winograd::alike::{Exact, Found, TOGETHER};
+use crate::native::winograd::alike::{Exact, Found, Look, TOGETHER};
 use crate::native::winograd::transform::{self, POINTS, TILE};
 use crate::native::winograd::{Matrices, Tiling, spread};
 
@@ -18,9 +18,8 @@ pub(super) struct ConvWinograd {
     bias: Vec<f32>,
     tail: Tail,
     exact: Exact,
-    /// Tiles that are computed together, and packs of tiles of one input by itself.
+    /// Tiles that are computed together.
     group: usize,
-    group_alone: usize,
 }
 
 impl ConvWinograd {
@@ -37,7 +36,6 @@ impl ConvWinograd {
             isa,
             tiling,
             group: tiling.group(weights.columns() + weights.row_packs()),
-            group_alone: tiling.group_alone(weights.columns() + weights.row_packs()),
             weights,
             bias,
             tail,
@@ -67,7 +65,7 @@ impl ConvWinograd {
             let of_nothing = 0.0 + self.bias[channel];
             found.blank(plane, |at| {
                 let other = other.map(|other| other[channel * len + at]);
-                limited(finish, other.map_or(of_nothing, |other| of_nothing + other))
+                finish.of(other.map_or(of_nothing, |other| of_nothing + other))
             });
             found.unite(plane);
         }
@@ -82,12 +80,12 @@ impl ConvWinograd {
         ]
     }
 
-    /// As [`ConvWinograd::store`], for the tiles of some packs of one input: their sums by position.
+    /// As [`ConvWinograd::store`], for some tiles of one input: their sums by position.
     fn store_alone(
         &self,
         channel: usize,
-        packs: &Range<usize>,
-        sums: &[f32],
+        tiles: &Range<usize>,
+        sums: (&[f32], usize),
         other: Option<&[f32]>,
         output: &mut [f32],
     ) {
@@ -97,7 +95,7 @@ impl ConvWinograd {
         let plane = channel * pixels..(channel + 1) * pixels;
         let other = other.map(|other| &other[plane.clone()]);
         self.tiling
-            .collect(packs, sums, &mut output[plane], |at, sums| {
+            .collect(tiles, sums, &mut output[plane], |at, sums| {
                 let other = other.map(|other| &other[at..at + sums.len()]);
                 vectorised(
                     #[inline(always)]
@@ -111,7 +109,7 @@ impl ConvWinograd {
                             }
                         }
                         for sum in sums {
-                            *sum = limited(finish, *sum);
+                            *sum = finish.of(*sum);
                         }
                     },
                 );
@@ -142,7 +140,7 @@ impl ConvWinograd {
                         if let Some(other) = other {
                             sum = sum.zip(other[at + i], |sum, other| sum + other);
                         }
-                        *y = sum.map(|sum| limited(finish, sum));
+                        *y = sum.map(|sum| finish.of(sum));
                     }
                 }
             },
@@ -150,45 +148,78 @@ impl ConvWinograd {
     }
 }
 
-/// A lane for each tile.
-impl Alone for ConvWinograd {
-    fn scratch(&self) -> usize {
-        let transformed: usize = self.transformed(self.group_alone).iter().sum();
-        let tiles = self.tiling.dealt_packs() + TILE * TILE * self.group_alone;
-        transformed + self.looked_at(1) + tiles
+impl ConvWinograd {
+    /// Packs of tiles of so many inputs, and how many of them are computed together.
+    fn packs_of(&self, inputs: usize) -> [usize; 2] {
+        let packs = self.weights.columns() + self.weights.row_packs();
+        self.tiling.groups_alone(inputs, packs)
     }
 
-    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+    fn scratch_alone(&self, inputs: usize) -> usize {
+        let [_, group] = self.packs_of(inputs);
+        let transformed: usize = self.transformed(group).iter().sum();
+        let own = self.tiling.dealt_packs(inputs) + inputs * self.looked_at(1);
+        transformed + TILE * TILE * group + own
+    }
+
+    /// Computes a few inputs, a lane for each tile: their tiles are one row, map by map.
+    fn run_maps(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        let inputs = runs.len();
+        let [all, group] = self.packs_of(inputs);
         let pixels = |[height, width]: [usize; 2]| height * width;
         let (x_pixels, y_pixels) = (pixels(self.tiling.x), pixels(self.tiling.y));
         let (columns, rows) = (self.weights.columns(), self.weights.rows());
-        let (looked_at, scratch) = scratch.split_at_mut(self.looked_at(1));
-        let (dealt, scratch) = scratch.split_at_mut(self.tiling.dealt_packs());
+        let (image, y_image) = (columns * x_pixels, rows * y_pixels);
+        let looked_len = self.looked_at(1);
+        let (looked_at, scratch) = scratch.split_at_mut(inputs * looked_len);
+        let (dealt, scratch) = scratch.split_at_mut(self.tiling.dealt_packs(inputs));
         dealt.fill(Pack::ZERO);
-        let (sums, scratch) = scratch.split_at_mut(TILE * TILE * self.group_alone);
-        let (v, m) = scratch.split_at_mut(self.transformed(self.group_alone)[0]);
+        let (sums, scratch) = scratch.split_at_mut(TILE * TILE * group);
+        let (v, m) = scratch.split_at_mut(self.transformed(group)[0]);
         let (tail, waits) = self.tail();
-        let images = inputs.get(0).chunks_exact(columns * x_pixels);
-        let outputs = output.chunks_exact_mut(rows * y_pixels);
-        for (n, (x, y)) in images.zip(outputs).enumerate() {
-            let added = |add: bool| {
-                let all = rows * y_pixels;
-                add.then(|| &inputs.get(1)[n * all..(n + 1) * all])
-            };
-            let other = added(tail.add);
-            let looked_at = numbers_mut(looked_at);
-            let mut look = self.exact.look(&self.tiling, columns, 1, looked_at);
-            for first in (0..self.tiling.packs()).step_by(self.group_alone) {
-                let packs = self.group_alone.min(self.tiling.packs() - first);
+        let batch = runs
+            .first()
+            .map_or(0, |run| run.output.len() / y_image.max(1));
+        for n in 0..batch {
+            let mut xs = [&[][..]; ABREAST];
+            let mut others = [None; ABREAST];
+            let mut ys: [&mut [f32]; ABREAST] = std::array::from_fn(|_| &mut [][..]);
+            for (i, Run { inputs, output }) in runs.iter_mut().enumerate() {
+                xs[i] = &inputs.get(0)[n * image..][..image];
+                others[i] = self
+                    .tail
+                    .add
+                    .then(|| &inputs.get(1)[n * y_image..][..y_image]);
+                ys[i] = &mut output[n * y_image..][..y_image];
+            }
+            let other = |input: usize| others[input].filter(|_| tail.add);
+            let mut looked_at = looked_at.chunks_exact_mut(looked_len.max(1));
+            let mut looks: [Option<Look<'_>>; ABREAST] = std::array::from_fn(|_| {
+                let own = numbers_mut(looked_at.next()?);
+                Some(self.exact.look(&self.tiling, columns, 1, own))
+            });
+            for first in (0..all).step_by(group) {
+                let packs = group.min(all - first);
                 let range = first..first + packs;
+                let parts = || self.tiling.parts(&range, inputs);
+                let mut rows_seen: [Range<usize>; ABREAST] = std::array::from_fn(|_| 0..0);
+                for (input, tiles, _) in parts() {
+                    if let Some(look) = &mut looks[input] {
+                        rows_seen[input] = look.rows_before(tiles.end);
+                    }
+                }
                 let v_spread = spread(columns, packs);
-                let rows_seen = look.rows_before((first + packs) * LANES);
-                for (i, planes) in x.chunks(TOGETHER * x_pixels).enumerate() {
-                    look.at(i * TOGETHER, planes, &rows_seen);
-                    for (channel, plane) in (i * TOGETHER..).zip(planes.chunks_exact(x_pixels)) {
+                for from in (0..columns).step_by(TOGETHER) {
+                    let channels = from..(from + TOGETHER).min(columns);
+                    for ((look, x), rows) in looks.iter_mut().flatten().zip(xs).zip(&rows_seen) {
+                        let planes = channels.start * x_pixels..channels.end * x_pixels;
+                        look.at(from, &x[planes], rows);
+                    }
+                    for channel in channels {
+                        let plane = |input: usize| &xs[input][channel * x_pixels..][..x_pixels];
                         let v = (&mut v[channel * packs..], v_spread);
                         self.tiling
-                            .transform_alone(self.isa, plane, &range, dealt, v);
+                            .transform_alone(self.isa, (inputs, &plane), &range, dealt, v);
                     }
                 }
                 let m_spread = spread(self.weights.row_packs(), packs);
@@ -204,16 +235,54 @@ impl Alone for ConvWinograd {
                             *to = *sum;
                         }
                     }
-                    self.store_alone(channel, &range, numbers(sums), other, y);
+                    for (input, tiles, offset) in parts() {
+                        let sums = (&numbers(sums)[offset..], packs * LANES);
+                        self.store_alone(channel, &tiles, sums, other(input), ys[input]);
+                    }
                 }
             }
-            self.settle(&look.finish(), other, y);
-            if let (true, Some(other)) = (waits, added(waits)) {
-                finish(self.tail.finish, other, y);
+            for (input, look) in looks.into_iter().flatten().enumerate() {
+                self.settle(&look.finish(), other(input), ys[input]);
+                if let (true, Some(other)) = (waits, others[input]) {
+                    finish(self.tail.finish, other, ys[input]);
+                }
             }
         }
     }
+
+    /// Whether a map leaves many lanes empty, or its weights are fetched for few packs.
+    fn pays_abreast(&self) -> bool {
+        self.tiling.packs() <= FEW_PACKS
+    }
 }
+
+impl Alone for ConvWinograd {
+    fn scratch(&self) -> usize {
+        self.scratch_alone(1)
+    }
+
+    fn run(&self, inputs: &Inputs<'_, f32>, scratch: &mut [Pack], output: &mut [f32]) {
+        let inputs = *inputs;
+        self.run_maps(&mut [Run { inputs, output }], scratch);
+    }
+
+    fn abreast(&self) -> Option<&dyn Abreast> {
+        self.pays_abreast().then_some(self)
+    }
+}
+
+impl Abreast for ConvWinograd {
+    fn scratch(&self, count: usize) -> usize {
+        self.scratch_alone(count)
+    }
+
+    fn run(&self, runs: &mut [Run<'_>], scratch: &mut [Pack]) {
+        self.run_maps(runs, scratch);
+    }
+}
+
+/// Packs of a map's tiles up to which inputs are computed abreast.
+const FEW_PACKS: usize = 2;
 
 /// Tiles of a map up to which its weights are fetched for few positions.
 const FEW_TILES: usize = 2 * LANES;
@@ -222,7 +291,7 @@ impl Kernel for ConvWinograd {
     fn scarcely_used(&self) -> usize {
         let numbers = POINTS * self.weights.rows() * self.weights.columns();
         match self.tiling.tiles() < FEW_TILES {
-            true => numbers * size_of::<f32>(),
+            true => numbers * size_of::<f32>() / ABREAST,
             false => 0,
         }
     }
@@ -287,26 +356,96 @@ impl Kernel for ConvWinograd {
     }
 }
 
-/// A sum as it is stored.
-#[inline(always)]
-fn limited(finish: Finish, sum: f32) -> f32 {
-    match finish {
-        Finish::None => sum,
-        Finish::Clip(low, high) => {
-            let sum = if low > sum { low } else { sum };
-            if high < sum { high } else { sum }
-        }
-    }
-}
-
 /// Adds to sums what waited for them, and limits them.
 fn finish(finish: Finish, other: &[f32], sums: &mut [f32]) {
     vectorised(
         #[inline(always)]
         || {
             for (sum, other) in sums.iter_mut().zip(other) {
-                *sum = limited(finish, *sum + other);
+                *sum = finish.of(*sum + other);
             }
         },
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::plan::Place;
+    use crate::native::winograd;
+    use npcov_graph::op::Window;
+
+    const CHANNELS: [usize; 2] = [5, 9];
+
+    fn kernel(isa: Isa, extent: [usize; 2], exact: Exact, add: bool) -> ConvWinograd {
+        let window = Window {
+            pads_begin: vec![1, 1],
+            pads_end: vec![1, 1],
+            ..Window::sized([3, 3])
+        };
+        let tiling = Tiling::new(&window, &extent, &extent).unwrap();
+        let [inputs, outputs] = CHANNELS;
+        let weight = |i: usize| (i * 37 % 23) as f32 / 11.0 - 1.0;
+        let taps = |m: usize, c: usize| std::array::from_fn(|tap| weight(m * 71 + c * 9 + tap));
+        let weights = winograd::matrices(isa, outputs, inputs, taps);
+        let bias = (0..outputs).map(weight).collect();
+        let finish = Finish::Clip(0.0, f32::INFINITY);
+        ConvWinograd::new(isa, tiling, weights, bias, Tail { add, finish }, exact)
+    }
+
+    /// Bit by bit; some windows are empty, and some are equal to others.
+    #[test]
+    fn inputs_abreast_have_the_sums_of_each_by_itself() {
+        for (extent, exact, add) in [
+            ([7, 7], Exact::Zeros, false),
+            ([7, 7], Exact::Equals, true),
+            ([14, 14], Exact::Zeros, true),
+            ([5, 18], Exact::Equals, false),
+            ([21, 30], Exact::Zeros, true),
+        ] {
+            let pixels: usize = extent.iter().product();
+            // Two images of an input, what is added to their sums, and the sums.
+            let [from, to] = CHANNELS.map(|channels| 2 * channels * pixels);
+            let whole = |len: usize| len.next_multiple_of(LANES);
+            let starts = [0, whole(from), whole(from) + whole(to)];
+            let place = |i: usize| Place {
+                start: starts[i],
+                len: if i == 0 { from } else { to },
+            };
+            let at = [place(0), place(1)];
+            let memory = |input: usize| {
+                let number = |i: usize| match i % pixels / (3 + input) % 3 {
+                    0 => 0.0,
+                    _ => (i % 3 + i / pixels) as f32 - 2.0,
+                };
+                let all: Vec<f32> = (0..starts[2] + to).map(number).collect();
+                all
+            };
+            for isa in Isa::available() {
+                let kernel = kernel(isa, extent, exact, add);
+                let alone = |mut values: Vec<f32>| {
+                    let mut scratch = vec![Pack::splat(f32::NAN); kernel.scratch_alone(1)];
+                    let (inputs, output) = Inputs::split(&mut values, &at, place(2));
+                    Alone::run(&kernel, &inputs, &mut scratch, output);
+                    output.iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+                };
+                for count in 1..=ABREAST {
+                    let mut values: Vec<_> = (0..count).map(memory).collect();
+                    let mut runs: Vec<Run<'_>> = (values.iter_mut())
+                        .map(|values| {
+                            let (inputs, output) = Inputs::split(values, &at, place(2));
+                            Run { inputs, output }
+                        })
+                        .collect();
+                    let mut scratch = vec![Pack::splat(f32::NAN); kernel.scratch_alone(count)];
+                    Abreast::run(&kernel, &mut runs, &mut scratch);
+                    for (input, Run { output, .. }) in runs.iter().enumerate() {
+                        let bits: Vec<u32> = output.iter().map(|y| y.to_bits()).collect();
+                        assert_eq!(bits, alone(memory(input)), "{extent:?} {isa:?} {count}");
+                        assert!(output.iter().any(|&y| y > 0.0));
+                    }
+                }
+            }
+        }
+    }
 }

@@ -19,8 +19,8 @@ use npcov_graph::op::Window;
 
 pub(crate) use self::product::Matrices;
 use self::product::PANEL;
-use self::transform::{POINTS, SEEN, TILE};
-use crate::native::pack::{LANES, Pack, numbers_mut};
+use self::transform::{POINTS, SEEN, Square, TILE};
+use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 
 /// What transforms of a channel of a tile cost, both ways, in multiply-adds of a point.
 const TRANSFORM: usize = 10;
@@ -84,9 +84,11 @@ impl Tiling {
         fitting.max(TILES).min(self.tiles())
     }
 
-    /// Packs of tiles of one input that are worked on together.
-    pub(crate) fn group_alone(&self, packs: usize) -> usize {
-        self.group(packs).min(self.packs())
+    /// Packs of tiles of so many inputs, a lane for each tile, and how many of them are worked on together
+    /// when each has `packs` at every point.
+    pub(crate) fn groups_alone(&self, inputs: usize, packs: usize) -> [usize; 2] {
+        let all = (inputs * self.tiles()).div_ceil(LANES);
+        [all, self.group(packs).min(all)]
     }
 
     /// Packs that the tiles of one input fill, a lane for each.
@@ -94,27 +96,26 @@ impl Tiling {
         self.tiles().div_ceil(LANES)
     }
 
-    /// The tiles of a pack, one a lane.
-    pub(crate) fn of_pack(&self, pack: usize) -> Range<usize> {
-        pack * LANES..((pack + 1) * LANES).min(self.tiles())
-    }
-
-    /// Transforms what the tiles of some packs see of a channel of one input; each pack of a point goes next
-    /// to those of the others. Where channels are dealt out is zero before the first one.
-    pub(crate) fn transform_alone(
+    /// Transforms what some packs hold of the tiles of so many inputs, one row of tiles: `plane` is a channel
+    /// of each input. Each pack of a point goes next to those of the others. Where channels are dealt out is
+    /// zero before the first one.
+    pub(crate) fn transform_alone<'a>(
         &self,
         isa: Isa,
-        plane: &[f32],
+        (inputs, plane): (usize, &dyn Fn(usize) -> &'a [f32]),
         packs: &Range<usize>,
         dealt: &mut [Pack],
         (v, spread): (&mut [Pack], usize),
     ) {
-        let dealt = numbers_mut(dealt);
-        self.deal(isa, plane, &self.tiles_of(packs).0, dealt);
-        let mut seen = [Pack::ZERO; POINTS];
+        let (dealt, stretch) = (numbers_mut(dealt), self.stretch(inputs));
+        for (input, tiles, _) in self.parts(packs, inputs) {
+            let from = input * self.tiles();
+            self.deal(isa, plane(input), &tiles, (&mut dealt[from..], stretch));
+        }
+        let square = Square::new(SEEN * stretch, stretch);
         for (number, pack) in packs.clone().enumerate() {
-            self.seen_by((&self.of_pack(pack), 0), dealt, &mut seen);
-            transform::input(isa, &seen, SEEN, &mut v[number..], spread);
+            let seen = &dealt[pack * LANES..];
+            transform::input(isa, seen, square, &mut v[number..], spread);
         }
     }
 
@@ -163,15 +164,15 @@ impl Tiling {
         let width = self.x[1];
         let [(rows, top), (cols, left)] = self.seen(tile);
         if rows.len() == SEEN && cols.len() == SEEN {
-            let x = &plane[rows.start * width + cols.start..];
-            return transform::input(isa, x, width, v, spread);
+            let x = numbers(&plane[rows.start * width + cols.start..]);
+            return transform::input(isa, x, Square::of_packs(width), v, spread);
         }
         let mut seen = [Pack::ZERO; POINTS];
         for (row, seen) in rows.zip(seen.chunks_exact_mut(SEEN).skip(top)) {
             let x = &plane[row * width + cols.start..][..cols.len()];
             seen[left..left + x.len()].copy_from_slice(x);
         }
-        transform::input(isa, &seen, SEEN, v, spread);
+        transform::input(isa, numbers(&seen), Square::of_packs(SEEN), v, spread);
     }
 }
 

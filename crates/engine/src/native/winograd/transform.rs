@@ -24,7 +24,7 @@
 
 use npcov_cpu::{Isa, dispatch};
 
-use crate::native::pack::Pack;
+use crate::native::pack::{LANES, Pack};
 
 /// Positions of a tile along an axis.
 pub(crate) const TILE: usize = 4;
@@ -75,15 +75,37 @@ pub(super) fn weights<const N: usize>(taps: &[[f64; N]; 9]) -> [[f64; N]; POINTS
     all
 }
 
-/// `Bt d B` of the six by six packs whose rows stand `stride` apart in `x`; point `p` of the result
-/// goes to `v[p * spread]`.
+/// Where six by six packs stand among numbers, from the first one on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Square {
+    /// Where rows begin, one after the other.
+    rows: [usize; SEEN],
+    /// From one column to the next.
+    column: usize,
+}
+
+impl Square {
+    /// Rows that are so many numbers apart, and columns.
+    pub(crate) fn new(row: usize, column: usize) -> Square {
+        let rows = std::array::from_fn(|i| i * row);
+        Square { rows, column }
+    }
+
+    /// Packs side by side, in rows of so many.
+    pub(crate) fn of_packs(stride: usize) -> Square {
+        Square::new(stride * LANES, LANES)
+    }
+}
+
+/// `Bt d B` of six by six packs of `x`; point `p` of the result goes to `v[p * spread]`.
 ///
 /// # Panics
 /// When a slice is too short.
-pub(crate) fn input(isa: Isa, x: &[Pack], stride: usize, v: &mut [Pack], spread: usize) {
-    assert!(x.len() >= (SEEN - 1) * stride + SEEN && v.len() > (POINTS - 1) * spread);
+pub(crate) fn input(isa: Isa, x: &[f32], square: Square, v: &mut [Pack], spread: usize) {
+    let last = square.rows[SEEN - 1] + (SEEN - 1) * square.column;
+    assert!(last + LANES <= x.len() && v.len() > (POINTS - 1) * spread);
     // SAFETY: the slices are long enough, and an `Isa` is one that this CPU has.
-    unsafe { dispatch!(isa => input(x, stride, v, spread)) }
+    unsafe { dispatch!(isa => input(x, square, v, spread)) }
 }
 
 /// `At m A` of the points at `m[p * spread]`.
@@ -124,7 +146,7 @@ macro_rules! transforms {
         fma: $fma:expr, add: $add:expr, sub: $sub:expr, mul: $mul:expr, use $import:path
     ) => {
         mod $isa {
-            use super::{A, A2, B, B2, POINTS, SEEN, TILE};
+            use super::{A, A2, B, B2, POINTS, SEEN, Square, TILE};
             use crate::native::pack::{LANES, Pack};
             use $import::*;
 
@@ -209,18 +231,18 @@ macro_rules! transforms {
             /// # Safety
             /// The instruction set must be present and all positions inside of the slices.
             $(#[$feature])*
-            pub(super) unsafe fn input(x: &[Pack], stride: usize, v: &mut [Pack], spread: usize) {
+            pub(super) unsafe fn input(x: &[f32], square: Square, v: &mut [Pack], spread: usize) {
                 // SAFETY: every position is inside of the slices, the caller saw to it; a pack is
                 // `N` vectors of `WIDTH` floats.
                 unsafe {
                     for part in 0..N {
-                        let x = x.as_ptr().cast::<f32>().add(part * WIDTH);
+                        let x = x.as_ptr().add(part * WIDTH);
                         let v = v.as_mut_ptr().cast::<f32>().add(part * WIDTH);
                         let mut half = [[$zero; SEEN]; SEEN];
                         for col in 0..SEEN {
                             let mut d = [$zero; SEEN];
                             for row in 0..SEEN {
-                                d[row] = $load(x.add((row * stride + col) * LANES));
+                                d[row] = $load(x.add(square.rows[row] + col * square.column));
                             }
                             let points = seen_to_points(d);
                             for row in 0..SEEN {
@@ -359,7 +381,7 @@ transforms! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::pack::LANES;
+    use crate::native::pack::numbers;
 
     fn packs(count: usize, seed: usize) -> Vec<Pack> {
         let number = |i: usize| ((i * 7919 + seed * 104_729) % 1013) as f32 / 500.0 - 1.0;
@@ -389,7 +411,7 @@ mod tests {
         let taps: [f64; 9] = std::array::from_fn(|i| (i * i) as f64 / 20.0 - 1.0);
         for isa in Isa::available() {
             let mut v = packs(POINTS * spread, 2);
-            input(isa, &x, stride, &mut v, spread);
+            input(isa, numbers(&x), Square::of_packs(stride), &mut v, spread);
             for (v, [w]) in v
                 .iter_mut()
                 .step_by(spread)
@@ -424,7 +446,13 @@ mod tests {
             let (v, x) = (packs(POINTS * spread, 8), packs(POINTS, 9));
             let (mut seen, mut transformed) = (array(10), packs(POINTS * spread, 11));
             input_adjoint(isa, &v, spread, &mut seen);
-            input(isa, &x, SEEN, &mut transformed, spread);
+            input(
+                isa,
+                numbers(&x),
+                Square::of_packs(SEEN),
+                &mut transformed,
+                spread,
+            );
             for lane in 0..LANES {
                 let of_output = dot(&points(&m, spread), &points(&back, spread), lane);
                 assert!((dot(&y, &there, lane) - of_output).abs() < 1e-3, "{isa:?}");
@@ -435,12 +463,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "x.len() >= (SEEN - 1) * stride + SEEN")]
+    #[should_panic(expected = "last + LANES <= x.len()")]
     fn slices_that_are_too_short_panic() {
         input(
             Isa::detect(),
-            &packs(POINTS, 1),
-            SEEN + 1,
+            numbers(&packs(POINTS, 1)),
+            Square::of_packs(SEEN + 1),
             &mut array::<POINTS>(2),
             1,
         );

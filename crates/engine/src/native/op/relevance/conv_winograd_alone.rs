@@ -8,7 +8,7 @@ use super::conv_winograd::{ConvRelevanceWinograd, POSITIONS};
 use crate::native::kernel::{ABREAST, Abreast, Alone, Inputs, Run};
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::winograd::spread;
-use crate::native::winograd::transform::{self, POINTS, SEEN, TILE};
+use crate::native::winograd::transform::{self, POINTS, TILE};
 
 /// What a step works on besides the inputs and the relevances.
 struct Work<'a> {
@@ -20,7 +20,7 @@ struct Work<'a> {
     any_single: [bool; ABREAST],
     /// One where a unit of a position is computed product by product, by unit, position and pack.
     small: &'a mut [Pack],
-    /// A channel of each input, dealt out to tiles.
+    /// A channel of all inputs, dealt out to tiles.
     dealt: &'a mut [Pack],
     /// What arrived at the tiles of a group, and what came back to them.
     arrived: &'a mut [Pack],
@@ -40,8 +40,8 @@ struct Maps<'a> {
 impl ConvRelevanceWinograd {
     /// Packs of tiles of so many inputs, and how many of them are computed together.
     fn packs_of(&self, inputs: usize) -> [usize; 2] {
-        let all = (inputs * self.tiling.tiles()).div_ceil(LANES);
-        [all, self.group.min(all)]
+        let packs = self.matrices.column_packs() + self.matrices.row_packs();
+        self.tiling.groups_alone(inputs, packs)
     }
 
     fn scratch_alone(&self, inputs: usize) -> usize {
@@ -49,11 +49,7 @@ impl ConvRelevanceWinograd {
         let transformed: usize = self.transformed(group).iter().sum();
         let numbers = [self.pixels()[0], self.image()].map(|len| (inputs * len).div_ceil(LANES));
         let positions = (self.largest.len() + 1) * POSITIONS + POINTS + 1;
-        transformed
-            + numbers[0]
-            + numbers[1]
-            + inputs * self.tiling.dealt_packs()
-            + positions * group
+        transformed + numbers[0] + numbers[1] + self.tiling.dealt_packs(inputs) + positions * group
     }
 
     /// The step for a few inputs: their tiles are one row, map by map.
@@ -67,7 +63,7 @@ impl ConvRelevanceWinograd {
         let (m, rest) = rest.split_at_mut(transformed[1]);
         let (totals, rest) = rest.split_at_mut((inputs * x_pixels).div_ceil(LANES));
         let (singles, rest) = rest.split_at_mut((inputs * image).div_ceil(LANES));
-        let (dealt, rest) = rest.split_at_mut(inputs * self.tiling.dealt_packs());
+        let (dealt, rest) = rest.split_at_mut(self.tiling.dealt_packs(inputs));
         dealt.fill(Pack::ZERO);
         let (arrived, rest) = rest.split_at_mut(POSITIONS * group);
         let (back, rest) = rest.split_at_mut(POINTS * group);
@@ -191,23 +187,11 @@ impl ConvRelevanceWinograd {
         let (inputs, pitch) = (maps.count, packs * LANES);
         let parts = |packs: Range<usize>| self.tiling.parts(&packs, inputs);
         let range = first..first + packs;
-        let dealt_len = self.tiling.dealt_packs() * LANES;
-        let dealt = numbers_mut(work.dealt);
-        let mut seen = [Pack::ZERO; POINTS];
         for channel in 0..self.matrices.columns() {
-            for (input, tiles, _) in parts(range.clone()) {
-                let plane = &maps.x[input][channel * pixels..][..pixels];
-                let dealt = &mut dealt[input * dealt_len..][..dealt_len];
-                self.tiling.deal(self.isa, plane, &tiles, dealt);
-            }
-            for (p, pack) in range.clone().enumerate() {
-                for (input, tiles, lane) in parts(pack..pack + 1) {
-                    let dealt = &dealt[input * dealt_len..][..dealt_len];
-                    self.tiling.seen_by((&tiles, lane), dealt, &mut seen);
-                }
-                let v = &mut v[channel * packs + p..];
-                transform::input(self.isa, &seen, SEEN, v, v_spread);
-            }
+            let plane = |input: usize| &maps.x[input][channel * pixels..][..pixels];
+            let v = (&mut v[channel * packs..], v_spread);
+            self.tiling
+                .transform_alone(self.isa, (inputs, &plane), &range, work.dealt, v);
         }
         for point in 0..POINTS {
             let (v, m) = (&v[point * v_spread..], &mut m[point * m_spread..]);

@@ -255,7 +255,7 @@ MIRI = PROPTEST_CASES=8 MIRIFLAGS=-Zmiri-disable-isolation \
 
 miri: ## Unit tests of unsafe modules in Miri (needs nightly with miri; half an hour)
 	$(MIRI) --package npcov-cpu
-	$(MIRI) --package npcov-engine -- native::pack native::panel native::sparse native::tile native::winograd
+	$(MIRI) --package npcov-engine -- native::pack native::panel native::pick native::sparse native::tile native::winograd
 	$(MIRI) --package npcov-criteria -- surprise::product
 
 clean: ## Removes everything that was built or installed

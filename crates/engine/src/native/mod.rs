@@ -21,6 +21,7 @@ mod op;
 mod options;
 mod pack;
 mod panel;
+mod pick;
 mod plan;
 mod plane;
 mod rows;

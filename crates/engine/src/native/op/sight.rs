@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use npcov_cpu::widest;
 use npcov_graph::op::Window;
 
 use super::conv::Volume;
-use super::depthwise_alone::every;
+use crate::native::pick::{Run, pick};
 
 /// The windows of a map of two axes.
 #[derive(Clone, Debug)]
@@ -18,6 +17,8 @@ pub(super) struct Sight {
     strides: [usize; 2],
     /// The row and column that position 0 sees under each tap, if the tap sees any.
     taps: Vec<Option<[isize; 2]>>,
+    /// The columns of positions that see a column of the map under each tap.
+    columns: Vec<Range<usize>>,
 }
 
 /// Where rows of what is seen go: one for each channel, so many numbers apart.
@@ -48,8 +49,10 @@ impl Sight {
             y: last(&y.extent),
             strides: last(&window.strides),
             taps: taps(window).map(tap).collect(),
+            columns: Vec::new(),
         };
         sight.straighten();
+        sight.find_columns();
         Some(sight)
     }
 
@@ -59,6 +62,20 @@ impl Sight {
             self.x = [1, self.x.iter().product()];
             self.y = self.x;
         }
+    }
+
+    /// Finds the columns of positions that see something.
+    fn find_columns(&mut self) {
+        let columns = |tap: &Option<[isize; 2]>| {
+            let Some([_, column]) = *tap else { return 0..0 };
+            // The first of the columns that see `end` or something behind it.
+            let limit = |end: usize| {
+                let end = usize::try_from(end as isize - column).unwrap_or(0);
+                end.div_ceil(self.strides[1]).min(self.y[1])
+            };
+            limit(0)..limit(self.x[1])
+        };
+        self.columns = self.taps.iter().map(columns).collect();
     }
 
     /// What positions of `x` that are a stride apart, the first one at `first`, see of `y`: where they
@@ -88,10 +105,12 @@ impl Sight {
             y: std::array::from_fn(|a| extent[a].saturating_sub(first[a]).div_ceil(strides[a])),
             strides: [1, 1],
             taps: taps(window).map(tap).collect(),
+            columns: Vec::new(),
         };
         if strides == [1, 1] {
             sight.straighten();
         }
+        sight.find_columns();
         Some(sight)
     }
 
@@ -144,54 +163,35 @@ impl Sight {
         seen: &mut Seen<'_>,
     ) {
         let [height, width] = self.x;
-        let image = &image[channels.start * height * width..channels.end * height * width];
-        let planes = || image.chunks_exact((height * width).max(1));
-        let Some(tap) = self.taps[tap] else {
-            for (_, row) in planes().zip(seen.rows.chunks_mut(seen.pitch)) {
+        let map = height * width;
+        let image = &image[channels.start * map..channels.end * map];
+        let (columns, tap) = (&self.columns[tap], self.taps[tap]);
+        let Some(tap) = tap else {
+            for row in seen.rows.chunks_mut(seen.pitch).take(channels.len()) {
                 row[..positions.len()].fill(0.0);
             }
             return;
         };
-        let step = self.strides[1];
-        let mut at = positions.start;
-        while at < positions.end {
-            let [row, col] = self.position(at);
-            let len = (self.y[1] - col).min(positions.end - at);
-            let to = at - positions.start;
-            at += len;
-            let row = ((row * self.strides[0]) as isize).checked_add(tap[0]);
-            let row = row
-                .and_then(|row| usize::try_from(row).ok())
-                .filter(|&row| row < height);
-            // The first of the columns that see `end` or something behind it.
-            let limit = |end: usize| {
-                let end = usize::try_from(end as isize - tap[1]).unwrap_or(0);
-                end.div_ceil(step).clamp(col, col + len)
+        let [mut row, mut col] = self.position(positions.start);
+        let mut to = 0;
+        while to < positions.len() {
+            let len = (self.y[1] - col).min(positions.len() - to);
+            let at = [row, col].map(|at| at as isize);
+            let at: [isize; 2] = std::array::from_fn(|a| at[a] * self.strides[a] as isize + tap[a]);
+            let inside = match usize::try_from(at[0]) {
+                Ok(row) if row < height => columns.clone(),
+                _ => 0..0,
             };
-            let (low, high) = match row {
-                Some(_) => (limit(0), limit(width)),
-                None => (col, col),
+            let among = |column: usize| column.clamp(col, col + len) - col;
+            let run = Run {
+                first: at[0] * width as isize + at[1],
+                step: self.strides[1],
+                inside: among(inside.start)..among(inside.end),
+                len,
             };
-            let first = match (row, low < high) {
-                (Some(row), true) => row * width + (low * step).wrapping_add_signed(tap[1]),
-                _ => 0,
-            };
-            let rows = seen.rows.chunks_mut(seen.pitch);
-            widest(
-                #[inline(always)]
-                || {
-                    for (plane, row) in planes().zip(rows) {
-                        let row = &mut row[to..to + len];
-                        if high - low == len {
-                            every(&plane[first..], step, row);
-                        } else {
-                            row[..low - col].fill(0.0);
-                            row[high - col..].fill(0.0);
-                            every(&plane[first..], step, &mut row[low - col..high - col]);
-                        }
-                    }
-                },
-            );
+            pick(image, map, &run, &mut seen.rows[to..], seen.pitch);
+            to += len;
+            (row, col) = (row + 1, 0);
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Two things save a pass over memory. Batch normalisation behind a convolution is a factor and a
 //! shift a channel, which the weights can carry: a rewrite of the graph. And neighbouring nodes
-//! can share a kernel: a chain of element-wise ones, or a product with what happens to its sums
-//! before they are stored. A group of such nodes is a [`Unit`].
+//! can share a kernel: a chain of element-wise ones, a normalisation and a limit, or a product with what
+//! happens to its input when it is read and to its sums before they are stored. A group of such nodes is a
+//! [`Unit`].
 
 use std::collections::HashSet;
 
@@ -14,6 +15,7 @@ use crate::native::kernel::{Context, Kernel, NodeKernel, SharedWeights, Tail};
 use crate::native::op::elementwise::{Chain, Elementwise, MAX_STEPS};
 use crate::native::op::{self, Role};
 use crate::native::options::Options;
+use crate::native::spots::Spots;
 use crate::native::tile::Finish;
 
 /// Nodes that are computed by one kernel; positions in the graph, ascending. The last one's output
@@ -30,8 +32,13 @@ enum Kind {
     Node,
     /// Element-wise nodes.
     Chain,
-    /// A product, possibly an addition, possibly a limit.
+    /// Batch normalisation by constants, possibly a limit.
+    Lines(Finish),
+    /// Possibly such lines, a product, possibly an addition, possibly a limit.
     Product {
+        /// The node that is a product.
+        node: usize,
+        lines: Option<Finish>,
         tail: Tail,
         /// The value that is added.
         addend: Option<ValueId>,
@@ -44,8 +51,9 @@ pub(crate) struct UnitKernel {
     pub(crate) reads: Vec<ValueId>,
 }
 
-/// Groups the nodes of a graph. Aliases are no nodes to the engine and are left out.
-pub(crate) fn units(graph: &Graph, options: Options) -> Vec<Unit> {
+/// Groups the nodes of a graph. What stands in the place of another value is left out.
+pub(crate) fn units(graph: &Graph, spots: &Spots, options: Options) -> Vec<Unit> {
+    let shared = SharedWeights::default();
     let consumers = graph.consumers();
     let outputs: HashSet<ValueId> = graph.outputs().iter().copied().collect();
     // A value that only the next node sees can disappear into a unit.
@@ -54,13 +62,25 @@ pub(crate) fn units(graph: &Graph, options: Options) -> Vec<Unit> {
     // The unit that computes each value.
     let mut unit_of: Vec<Option<usize>> = vec![None; graph.values().len()];
     for (position, node) in graph.nodes().iter().enumerate() {
-        let Some(kind) = kind_of(graph, node, options) else {
+        if spots.is_free(position) {
             continue;
-        };
+        }
+        let cx = context(graph, node, options, &shared);
         let mut unit = Unit {
             nodes: vec![position],
-            kind,
+            kind: kind_of(&cx, position),
         };
+        if let Kind::Product { lines, .. } = &mut unit.kind
+            && let Role::Product(product) = op::role(&node.op)
+            && product.takes_lines(&cx)
+            && is_private(node.inputs[0])
+            && let Some(u) = unit_of[node.inputs[0].index()]
+            && let Some(Kind::Lines(finish)) = units[u].as_ref().map(|before| before.kind)
+            && let Some(before) = units[u].take()
+        {
+            *lines = Some(finish);
+            unit.nodes.splice(0..0, before.nodes);
+        }
         let absorbable: Vec<(ValueId, usize)> = node
             .inputs
             .iter()
@@ -95,60 +115,85 @@ pub(crate) fn units(graph: &Graph, options: Options) -> Vec<Unit> {
     units.into_iter().flatten().collect()
 }
 
-fn kind_of(graph: &Graph, node: &Node, options: Options) -> Option<Kind> {
-    let cx = Context {
+/// What is known of a node before units are.
+fn context<'a>(
+    graph: &'a Graph,
+    node: &'a Node,
+    options: Options,
+    shared: &'a SharedWeights,
+) -> Context<'a> {
+    Context {
         graph,
         node,
         options,
-        shared: &SharedWeights::default(),
+        shared,
         max_follows: false,
-    };
-    match op::role(&node.op) {
-        Role::Alias => None,
-        Role::Elementwise(_) => Some(Kind::Chain),
-        Role::Product(product) if product.takes_tail(&cx) => Some(Kind::Product {
-            tail: Tail::NONE,
-            addend: None,
-        }),
-        Role::Product(_) | Role::Alone => Some(Kind::Node),
     }
 }
 
-/// The product that also does the work of `node`, which uses its result `value`.
-fn extended(graph: &Graph, kind: Kind, value: ValueId, node: &Node) -> Option<Kind> {
-    let Kind::Product { mut tail, addend } = kind else {
-        return None;
-    };
-    if tail.finish != Finish::None {
-        return None;
+fn kind_of(cx: &Context<'_>, position: usize) -> Kind {
+    match op::role(&cx.node.op) {
+        Role::Elementwise(_) => Kind::Chain,
+        Role::Product(product) if product.takes_tail(cx) => Kind::Product {
+            node: position,
+            lines: None,
+            tail: Tail::NONE,
+            addend: None,
+        },
+        Role::Lines(_) if (1..cx.arity()).all(|i| cx.constant(i).is_some()) => {
+            Kind::Lines(Finish::None)
+        }
+        Role::Alias | Role::Lines(_) | Role::Product(_) | Role::Alone => Kind::Node,
     }
+}
+
+/// The unit that also does the work of `node`, which uses its result `value`.
+fn extended(graph: &Graph, kind: Kind, value: ValueId, node: &Node) -> Option<Kind> {
     let Role::Elementwise(op) = op::role(&node.op) else {
         return None;
     };
+    let limit = match op {
+        Elementwise::Unary(Unary::Relu) => Some(Finish::Clip(0.0, f32::INFINITY)),
+        Elementwise::Unary(Unary::Clip { min, max }) => Some(Finish::Clip(min, max)),
+        Elementwise::Unary(_)
+        | Elementwise::Binary(_)
+        | Elementwise::Where
+        | Elementwise::Cast(_)
+        | Elementwise::Share(_) => None,
+    };
     // What is neither a limit nor a sum runs in a chain.
-    match (op, &node.inputs[..]) {
-        (Elementwise::Unary(Unary::Relu), _) => tail.finish = Finish::Clip(0.0, f32::INFINITY),
-        (Elementwise::Unary(Unary::Clip { min, max }), _) => tail.finish = Finish::Clip(min, max),
-        (Elementwise::Binary(Binary::Add), &[a, b]) if addend.is_none() && a != b => {
-            let other = if a == value { b } else { a };
-            let fits =
-                graph.constant(other).is_none() && graph.shape(other) == graph.shape(node.output);
-            tail.add = true;
-            return fits.then_some(Kind::Product {
+    match kind {
+        Kind::Node | Kind::Chain => None,
+        Kind::Lines(finish) => limit.filter(|_| finish == Finish::None).map(Kind::Lines),
+        Kind::Product { tail, .. } if tail.finish != Finish::None => None,
+        Kind::Product {
+            node: product,
+            lines,
+            mut tail,
+            addend,
+        } => {
+            let other = match (op, &node.inputs[..]) {
+                (Elementwise::Binary(Binary::Add), &[a, b]) if addend.is_none() && a != b => {
+                    Some(if a == value { b } else { a })
+                }
+                _ => None,
+            };
+            let fits = |other: ValueId| {
+                graph.constant(other).is_none() && graph.shape(other) == graph.shape(node.output)
+            };
+            match (limit, other) {
+                (Some(limit), _) => tail.finish = limit,
+                (None, Some(other)) if fits(other) => tail.add = true,
+                (None, _) => return None,
+            }
+            Some(Kind::Product {
+                node: product,
+                lines,
                 tail,
-                addend: Some(other),
-            });
+                addend: other.or(addend),
+            })
         }
-        (
-            Elementwise::Unary(_)
-            | Elementwise::Binary(_)
-            | Elementwise::Where
-            | Elementwise::Cast(_)
-            | Elementwise::Share(_),
-            _,
-        ) => return None,
     }
-    Some(Kind::Product { tail, addend })
 }
 
 impl Unit {
@@ -157,9 +202,17 @@ impl Unit {
         graph.nodes()[self.last()].output
     }
 
-    /// Operator and name of the first node.
+    /// The node that has the unit's kernel: the product, or the first one.
+    fn main(&self) -> usize {
+        match self.kind {
+            Kind::Product { node, .. } => node,
+            Kind::Node | Kind::Chain | Kind::Lines(_) => self.nodes[0],
+        }
+    }
+
+    /// Operator and name of the product, or of the first node.
     pub(crate) fn name(&self, graph: &Graph) -> String {
-        let node = &graph.nodes()[self.nodes[0]];
+        let node = &graph.nodes()[self.main()];
         format!("{} `{}`", node.op.name(), node.name)
     }
 
@@ -176,14 +229,10 @@ impl Unit {
         shared: &SharedWeights,
         max_follows: &[bool],
     ) -> Result<UnitKernel, NodeError> {
-        let first = self.nodes[0];
-        let node = &graph.nodes()[first];
+        let node = &graph.nodes()[self.main()];
         let cx = Context {
-            graph,
-            node,
-            options,
-            shared,
-            max_follows: max_follows[first],
+            max_follows: max_follows[self.main()],
+            ..context(graph, node, options, shared)
         };
         self.kernel(&cx).map_err(|error| NodeError {
             node: node.name.clone(),
@@ -194,7 +243,9 @@ impl Unit {
 
     fn kernel(&self, cx: &Context<'_>) -> Result<UnitKernel, OpError> {
         let (graph, node) = (cx.graph, cx.node);
-        let (prepared, addend): (NodeKernel, Option<ValueId>) = match self.kind {
+        // What is read in place of the node's first input, and after all of them.
+        let (mut first, mut behind) = (node.inputs.first().copied(), None);
+        let prepared: NodeKernel = match self.kind {
             Kind::Chain => {
                 let (chain, reads) = Chain::new(graph, &self.nodes)?;
                 return Ok(UnitKernel {
@@ -202,19 +253,37 @@ impl Unit {
                     reads,
                 });
             }
-            Kind::Node => (op::prepare(cx)?, None),
-            Kind::Product { tail, addend } => {
+            Kind::Node => op::prepare(cx)?,
+            Kind::Lines(finish) => op::prepare_lines(cx, finish)?,
+            Kind::Product {
+                lines,
+                tail,
+                addend,
+                ..
+            } => {
                 let Role::Product(product) = op::role(&node.op) else {
                     return Err(OpError::invalid("it is no product"));
                 };
-                (product.prepare(cx, tail)?, addend)
+                let lines = match lines {
+                    None => None,
+                    Some(finish) => {
+                        let node = &graph.nodes()[self.nodes[0]];
+                        first = node.inputs.first().copied();
+                        Some(op::lines(&Context { node, ..*cx }, finish)?)
+                    }
+                };
+                behind = addend;
+                product.prepare(cx, lines, tail)?
             }
         };
-        // An input after the node's own is the addend.
+        let read = |r: &usize| match *r {
+            0 => first,
+            r => node.inputs.get(r).copied().or(behind),
+        };
         let reads = prepared
             .reads
             .iter()
-            .map(|&r| node.inputs.get(r).copied().or(addend))
+            .map(read)
             .collect::<Option<_>>()
             .ok_or_else(|| OpError::invalid("a kernel reads an input that does not exist"))?;
         Ok(UnitKernel {
@@ -271,10 +340,8 @@ mod tests {
     }
 
     fn unit_sizes(graph: &Graph) -> Vec<usize> {
-        let units = units(
-            &npcov_graph::fold_batch_norm(graph).unwrap(),
-            Options::default(),
-        );
+        let graph = npcov_graph::fold_batch_norm(graph).unwrap();
+        let units = units(&graph, &Spots::of(&graph), Options::default());
         units.iter().map(|u| u.nodes.len()).collect()
     }
 
@@ -299,6 +366,49 @@ mod tests {
             assert!((a - b).abs() <= 1e-5, "{a} and {b}");
         }
         assert!(fused.iter().any(|&y| y > 0.0) && fused.contains(&0.0));
+    }
+
+    /// As in a DenseNet: `conv(relu(norm(x)))`, optionally with every value an output. The window has one
+    /// element or `extent` of them.
+    fn dense_layer(extent: usize, all_outputs: bool) -> Graph {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 70, 5, 7]));
+        let mut inputs = vec![x];
+        for seed in 2..5 {
+            inputs.push(graph.add_constant("p", numbers(&[70], seed)));
+        }
+        let variance = numbers(&[70], 6).to_f32().iter().map(|x| x * x).collect();
+        inputs.push(graph.add_constant("variance", Tensor::vector(variance)));
+        let norm = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
+        let n = graph.push("norm", norm, &inputs).unwrap();
+        let r = graph.push("relu", Op::Unary(Unary::Relu), &[n]).unwrap();
+        let conv = Op::Conv(Conv {
+            window: Window::sized([extent; 2]),
+            groups: 1,
+        });
+        let w = graph.add_constant("w", numbers(&[9, 70, extent, extent], 1));
+        let y = graph.push("conv", conv, &[r, w]).unwrap();
+        graph.set_outputs(match all_outputs {
+            true => vec![y, r, n],
+            false => vec![y],
+        });
+        graph
+    }
+
+    #[test]
+    fn normalised_inputs_of_pointwise_convolutions_are_not_stored() {
+        assert_eq!(unit_sizes(&dense_layer(1, false)), [3]);
+        assert_eq!(unit_sizes(&dense_layer(2, false)), [2, 1]);
+        assert_eq!(unit_sizes(&dense_layer(1, true)), [1, 1, 1]);
+        let x = numbers(&[LANES, 70 * 35], 9);
+        for extent in [1, 2] {
+            let run = |all_outputs| {
+                let graph = dense_layer(extent, all_outputs);
+                let y = run_graph(&graph, Options::default(), &[x.as_f32().unwrap()]);
+                y[0].iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+            };
+            assert_eq!(run(false), run(true), "{extent}");
+        }
     }
 
     /// `(x + 1) * tanh(x)`: two chains that meet become one.

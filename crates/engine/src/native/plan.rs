@@ -1,7 +1,7 @@
 //! From a graph to a list of steps on one stretch of memory.
 //!
 //! Each step writes one place. A place is free again after the last step that reads its value.
-//! Reshapes cost nothing: both sides share a place.
+//! Reshapes cost nothing, and most concatenations: what stands in the place of another value has no step.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::error::EngineError;
 use crate::native::arena::{Life, layout};
 use crate::native::fuse::{self, Unit, UnitKernel};
 use crate::native::kernel::{ABREAST, Abreast, Inputs, Kernel, Run, SharedWeights};
-use crate::native::op::{self, Role};
+use crate::native::op;
 use crate::native::options::Options;
 use crate::native::pack::{LANES, Pack, numbers_mut};
 use crate::native::schedule;
+use crate::native::spots::Spots;
 
 /// A kernel and the places it works on.
 pub(crate) struct Step {
@@ -194,7 +195,8 @@ impl Plan {
                     reason: NodeErrorKind::Op(error),
                 }])
             })?;
-        let units = fuse::units(&graph, options);
+        let spots = Spots::of(&graph);
+        let units = fuse::units(&graph, &spots, options);
         let mut kernels = Vec::with_capacity(units.len());
         let mut errors = Vec::new();
         for prepared in prepare(&graph, &units, options) {
@@ -205,7 +207,7 @@ impl Plan {
         }
         match errors.is_empty() {
             true => {
-                let planner = Planner::new(&graph, &units, &kernels, kept);
+                let planner = Planner::new(&graph, spots, (&units, &kernels), kept);
                 Ok(planner.plan(&units, kernels, options.memory))
             }
             false => Err(EngineError::Nodes(errors)),
@@ -247,35 +249,36 @@ fn prepare(graph: &Graph, units: &[Unit], options: Options) -> Vec<Result<UnitKe
     prepared.into_iter().map(|(_, kernel)| kernel).collect()
 }
 
-/// The values that share a place (reshapes of one another) and when they are needed.
+/// Where values stand and when they are needed.
 struct Planner<'a> {
     graph: &'a Graph,
     kept: &'a [ValueId],
     shown: &'a [ValueId],
-    /// For each value, the value whose place it shares.
-    root: Vec<usize>,
-    /// For each root that has one, its life.
+    spots: Spots,
+    /// For each value in whose place some stand, if only itself, the time in which one of them is needed.
     lives: Vec<Option<Life>>,
+    /// For each value, the steps that are done when it is there.
+    ready: Vec<usize>,
 }
 
 /// A step later than all steps: for what must survive the run.
 const FOREVER: usize = usize::MAX;
 
 impl<'a> Planner<'a> {
-    fn new(graph: &'a Graph, units: &[Unit], kernels: &[UnitKernel], kept: usize) -> Self {
+    fn new(
+        graph: &'a Graph,
+        spots: Spots,
+        (units, kernels): (&[Unit], &[UnitKernel]),
+        kept: usize,
+    ) -> Self {
         let (kept, shown) = graph.outputs().split_at(kept.min(graph.outputs().len()));
-        let mut root: Vec<usize> = (0..graph.values().len()).collect();
-        for node in graph.nodes() {
-            if matches!(op::role(&node.op), Role::Alias) {
-                root[node.output.index()] = root[node.inputs[0].index()];
-            }
-        }
         let mut planner = Planner {
             graph,
             kept,
             shown,
-            lives: vec![None; root.len()],
-            root,
+            spots,
+            lives: vec![None; graph.values().len()],
+            ready: vec![0; graph.values().len()],
         };
         // The caller writes before the first step, constants stay.
         for &input in graph.inputs() {
@@ -287,34 +290,43 @@ impl<'a> Planner<'a> {
             }
             planner.define(unit.output(graph), i + 1);
         }
+        for (position, node) in graph.nodes().iter().enumerate() {
+            if planner.spots.is_free(position) {
+                let ready = node.inputs.iter().map(|v| planner.ready[v.index()]);
+                planner.ready[node.output.index()] = ready.max().unwrap_or(0);
+            }
+        }
         for &output in kept {
             planner.read(output, FOREVER);
         }
         for &output in shown {
-            // It is there when it was written, and need not stay.
-            planner.read(output, 0);
+            // It need not stay.
+            planner.read(output, planner.ready[output.index()]);
         }
         planner
     }
 
     /// A step writes a value.
     fn define(&mut self, value: ValueId, step: usize) {
-        self.lives[self.root[value.index()]] = Some(Life {
-            len: self.graph.value(value).ty.numel(),
-            from: step,
-            to: step,
-        });
+        self.ready[value.index()] = step;
+        self.need(value, step, step);
     }
 
     /// A step reads a value. A constant, which nothing has written, is there all the time.
     fn read(&mut self, value: ValueId, step: usize) {
-        let constant = Life {
-            len: self.graph.value(value).ty.numel(),
-            from: 0,
-            to: FOREVER,
-        };
-        let life = self.lives[self.root[value.index()]].get_or_insert(constant);
-        life.to = life.to.max(step);
+        let (home, _) = self.spots.spot(value);
+        match self.graph.values()[home].constant {
+            Some(_) => self.need(value, 0, FOREVER),
+            None => self.need(value, step, step),
+        }
+    }
+
+    fn need(&mut self, value: ValueId, from: usize, to: usize) {
+        let (home, _) = self.spots.spot(value);
+        let len = self.graph.values()[home].ty.numel();
+        let life = self.lives[home].get_or_insert(Life { len, from, to });
+        life.from = life.from.min(from);
+        life.to = life.to.max(to);
     }
 
     fn plan(self, units: &[Unit], kernels: Vec<UnitKernel>, budget: usize) -> Plan {
@@ -336,7 +348,13 @@ impl<'a> Planner<'a> {
             })
             .collect();
         let nowhere = Place { start: 0, len: 0 };
-        let place = |v: &ValueId| places[self.root[v.index()]].unwrap_or(nowhere);
+        let place = |v: &ValueId| {
+            let (home, offset) = self.spots.spot(*v);
+            places[home].map_or(nowhere, |place| Place {
+                start: place.start + offset,
+                len: graph.value(*v).ty.numel(),
+            })
+        };
         let constants = graph
             .values()
             .iter()
@@ -345,7 +363,7 @@ impl<'a> Planner<'a> {
             .collect();
         let mut shown: Vec<Shown> = (self.shown.iter().enumerate())
             .map(|(number, value)| Shown {
-                after: self.lives[self.root[value.index()]].map_or(0, |life| life.from),
+                after: self.ready[value.index()],
                 number,
                 place: place(value),
             })
@@ -593,6 +611,27 @@ mod tests {
         let plan = Plan::new(&graph, Options::default(), KEEP_ALL).unwrap();
         assert_eq!(plan.steps.len(), 1);
         assert_eq!(plan.steps[0].inputs, plan.inputs);
+    }
+
+    /// What is shown of a concatenation is shown when the last of its inputs is there.
+    #[test]
+    fn concatenations_share_a_place_with_their_inputs() {
+        let mut graph = Graph::new();
+        let x = graph.add_input("x", TensorType::new(DType::F32, [1, 16]));
+        let a = relu(&mut graph, x);
+        let t = graph.push("t", Op::Transpose(vec![1, 0]), &[a]).unwrap();
+        let t = graph.push("r", Op::Reshape(vec![1, 16]), &[t]).unwrap();
+        let both = graph.push("c", Op::Concat(1), &[a, t]).unwrap();
+        let y = transpose(&mut graph, both);
+        graph.set_outputs(vec![y, both, a]);
+        let plan = Plan::new(&graph, Options::default(), 1).unwrap();
+        assert_eq!(plan.steps.len(), 3);
+        let [first, second, last] = [0, 1, 2].map(|i| &plan.steps[i]);
+        assert_eq!(last.inputs[0].len, 32);
+        assert_eq!(first.output.range().start, last.inputs[0].start);
+        assert_eq!(second.output.range().end, last.inputs[0].range().end);
+        let shown: Vec<_> = plan.shown.iter().map(|s| (s.after, s.place)).collect();
+        assert_eq!(shown, [(1, first.output), (2, last.inputs[0])]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::depthwise;
 use super::pixel_major::to_pixel_major;
 use super::sight::Sight;
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel, Tail};
+use crate::native::lines::Lines;
 use crate::native::pack::Pack;
 use crate::native::tile::{Finish, Init, Taps, Target, Weights};
 use crate::native::winograd::alike::Exact;
@@ -119,12 +120,29 @@ struct ConvKernel {
     positions: usize,
     /// Output rows that are computed together; all of a volume's.
     band: usize,
+    /// What becomes of the input when it is read.
+    lines: Option<Lines>,
     tail: Tail,
     /// For one input by itself.
     alone: Option<ConvAlone>,
 }
 
-pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpError> {
+/// Whether each position sees one pixel, its own, whose channels are moved when they are read.
+pub(crate) fn takes_lines(op: &Conv, cx: &Context<'_>) -> bool {
+    let (x, y) = (cx.shape(0), cx.output());
+    let window = &op.window;
+    let one = |list: &[usize]| list.iter().all(|&extent| extent == 1);
+    let is_pointwise = one(&window.kernel) && one(&window.strides) && x[2..] == y[2..];
+    let moved = x[1] > 1 && !one(&x[2..]);
+    op.groups == 1 && is_pointwise && moved && window.pads_begin.iter().all(|&pad| pad == 0)
+}
+
+pub(crate) fn prepare(
+    op: &Conv,
+    cx: &Context<'_>,
+    lines: Option<Lines>,
+    tail: Tail,
+) -> Result<NodeKernel, OpError> {
     let (x, y) = (Volume::new(cx.shape(0))?, Volume::new(cx.output())?);
     let window = in_volume(&op.window);
     let weights = cx.parameter(1, "the weight")?;
@@ -189,6 +207,7 @@ pub(crate) fn prepare(op: &Conv, cx: &Context<'_>, tail: Tail) -> Result<NodeKer
         bias,
         positions: if share { POSITIONS } else { 1 },
         band: 0,
+        lines,
         tail,
     };
     Ok(NodeKernel::new(kernel.with_bands(&window.strides), reads))
@@ -333,7 +352,13 @@ impl Alone for ConvKernel {
             .chunks_exact(self.x.channels * self.x.pixels());
         for (n, (x, output)) in images.zip(output.chunks_exact_mut(to)).enumerate() {
             let other = self.tail.add.then(|| &inputs.get(1)[n * to..(n + 1) * to]);
-            let image = Image { x, other, pixels };
+            let lines = self.lines.as_ref();
+            let image = Image {
+                x,
+                lines,
+                other,
+                pixels,
+            };
             alone.run(
                 (&self.weights, &self.bias),
                 self.tail,
@@ -377,7 +402,11 @@ impl Kernel for ConvKernel {
                 } else {
                     let width = self.x.extent[2];
                     let range = sources.start * width..sources.end * width;
+                    let len = range.len();
                     to_pixel_major(image, self.x.channels, self.x.pixels(), range, scratch);
+                    if let Some(lines) = &self.lines {
+                        lines.change_pixels(&mut scratch[..len * self.x.channels]);
+                    }
                     self.run_rows(rows, (scratch, sources.start), other, output);
                 }
             }

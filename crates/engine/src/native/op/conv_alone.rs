@@ -6,6 +6,7 @@ use npcov_cpu::Isa;
 
 use super::sight::{Seen, Sight};
 use crate::native::kernel::Tail;
+use crate::native::lines::Lines;
 use crate::native::pack::{LANES, Pack, numbers, numbers_mut};
 use crate::native::panel::{self, Ends, Few, MAX_FEW, MAX_ROWS, MAX_WIDTH, Panel};
 use crate::native::tile::{Block, Weights};
@@ -21,6 +22,9 @@ const PANELS: usize = 8;
 /// and more of them have no room in the nearest cache.
 const DIRECT: usize = 256;
 
+/// Channels that are copied together, and changed while they are in the nearest cache.
+const COPIED: usize = 64;
+
 pub(super) struct ConvAlone {
     isa: Isa,
     sight: Sight,
@@ -31,6 +35,8 @@ pub(super) struct ConvAlone {
 /// What is computed for one image.
 pub(super) struct Image<'a> {
     pub(super) x: &'a [f32],
+    /// What becomes of it when it is read, where windows are one element.
+    pub(super) lines: Option<&'a Lines>,
     /// What is added before sums are limited.
     pub(super) other: Option<&'a [f32]>,
     /// Positions of the output.
@@ -68,11 +74,7 @@ impl ConvAlone {
             let mut rest = panel::pieces(self.isa, image.pixels);
             while rest.clone().next().is_some() {
                 let pieces = rest.clone().take(panels);
-                for (piece, panel) in pieces.clone().zip(scratch.chunks_mut(each.max(1))) {
-                    if !self.is_direct(&piece) {
-                        self.fill(g, image, piece, panel);
-                    }
-                }
+                self.fill(g, image, pieces.clone(), scratch);
                 for block in weights.blocks() {
                     let first = channel + block.first;
                     let ends = Ends {
@@ -81,7 +83,7 @@ impl ConvAlone {
                         finish: tail.finish,
                     };
                     for (piece, panel) in pieces.clone().zip(scratch.chunks(each.max(1))) {
-                        let (rows, pitch) = match self.is_direct(&piece) {
+                        let (rows, pitch) = match self.is_direct(image, &piece) {
                             true => (
                                 &image.x[g * self.inputs * image.pixels + piece.start..],
                                 image.pixels,
@@ -110,25 +112,45 @@ impl ConvAlone {
     }
 
     /// Whether positions see rows of the image that need not be copied together.
-    fn is_direct(&self, piece: &Range<usize>) -> bool {
+    fn is_direct(&self, image: &Image<'_>, piece: &Range<usize>) -> bool {
         let whole = piece.len().is_multiple_of(LANES) || piece.len() <= panel::few(self.isa);
-        self.inputs <= DIRECT && self.sight.is_pointwise() && whole
+        let as_it_is = self.sight.is_pointwise() && image.lines.is_none();
+        self.inputs <= DIRECT && as_it_is && whole
     }
 
-    /// What positions see.
-    fn fill(&self, group: usize, image: &Image<'_>, piece: Range<usize>, panel: &mut [Pack]) {
-        let positions = panel::width(self.isa) * LANES;
-        let channels = group * self.inputs..(group + 1) * self.inputs;
-        let panel = numbers_mut(panel);
-        let taps = panel.chunks_exact_mut((self.inputs * positions).max(1));
-        for (tap, rows) in taps.enumerate() {
-            if !piece.len().is_multiple_of(LANES) {
-                rows.fill(0.0);
+    /// What positions see, a panel for each piece. Some channels are copied for all pieces before the next ones: what
+    /// pieces see of a channel stands side by side.
+    fn fill(
+        &self,
+        group: usize,
+        image: &Image<'_>,
+        pieces: impl Iterator<Item = Range<usize>> + Clone,
+        scratch: &mut [Pack],
+    ) {
+        let [each, _] = self.panels();
+        let pitch = panel::width(self.isa) * LANES;
+        let copied = || pieces.clone().enumerate();
+        let copied = || copied().filter(|(_, piece)| !self.is_direct(image, piece));
+        for tap in 0..self.sight.taps() {
+            for first in (0..self.inputs).step_by(COPIED) {
+                let channels = first..(first + COPIED).min(self.inputs);
+                for (number, piece) in copied() {
+                    let panel = numbers_mut(&mut scratch[number * each..][..each]);
+                    let row = |channel: usize| (tap * self.inputs + channel) * pitch;
+                    let rows = &mut panel[row(channels.start)..row(channels.end)];
+                    if !piece.len().is_multiple_of(LANES) {
+                        rows.fill(0.0);
+                    }
+                    let before = group * self.inputs;
+                    let of_image = before + channels.start..before + channels.end;
+                    let mut seen = Seen { rows, pitch };
+                    let x = (image.x, of_image);
+                    self.sight.look(tap, x, piece, &mut seen);
+                    if let Some(lines) = image.lines {
+                        lines.change_rows(channels.start, seen.rows, pitch);
+                    }
+                }
             }
-            let pitch = positions;
-            let mut seen = Seen { rows, pitch };
-            let x = (image.x, channels.clone());
-            self.sight.look(tap, x, piece.clone(), &mut seen);
         }
     }
 }

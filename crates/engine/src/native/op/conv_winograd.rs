@@ -251,7 +251,7 @@ impl ConvWinograd {
     }
 
     /// Whether a map leaves many lanes empty, or its weights are fetched for few packs.
-    fn pays_abreast(&self) -> bool {
+    fn is_small(&self) -> bool {
         self.tiling.packs() <= FEW_PACKS
     }
 }
@@ -267,7 +267,7 @@ impl Alone for ConvWinograd {
     }
 
     fn abreast(&self) -> Option<&dyn Abreast> {
-        self.pays_abreast().then_some(self)
+        self.is_small().then_some(self)
     }
 }
 
@@ -281,16 +281,13 @@ impl Abreast for ConvWinograd {
     }
 }
 
-/// Packs of a map's tiles up to which inputs are computed abreast.
+/// Packs of a map's tiles up to which its weights are fetched for few positions.
 const FEW_PACKS: usize = 2;
-
-/// Tiles of a map up to which its weights are fetched for few positions.
-const FEW_TILES: usize = 2 * LANES;
 
 impl Kernel for ConvWinograd {
     fn scarcely_used(&self) -> usize {
         let numbers = POINTS * self.weights.rows() * self.weights.columns();
-        match self.tiling.tiles() < FEW_TILES {
+        match self.is_small() {
             true => numbers * size_of::<f32>() / ABREAST,
             false => 0,
         }

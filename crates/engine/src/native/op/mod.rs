@@ -27,14 +27,18 @@ mod sight;
 mod softmax;
 mod structure;
 
-use npcov_graph::op::{CompositeOp, Conv, Gemm, PoolKind, Recurrence, ReduceKind};
+use npcov_graph::op::{
+    BatchNormalization, CompositeOp, Conv, Gemm, PoolKind, Recurrence, ReduceKind,
+};
 use npcov_graph::{Graph, Node, Op, OpError};
 use npcov_program::{LinearRelevance, MaxPlace, PoolAdjoint, SumRelevance, ThroughTime};
 
 use self::elementwise::Elementwise;
 use self::relevance::SumShare;
 use crate::native::kernel::{Context, Inputs, Kernel, NodeKernel, Tail};
+use crate::native::lines::Lines;
 use crate::native::pack::Pack;
+use crate::native::tile::Finish;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -46,6 +50,8 @@ pub(crate) enum Role<'a> {
     Elementwise(Elementwise),
     /// With what happens to its sums before they are stored, if [`Product::takes_tail`].
     Product(Product<'a>),
+    /// As lines, if its parameters are constants.
+    Lines(&'a BatchNormalization),
     /// By itself.
     Alone,
 }
@@ -65,8 +71,8 @@ pub(crate) fn role(op: &Op) -> Role<'_> {
         Op::Conv(op) => Role::Product(Product::Conv(op)),
         Op::Gemm(op) => Role::Product(Product::Gemm(op)),
         Op::MatMul => Role::Product(Product::MatMul),
+        Op::BatchNormalization(op) => Role::Lines(op),
         Op::ConvTranspose(_)
-        | Op::BatchNormalization(_)
         | Op::InstanceNormalization(_)
         | Op::LayerNormalization(_)
         | Op::Lrn(_)
@@ -106,13 +112,43 @@ impl Product<'_> {
             }
     }
 
-    /// Its kernel.
-    pub(crate) fn prepare(&self, cx: &Context<'_>, tail: Tail) -> Result<NodeKernel, OpError> {
+    /// Whether its kernel can do the work of a normalisation before it, when it reads its input.
+    pub(crate) fn takes_lines(&self, cx: &Context<'_>) -> bool {
         match self {
-            Product::Conv(op) => conv::prepare(op, cx, tail),
+            Product::Conv(op) => conv::takes_lines(op, cx),
+            Product::Gemm(_) | Product::MatMul => false,
+        }
+    }
+
+    /// Its kernel; the normalisation before it, if it takes its work, and what happens to its sums.
+    pub(crate) fn prepare(
+        &self,
+        cx: &Context<'_>,
+        lines: Option<Lines>,
+        tail: Tail,
+    ) -> Result<NodeKernel, OpError> {
+        match self {
+            Product::Conv(op) => conv::prepare(op, cx, lines, tail),
             Product::Gemm(op) => matmul::prepare_gemm(op, cx, tail),
             Product::MatMul => matmul::prepare(cx, tail),
         }
+    }
+}
+
+/// The lines of a batch normalisation, and what happens to their results.
+pub(crate) fn lines(cx: &Context<'_>, finish: Finish) -> Result<Lines, OpError> {
+    let lines = match role(&cx.node.op) {
+        Role::Lines(op) => Lines::new(op, cx, finish),
+        Role::Alias | Role::Elementwise(_) | Role::Product(_) | Role::Alone => None,
+    };
+    lines.ok_or_else(|| OpError::invalid("it is no batch normalisation by constants"))
+}
+
+/// Its kernel.
+pub(crate) fn prepare_lines(cx: &Context<'_>, finish: Finish) -> Result<NodeKernel, OpError> {
+    match cx.output().contains(&0) {
+        true => prepare(cx),
+        false => Ok(norm::prepare_lines(cx, lines(cx, finish)?)),
     }
 }
 
@@ -122,11 +158,11 @@ pub(crate) fn prepare(cx: &Context<'_>) -> Result<NodeKernel, OpError> {
         return Ok(NodeKernel::new(Nothing, []));
     }
     match &cx.node.op {
-        Op::Conv(op) => conv::prepare(op, cx, Tail::NONE),
+        Op::Conv(op) => conv::prepare(op, cx, None, Tail::NONE),
         Op::ConvTranspose(op) => conv_transpose::prepare(op, cx),
         Op::Gemm(op) => matmul::prepare_gemm(op, cx, Tail::NONE),
         Op::MatMul => matmul::prepare(cx, Tail::NONE),
-        Op::BatchNormalization(op) => norm::prepare_batch(op, cx),
+        Op::BatchNormalization(op) => Ok(norm::prepare_batch(op, cx)),
         Op::InstanceNormalization(op) => norm::prepare_instance(op, cx),
         Op::LayerNormalization(op) => norm::prepare_layer(op, cx),
         Op::Lrn(op) => lrn::prepare(op, cx),

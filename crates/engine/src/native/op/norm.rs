@@ -6,31 +6,23 @@ use npcov_graph::op::{BatchNormalization, InstanceNormalization, LayerNormalizat
 
 use super::fibre::sum;
 use crate::native::kernel::{Alone, Context, Inputs, Kernel, NodeKernel};
+use crate::native::lines::Lines;
 use crate::native::pack::Pack;
 use crate::native::rows::each_sixteen;
 
-pub(super) fn prepare_batch(
-    op: &BatchNormalization,
-    cx: &Context<'_>,
-) -> Result<NodeKernel, OpError> {
-    let channels = Channels::new(cx.shape(0));
-    let constants: Option<Vec<Vec<f32>>> =
-        (1..5).map(|i| cx.constant(i).map(|t| t.to_f32())).collect();
-    let Some(constants) = constants else {
-        let epsilon = op.epsilon;
-        return Ok(NodeKernel::new(
-            BatchOfLanes { channels, epsilon },
-            [0, 1, 2, 3, 4],
-        ));
+/// Batch normalisation by parameters that depend on the model's input; by constants it is [`Lines`].
+pub(super) fn prepare_batch(op: &BatchNormalization, cx: &Context<'_>) -> NodeKernel {
+    let kernel = BatchOfLanes {
+        channels: Channels::new(cx.shape(0)),
+        epsilon: op.epsilon,
     };
-    let lines = (0..channels.count)
-        .map(|c| {
-            let [scale, bias, mean, variance] = std::array::from_fn(|i| f64::from(constants[i][c]));
-            let scale = scale / (variance + f64::from(op.epsilon)).sqrt();
-            (scale as f32, (bias - mean * scale) as f32)
-        })
-        .collect();
-    Ok(NodeKernel::new(BatchNorm { channels, lines }, [0]))
+    NodeKernel::new(kernel, [0, 1, 2, 3, 4])
+}
+
+/// Batch normalisation by constants, and a limit.
+pub(super) fn prepare_lines(cx: &Context<'_>, lines: Lines) -> NodeKernel {
+    let channels = Channels::new(cx.shape(0));
+    NodeKernel::new(BatchNorm { channels, lines }, [0])
 }
 
 /// A tensor `[n, channels, ...]` seen as runs of elements of the same channel.
@@ -62,11 +54,10 @@ impl Channels {
     }
 }
 
-/// Batch normalisation by constants, which is a straight line for each channel.
+/// Batch normalisation by constants.
 struct BatchNorm {
     channels: Channels,
-    /// Slope and intercept.
-    lines: Vec<(f32, f32)>,
+    lines: Lines,
 }
 
 impl Kernel for BatchNorm {
@@ -79,9 +70,9 @@ impl Kernel for BatchNorm {
             #[inline(always)]
             || {
                 for (c, x, y) in self.channels.runs(inputs.get(0), output) {
-                    let (slope, intercept) = self.lines[c];
+                    let line = self.lines.at(c);
                     for (y, x) in y.iter_mut().zip(x) {
-                        *y = x.map(|x| x * slope + intercept);
+                        *y = x.map(&line);
                     }
                 }
             },
@@ -95,9 +86,9 @@ impl Alone for BatchNorm {
             #[inline(always)]
             || {
                 for (c, x, y) in self.channels.runs(inputs.get(0), output) {
-                    let (slope, intercept) = self.lines[c];
+                    let line = self.lines.at(c);
                     for (y, x) in y.iter_mut().zip(x) {
-                        *y = x * slope + intercept;
+                        *y = line(*x);
                     }
                 }
             },

@@ -105,7 +105,7 @@ pub(crate) fn excerpt(
         Some((name, len, image_shape, (labels, class_names, sample_names))) => {
             let (labels, targets) = match labels {
                 None => (None, None),
-                Some(Labels::Classes(classes)) => (Some(classes), None),
+                Some(Labels::Classes(labels)) => (Some(labels.0), None),
                 Some(Labels::Numbers(width, numbers)) => {
                     let targets = Targets::new(width, numbers);
                     let targets = targets.map_err(|error| error.in_file(&name));

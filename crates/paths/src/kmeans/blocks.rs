@@ -613,7 +613,7 @@ mod tests {
         }
     }
 
-    /// Centres are the two ends and their complements: those of 1 and 2 are nearest to none.
+    /// The third centre is the mean of the two ends, each of which is nearer to the mean of its side.
     #[test]
     fn an_empty_cluster_takes_the_farthest_point_of_all_blocks() {
         let words = [0b000001, 0b000011, 0b111110, 0b111100, 0b000000, 0b111111];

@@ -244,6 +244,17 @@ def build_part(
 def missing_parts(
     model: Model, data: Samples, flags: list[str], output: StrPath, calibration: Samples | None = ...
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]: ...
+def cluster_spread(
+    model: Model,
+    data: Samples,
+    flags: list[str],
+    output: StrPath,
+    held: int,
+    block: int,
+    ask: Callable[[list[os.PathLike[str]], str], list[str] | None],
+    calibration: Samples | None = ...,
+) -> list[int]: ...
+def answer_block(file: StrPath, question: str) -> str | None: ...
 def cover_part(
     graph: DecisionGraph,
     name: str,

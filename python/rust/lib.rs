@@ -57,7 +57,10 @@ mod _npcov {
     #[pymodule_export]
     use super::mutation::Killed;
     #[pymodule_export]
-    use super::parts::{bad_rows, build_part, cover_part, excerpt, look, missing_parts, part_rows};
+    use super::parts::{
+        answer_block, bad_rows, build_part, cluster_spread, cover_part, excerpt, look,
+        missing_parts, part_rows,
+    };
     #[pymodule_export]
     use super::samples::Samples;
     #[pymodule_export]

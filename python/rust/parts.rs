@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use npcov::data::{Digest, Run, Targets, Whole};
+use npcov::paths::BlockBytes;
 use npcov::run::Part;
 use npcov_cli::embed::parts::{self, Kept};
 use pyo3::exceptions::PyValueError;
@@ -105,7 +106,7 @@ pub(crate) fn excerpt(
         Some((name, len, image_shape, (labels, class_names, sample_names))) => {
             let (labels, targets) = match labels {
                 None => (None, None),
-                Some(Labels::Classes(classes)) => (Some(classes), None),
+                Some(Labels::Classes(labels)) => (Some(labels.0), None),
                 Some(Labels::Numbers(width, numbers)) => {
                     let targets = Targets::new(width, numbers);
                     let targets = targets.map_err(|error| error.in_file(&name));
@@ -180,6 +181,56 @@ pub(crate) fn missing_parts(
     })?;
     let pairs = |rows: Vec<Range<usize>>| rows.into_iter().map(|r| (r.start, r.end)).collect();
     Ok((pairs(missing.training), pairs(missing.calibration)))
+}
+
+/// Clusters large classes by way of others. `ask` is called with files of points and a question about them, and gives
+/// what each of them answers, or nothing. A class of up to `held` bytes is left as it is; others have `block` bytes in each
+/// file.
+#[pyfunction]
+#[pyo3(signature = (model, data, flags, output, held, block, ask, calibration=None))]
+#[expect(clippy::too_many_arguments, reason = "called by name, from Python")]
+pub(crate) fn cluster_spread(
+    py: Python<'_>,
+    model: &Model,
+    data: &Samples,
+    flags: Vec<String>,
+    output: PathBuf,
+    held: usize,
+    block: usize,
+    ask: Py<PyAny>,
+    calibration: Option<&Samples>,
+) -> PyResult<Vec<usize>> {
+    let (model, data) = (model.0.clone(), data.0.clone());
+    let calibration = calibration.map(|data| data.0.clone());
+    let mut failed = None;
+    let mut answers = |files: &[PathBuf], question: &str| {
+        let answers = Python::attach(|py| -> PyResult<Option<Vec<String>>> {
+            ask.call1(py, (files, question))?.extract(py)
+        });
+        answers.unwrap_or_else(|error| {
+            failed = Some(error);
+            None
+        })
+    };
+    let bytes = BlockBytes { held, block };
+    let data = (&data, calibration.as_ref());
+    let clustered =
+        py.detach(|| parts::cluster_spread(&model, data, &flags, &output, bytes, &mut answers));
+    match failed {
+        Some(error) => Err(error),
+        None => clustered.map_err(|error| raised(py, &error)),
+    }
+}
+
+/// What a file of points answers, or nothing.
+#[pyfunction]
+pub(crate) fn answer_block(
+    py: Python<'_>,
+    file: PathBuf,
+    question: &str,
+) -> PyResult<Option<String>> {
+    let answer = py.detach(|| parts::answer_block(&file, question));
+    answer.map_err(|error| raised(py, &error))
 }
 
 /// Measures some rows as a part of a suite.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use npcov::data::rows::{NumberFormat, Rows};
-use npcov::data::{Arrays, DataError, Element, Samples as _, Source, Targets};
+use npcov::data::{Arrays, Classes, DataError, Element, Samples as _, Source, Targets};
 use npcov_cli::embed::Data;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,8 +24,20 @@ pub(crate) type Words = (Option<Labels>, Option<Vec<String>>, Option<Vec<String>
 /// Classes, or rows of as many numbers as a model gives.
 #[derive(FromPyObject)]
 pub(crate) enum Labels {
-    Classes(Vec<i64>),
+    Classes(WholeNumbers),
     Numbers(usize, Vec<f64>),
+}
+
+/// Whole numbers one after the other, each in a byte as long as all fit.
+pub(crate) struct WholeNumbers(pub(crate) Classes<'static>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for WholeNumbers {
+    type Error = PyErr;
+
+    fn extract(numbers: Borrowed<'a, 'py, PyAny>) -> PyResult<WholeNumbers> {
+        let numbers = numbers.try_iter()?.map(|number| number?.extract());
+        Ok(WholeNumbers(numbers.collect::<PyResult<_>>()?))
+    }
 }
 
 #[pymethods]
@@ -211,7 +223,7 @@ fn finish(
         let mut arrays = arrays;
         arrays = match labels {
             None => arrays,
-            Some(Labels::Classes(classes)) => arrays.with_labels(classes)?,
+            Some(Labels::Classes(WholeNumbers(classes))) => arrays.with_classes(classes)?,
             Some(Labels::Numbers(width, numbers)) => {
                 let targets = Targets::new(width, numbers);
                 arrays.with_targets(targets.map_err(|error| error.in_file("labels"))?)?

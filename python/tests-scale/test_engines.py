@@ -199,6 +199,26 @@ def test_classes_are_divided(
     assert graph.read_bytes() == alone.read_bytes()
 
 
+def test_large_classes_are_clustered_by_all_workers(
+    cluster: Cluster, inputs: Inputs, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    # As if a worker held no more than some hundred paths.
+    monkeypatch.setattr(driver, "_HELD", 2000)
+    monkeypatch.setattr(driver, "_BLOCK", 1000)
+    monkeypatch.setattr(worker, "answer", killed_once(marks, "answer"))
+    options = {"clustering": "kmeans", "clusters": 2, "restarts": 2, "limit": 1024, "criteria": "snpc"}
+    alone, graph = tmp_path / "alone.npcov", tmp_path / "graph.npcov"
+    model.build(str(inputs.images), output=alone, **options)
+    classes: list[int] = []
+    spread = npcov._npcov.cluster_spread
+    monkeypatch.setattr(npcov._npcov, "cluster_spread", lambda *given: classes.extend(spread(*given)))
+    cluster.module.build(model, str(inputs.images), output=graph, shards=2, **options)
+    assert classes and os.listdir(marks) == ["answer"]
+    assert graph.read_bytes() == alone.read_bytes()
+
+
 def test_a_bad_row(cluster: Cluster, inputs: Inputs, model: Any, alone: Any, tmp_path: Path) -> None:
     x = inputs.x.astype(np.float32)
     bad = INPUTS // 3

@@ -78,6 +78,53 @@ def test_classes_are_clustered_by_tasks(
     assert (tmp_path / "graph.npcov").read_bytes() == (alone / "graph.npcov").read_bytes()
 
 
+@pytest.mark.parametrize("block", [64, 1 << 10, 1 << 20])
+def test_large_classes_are_clustered_by_all_workers(
+    block: int, model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"clustering": "kmeans", "clusters": 3, "restarts": 4}
+    model.build(*images, output=tmp_path / "alone.npcov", **options)
+    monkeypatch.setattr(driver, "_HELD", 0)
+    monkeypatch.setattr(driver, "_BLOCK", block)
+    kept: list[list[str]] = []
+    cluster = worker.cluster
+
+    def watched(shared: Any, piece: Piece, columns: Any) -> Any:
+        kept.append(sorted(path.name for path in (tmp_path / "graph.npcov.parts").glob("*.safetensors")))
+        return cluster(shared, piece, columns)
+
+    monkeypatch.setattr(worker, "cluster", watched)
+    engine = Here()
+    built(engine, model, of_arrays(*images), tmp_path / "graph.npcov", options=options)
+    assert engine.done.count("answer") > 0
+    # Classes are there when tasks begin that cluster them whole, and no points are left.
+    names = [name for name in kept[0] if not name.startswith("paths-")]
+    assert len(names) > 2
+    assert all(name.startswith("clusters-") and name.count("-") == 1 for name in names)
+    assert (tmp_path / "graph.npcov").read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+
+
+def test_classes_whose_points_workers_do_not_see_are_clustered_by_one(
+    model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"clustering": "kmeans", "clusters": 3, "restarts": 2}
+    model.build(*images, output=tmp_path / "alone.npcov", **options)
+    monkeypatch.setattr(driver, "_HELD", 0)
+    for dead in ([], [0]):
+        engine = Here()
+        answer = worker.answer
+
+        def unseen(shared: Any, piece: Piece, columns: Any) -> str | None:
+            return None if piece.part - 1 in dead or not dead else answer(shared, piece, columns)
+
+        monkeypatch.setattr(worker, "answer", unseen)
+        built(engine, model, of_arrays(*images), tmp_path / "graph.npcov", options=options)
+        assert (tmp_path / "graph.npcov").read_bytes() == (tmp_path / "alone.npcov").read_bytes()
+        assert engine.done.count("unseen") > 0
+        (tmp_path / "graph.npcov").unlink()
+        monkeypatch.setattr(worker, "answer", answer)
+
+
 def test_a_graph_that_workers_do_not_see_is_sent_in_slices(
     alone: Path, model: npcov.Model, images: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,7 +175,7 @@ pub(crate) struct Prepared<'a> {
     training: DataRecord,
     calibration: Option<DataRecord>,
     /// What is kept of training inputs, and of those for calibration.
-    forms: [ShardForm; 2],
+    pub(crate) forms: [ShardForm; 2],
     /// What that depends on.
     pub(crate) plan: String,
 }
@@ -490,7 +490,7 @@ impl<'a> Prepared<'a> {
 }
 
 /// What is kept of training inputs, with their labels.
-fn open_shards<'s>(
+pub(crate) fn open_shards<'s>(
     store: &'s ShardStore,
     form: &ShardForm,
     inputs: &SampleRange<'_>,
@@ -614,7 +614,7 @@ impl BuildOptions {
         Ok(())
     }
 
-    fn learn_options(&self, classes: usize, threads: usize) -> LearnOptions {
+    pub(crate) fn learn_options(&self, classes: usize, threads: usize) -> LearnOptions {
         let parameters = |class| ClassParameters {
             clusters: self.clusters.of(class),
             beta: self.beta.of(class),

@@ -58,6 +58,7 @@ mod placement;
 mod portions;
 mod report;
 mod scores;
+mod spread;
 mod thin;
 mod training;
 mod watching;
@@ -89,3 +90,4 @@ pub use report::{
     SuiteReport, UNUSUAL, Unusual, Values,
 };
 pub use scores::Scores;
+pub use spread::{Ask, answer_block, cluster_spread};

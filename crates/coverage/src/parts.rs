@@ -146,7 +146,7 @@ pub fn join_parts<'a>(
 
 impl Prepared<'_> {
     /// Makes sure that all inputs have been run. What is missing, damaged, or made for something else is named.
-    fn require_all(&self, store: &ShardStore) -> Result<(), CoverageError> {
+    pub(crate) fn require_all(&self, store: &ShardStore) -> Result<(), CoverageError> {
         let runs: Vec<_> = (self.runs())
             .map(|(inputs, form, data)| (inputs, form, self.origin(data)))
             .collect();

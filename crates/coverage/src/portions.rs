@@ -85,11 +85,26 @@ impl Classes<'_> {
 
     /// Keeps the clusters of a class in `store`.
     pub(crate) fn keep(&self, store: &ShardStore, class: usize) -> Result<(), CoverageError> {
-        if self.stored(store, class).is_some() {
+        if self.is_kept(store, class) {
             return Ok(());
         }
         let found = self.finish(store, class)?;
-        self.write(store, class, &name(class), &found)
+        self.write_class(store, class, &found)
+    }
+
+    /// Whether the clusters of a class are kept in `store`.
+    pub(crate) fn is_kept(&self, store: &ShardStore, class: usize) -> bool {
+        self.stored(store, class).is_some()
+    }
+
+    /// Writes the clusters of a class to `store`.
+    pub(crate) fn write_class(
+        &self,
+        store: &ShardStore,
+        class: usize,
+        found: &ClassClusters,
+    ) -> Result<(), CoverageError> {
+        self.write(store, class, &name(class), found)
     }
 
     /// Keeps some portions of a class in `store`.
@@ -99,6 +114,9 @@ impl Classes<'_> {
         class: usize,
         portions: Range<usize>,
     ) -> Result<(), CoverageError> {
+        if self.is_kept(store, class) {
+            return Ok(());
+        }
         let members: Vec<u32> = self.members(class).collect();
         match self.clustering {
             Clustering::KMeans => {

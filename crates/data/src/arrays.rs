@@ -215,10 +215,11 @@ impl<'a> Arrays<'a> {
 
     /// Adds labels, one per sample.
     pub fn with_labels(self, labels: impl Into<Cow<'a, [i64]>>) -> Result<Arrays<'a>, DataError> {
-        self.with_stored_labels(Classes::Wide(labels.into()))
+        self.with_classes(labels.into().into())
     }
 
-    fn with_stored_labels(mut self, labels: Classes<'a>) -> Result<Arrays<'a>, DataError> {
+    /// Adds labels, one per sample, in as few bytes as they are held in.
+    pub fn with_classes(mut self, labels: Classes<'a>) -> Result<Arrays<'a>, DataError> {
         if labels.len() != self.len {
             return Err(DataError::Labels {
                 file: self.name,
@@ -250,7 +251,7 @@ impl<'a> Arrays<'a> {
     /// Adds labels of either kind.
     pub(crate) fn with_any_labels(self, labels: Labels) -> Result<Arrays<'a>, DataError> {
         match labels {
-            Labels::Classes(classes) => self.with_stored_labels(classes),
+            Labels::Classes(classes) => self.with_classes(classes),
             Labels::Numbers(targets) => self.with_targets(targets),
         }
     }

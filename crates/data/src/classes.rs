@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::error::{DataError, ReadError};
-use crate::labels::Targets;
+use crate::labels::{Classes, Targets};
 use crate::samples::{Images, SampleInput, Samples};
 
 /// Bytes of the longest file of names, or of words.
@@ -61,14 +61,14 @@ pub fn match_classes<'a>(
             }
             let moved: Vec<Option<i64>> = own.iter().map(place).collect();
             // A label without a name stays what it is, and is refused where labels are used.
-            let matched = |&label: &i64| {
+            let matched = |label: i64| {
                 let moved = usize::try_from(label)
                     .ok()
                     .and_then(|label| moved.get(label));
                 moved.copied().flatten().unwrap_or(label)
             };
-            let labels = samples.labels();
-            labels.map(|labels| labels.iter().map(matched).collect())
+            let labels = (0..samples.len()).filter_map(|row| samples.label(row));
+            samples.is_labelled().then(|| labels.map(matched).collect())
         }
     };
     Ok(Arc::new(Matched {
@@ -100,7 +100,7 @@ pub fn with_classes<'a>(
     Ok(Arc::new(Matched {
         samples,
         classes,
-        labels: Some(labels),
+        labels: Some(labels.into_iter().collect()),
         targets: Some(targets),
     }))
 }
@@ -167,8 +167,16 @@ struct Matched<'a> {
     samples: Arc<dyn Samples + 'a>,
     classes: Vec<String>,
     /// Where they are others than those of the samples.
-    labels: Option<Vec<i64>>,
+    labels: Option<Classes<'static>>,
     targets: Option<Targets>,
+}
+
+impl Matched<'_> {
+    /// Whether the samples have these labels.
+    fn are_of_samples(&self, labels: &Classes<'_>) -> bool {
+        let own = (0..self.samples.len()).filter_map(|row| self.samples.label(row));
+        self.samples.is_labelled() && own.eq(labels.iter())
+    }
 }
 
 impl Samples for Matched<'_> {
@@ -204,7 +212,7 @@ impl Samples for Matched<'_> {
 
     fn labels(&self) -> Option<&[i64]> {
         match &self.labels {
-            Some(labels) => Some(labels),
+            Some(labels) => Some(labels.all()),
             None => self.samples.labels(),
         }
     }
@@ -215,7 +223,7 @@ impl Samples for Matched<'_> {
 
     fn label(&self, row: usize) -> Option<i64> {
         match &self.labels {
-            Some(labels) => labels.get(row).copied(),
+            Some(labels) => labels.get(row),
             None => self.samples.label(row),
         }
     }
@@ -247,8 +255,8 @@ impl Samples for Matched<'_> {
     fn digest(&self) -> Result<Digest, DataError> {
         let digest = self.samples.digest()?;
         match &self.labels {
-            Some(labels) if Some(&labels[..]) != self.samples.labels() => {
-                let labels = labels.iter().flat_map(|label| label.to_le_bytes());
+            Some(labels) if !self.are_of_samples(labels) => {
+                let labels = labels.iter().flat_map(i64::to_le_bytes);
                 let contents: Vec<u8> = digest.as_bytes().iter().copied().chain(labels).collect();
                 Ok(Digest::of(&contents))
             }

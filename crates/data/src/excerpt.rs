@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::digest::{BLOCK_ROWS, Digest, Fingerprint, OnceFingerprint};
 use crate::error::{DataError, ReadError};
 use crate::image::Image;
-use crate::labels::Targets;
+use crate::labels::{Classes, Targets};
 use crate::samples::{Images, SampleInput, Samples, input_at};
 
 /// Neighbouring rows of a whole, and where the first of them is among the samples that are at hand.
@@ -42,7 +42,7 @@ pub struct Whole {
     /// Height, width and channels of the first image, where samples are images.
     pub image_shape: Option<Vec<usize>>,
     /// One label per sample, where there are labels.
-    pub labels: Option<Vec<i64>>,
+    pub labels: Option<Classes<'static>>,
     /// The numbers that a model should give, where there are such.
     pub targets: Option<Targets>,
     /// The names of the classes.
@@ -62,7 +62,7 @@ pub struct Whole {
 ///     name: "ten numbers".to_owned(),
 ///     len: 10,
 ///     image_shape: None,
-///     labels: Some(vec![0; 10]),
+///     labels: Some([0; 10].into_iter().collect()),
 ///     targets: None,
 ///     class_names: None,
 ///     sample_names: None,
@@ -107,7 +107,7 @@ impl<'a> Excerpt<'a> {
             end = rows.end;
         }
         let counts = [
-            whole.labels.as_ref().map(Vec::len),
+            whole.labels.as_ref().map(Classes::len),
             whole.targets.as_ref().map(Targets::rows),
             whole.sample_names.as_ref().map(Vec::len),
         ];
@@ -144,14 +144,12 @@ impl<'a> Excerpt<'a> {
             });
             len = end;
         }
-        let labels = samples.labels().map(|all| {
-            let labels = kept.iter().filter_map(|rows| all.get(rows.clone()));
-            labels.flatten().copied().collect()
-        });
+        let rows = || kept.iter().cloned().flatten();
+        let labels = || rows().filter_map(|row| samples.label(row)).collect();
+        let labels = samples.is_labelled().then(labels);
         let targets = match samples.targets() {
             Some(all) => {
-                let rows = kept.iter().cloned().flatten();
-                let numbers = rows.filter_map(|row| all.row(row)).flatten().copied();
+                let numbers = rows().filter_map(|row| all.row(row)).flatten().copied();
                 let targets = Targets::new(all.width(), numbers.collect());
                 Some(targets.map_err(|error| error.in_file(samples.name()))?)
             }
@@ -259,7 +257,15 @@ impl Samples for Excerpt<'_> {
     }
 
     fn labels(&self) -> Option<&[i64]> {
-        self.whole.labels.as_deref()
+        self.whole.labels.as_ref().map(Classes::all)
+    }
+
+    fn is_labelled(&self) -> bool {
+        self.whole.labels.is_some()
+    }
+
+    fn label(&self, row: usize) -> Option<i64> {
+        self.whole.labels.as_ref()?.get(row)
     }
 
     fn targets(&self) -> Option<&Targets> {
@@ -328,7 +334,7 @@ mod tests {
             name: samples.name().to_owned(),
             len: samples.len(),
             image_shape: None,
-            labels: samples.labels().map(<[i64]>::to_vec),
+            labels: samples.labels().map(|all| all.iter().copied().collect()),
             targets: None,
             class_names: None,
             sample_names: None,
@@ -401,7 +407,7 @@ mod tests {
             assert!(Excerpt::new(here(), runs, all.clone()).is_err());
         }
         let short = Whole {
-            labels: Some(vec![0; 3]),
+            labels: Some([0; 3].into_iter().collect()),
             ..all.clone()
         };
         assert!(Excerpt::new(here(), Vec::new(), short).is_err());

@@ -75,8 +75,18 @@ impl Targets {
 }
 
 /// The class of each sample. There may be millions, and most classes fit into a byte.
-#[derive(Debug)]
-pub(crate) enum Classes<'a> {
+///
+/// ```
+/// use npcov_data::Classes;
+///
+/// let classes: Classes = [3, 0, 7].into_iter().collect();
+/// assert_eq!((classes.len(), classes.get(2)), (3, Some(7)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Classes<'a>(Held<'a>);
+
+#[derive(Clone, Debug)]
+enum Held<'a> {
     Narrow {
         bytes: Vec<u8>,
         /// The same as whole numbers, once someone asks for all of them at once.
@@ -87,54 +97,84 @@ pub(crate) enum Classes<'a> {
 
 impl Default for Classes<'_> {
     fn default() -> Self {
-        Classes::Narrow {
+        Classes(Held::Narrow {
             bytes: Vec::new(),
             wide: OnceLock::new(),
-        }
+        })
+    }
+}
+
+impl<'a> From<Cow<'a, [i64]>> for Classes<'a> {
+    fn from(classes: Cow<'a, [i64]>) -> Self {
+        Classes(Held::Wide(classes))
+    }
+}
+
+impl FromIterator<i64> for Classes<'_> {
+    fn from_iter<I: IntoIterator<Item = i64>>(classes: I) -> Self {
+        let mut all = Classes::default();
+        classes.into_iter().for_each(|class| all.push(class));
+        all
     }
 }
 
 impl Classes<'_> {
-    pub(crate) fn push(&mut self, class: i64) {
-        match (&mut *self, u8::try_from(class)) {
-            (Classes::Narrow { bytes, .. }, Ok(byte)) => bytes.push(byte),
-            (Classes::Narrow { bytes, .. }, Err(_)) => {
+    /// Adds the class of the next sample.
+    pub fn push(&mut self, class: i64) {
+        match (&mut self.0, u8::try_from(class)) {
+            (Held::Narrow { bytes, wide }, Ok(byte)) => {
+                wide.take();
+                bytes.push(byte);
+            }
+            (Held::Narrow { bytes, .. }, Err(_)) => {
                 let mut classes: Vec<i64> = bytes.iter().map(|&byte| byte.into()).collect();
                 classes.push(class);
-                *self = Classes::Wide(Cow::Owned(classes));
+                self.0 = Held::Wide(Cow::Owned(classes));
             }
-            (Classes::Wide(classes), _) => classes.to_mut().push(class),
+            (Held::Wide(classes), _) => classes.to_mut().push(class),
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Classes::Narrow { bytes, .. } => bytes.len(),
-            Classes::Wide(classes) => classes.len(),
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Held::Narrow { bytes, .. } => bytes.len(),
+            Held::Wide(classes) => classes.len(),
         }
     }
 
-    pub(crate) fn get(&self, row: usize) -> Option<i64> {
-        match self {
-            Classes::Narrow { bytes, .. } => bytes.get(row).map(|&byte| byte.into()),
-            Classes::Wide(classes) => classes.get(row).copied(),
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The class of a sample.
+    pub fn get(&self, row: usize) -> Option<i64> {
+        match &self.0 {
+            Held::Narrow { bytes, .. } => bytes.get(row).map(|&byte| byte.into()),
+            Held::Wide(classes) => classes.get(row).copied(),
         }
     }
 
-    /// All of them.
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = i64> {
+        (0..self.len()).filter_map(|row| self.get(row))
+    }
+
+    /// All of them at once, which takes eight bytes each from then on.
     pub(crate) fn all(&self) -> &[i64] {
-        match self {
-            Classes::Narrow { bytes, wide } => {
+        match &self.0 {
+            Held::Narrow { bytes, wide } => {
                 wide.get_or_init(|| bytes.iter().map(|&byte| byte.into()).collect())
             }
-            Classes::Wide(classes) => classes,
+            Held::Wide(classes) => classes,
         }
     }
 }
 
 impl PartialEq for Classes<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && (0..self.len()).all(|row| self.get(row) == other.get(row))
+        self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
@@ -300,7 +340,7 @@ mod tests {
         let mut classes = Classes::default();
         let mut expected = Vec::new();
         for class in [0, 255, 7, 256, 3, -1, i64::MAX] {
-            let narrow = matches!(classes, Classes::Narrow { .. });
+            let narrow = matches!(classes.0, Held::Narrow { .. });
             assert_eq!(
                 narrow,
                 expected.iter().all(|class| (0..256).contains(class))
@@ -315,7 +355,9 @@ mod tests {
         let mut few = Classes::default();
         few.push(9);
         assert_eq!(few.all(), [9]);
-        assert_eq!(few, Classes::Wide(Cow::Borrowed(&[9])));
+        assert_eq!(few, Classes::from(Cow::from(&[9][..])));
+        few.push(8);
+        assert_eq!(few.all(), [9, 8]);
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub use excerpt::{Excerpt, Run, Whole};
 pub use file_pool::FilePool;
 pub use formats::{Reading, open, open_as};
 pub use image::Image;
-pub use labels::Targets;
+pub use labels::{Classes, Targets};
 pub use layout::{ImageShape, Layout};
 pub use loader::Loader;
 pub use output_lock::OutputLock;

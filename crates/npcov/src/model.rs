@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use npcov_artefact::{ArtefactError, Kind};
 use npcov_attack::{Adversaries, AttackOptions, AttackReport, Attacked};
-use npcov_coverage::{BuildOptions, BuiltPart, ClusteredPart, Learning, LearntGraph, MissingParts};
+use npcov_coverage::{
+    Ask, BuildOptions, BuiltPart, ClusteredPart, Learning, LearntGraph, MissingParts,
+};
 use npcov_data::{Loader, Preprocessing, Reading, Samples};
 use npcov_graph::{GraphError, OnnxModel};
 use npcov_masking::{JoinedTuning, TuneOptions, TunedPart, Tuning};
 use npcov_mutate::{Mutants, MutationOptions, MutationState};
+use npcov_paths::BlockBytes;
 use npcov_run::{
     Event, ExplainOptions, Explainer, Extraction, Extras, ModelOptions, Network, Part, Predictions,
     Progress, RunError, SampleRange,
@@ -311,6 +314,24 @@ impl Model {
         self.learning(training, |model, data| {
             let network = &model.network;
             let done = npcov_coverage::cluster_part(network, data, options, part, path, progress);
+            Ok(done?)
+        })
+    }
+
+    /// Clusters large classes of such a graph by k-means, by way of others that hold some of their paths each
+    /// ([`cluster_spread`](npcov_coverage::cluster_spread)). Gives the classes that were clustered.
+    pub fn cluster_spread<'a>(
+        &self,
+        training: impl Into<TrainingInputs<'a>>,
+        options: &BuildOptions,
+        path: impl AsRef<Path>,
+        bytes: BlockBytes,
+        ask: &mut Ask<'_>,
+    ) -> Result<Vec<usize>, Error> {
+        let path = path.as_ref();
+        self.learning(training, |model, data| {
+            let network = &model.network;
+            let done = npcov_coverage::cluster_spread(network, data, options, path, bytes, ask);
             Ok(done?)
         })
     }

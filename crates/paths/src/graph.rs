@@ -10,7 +10,7 @@ use crate::bits::BitRows;
 use crate::block::{Block, PATHS};
 use crate::choices::{Members, Merge, Similarity};
 use crate::clustering::number_of_clusters;
-use crate::kmeans::{KMeans, Restart, RowShards};
+use crate::kmeans::{Answer, KMeans, PointBlock, Question, Restart, RowShards};
 use crate::layout::PathLayout;
 use crate::narrow::Narrow;
 use crate::similarity::{Comparison, layer_counts, more_similar};
@@ -184,6 +184,56 @@ pub fn cluster_restarts<S: PathSource<Error: Send> + Sync>(
     let paths = ClassPaths::of(training, source, members, (HELD, READ))?;
     let kmeans = paths.kmeans(options, class)?;
     kmeans.run_restarts(&paths, restarts, options.threads)
+}
+
+/// How much of the paths of a class is held at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockBytes {
+    /// A class whose paths take no more bytes is held whole.
+    pub held: usize,
+    /// Bytes of the paths in a block of a larger class.
+    pub block: usize,
+}
+
+impl Default for BlockBytes {
+    fn default() -> BlockBytes {
+        BlockBytes {
+            held: HELD,
+            block: READ,
+        }
+    }
+}
+
+/// Whether a class of so many inputs is worth [spreading](cluster_blocks): not one whose paths one process holds, that is
+/// one cluster, or whose number of clusters is to be found from all paths.
+pub fn is_spread(
+    training: &TrainingInputs,
+    options: &LearnOptions,
+    (class, members): (usize, usize),
+    bytes: BlockBytes,
+) -> bool {
+    let of_path = training.layout.width().max(1) * size_of::<u64>();
+    match options.clusters_of(class) {
+        Clusters::Fixed(0 | 1) | Clusters::Auto(_) => false,
+        Clusters::Fixed(_) => members * of_path > bytes.held,
+    }
+}
+
+/// The same as [`cluster_class`] [by others](KMeans::run_blocks), who hold a block of the paths at a time; nothing where
+/// their answers are none.
+pub fn cluster_blocks<S: PathSource<Error: Send> + Sync, E: From<S::Error>>(
+    training: &TrainingInputs,
+    source: &S,
+    options: &LearnOptions,
+    (class, members): (usize, &[u32]),
+    bytes: BlockBytes,
+    keep: impl FnMut(PointBlock) -> Result<(), E>,
+    ask: impl FnMut(&Question) -> Option<Vec<Answer>>,
+) -> Result<Option<Vec<u32>>, E> {
+    let paths = ClassPaths::of(training, source, members, (bytes.held, bytes.block))?;
+    let kmeans = paths.kmeans(options, class)?;
+    let found = kmeans.run_blocks(&paths, keep, ask)?;
+    Ok(found.map(|found| found.labels))
 }
 
 /// The same as [`cluster_class`] with other limits than [`HELD`] and [`READ`].

@@ -77,8 +77,9 @@ pub use choices::{Choices, Preset};
 pub use clustering::{Clustering, GraphClustering, number_of_clusters};
 pub use critical::{PathRule, band, rounded_band};
 pub use graph::{
-    ClassNode, ClassParameters, ClusterList, Clusters, GraphParts, InvalidGraph, LearnOptions,
-    NO_CLUSTER, PathGraph, UNCLUSTERED, cluster_class, cluster_restarts,
+    BlockBytes, ClassNode, ClassParameters, ClusterList, Clusters, GraphParts, InvalidGraph,
+    LearnOptions, NO_CLUSTER, PathGraph, UNCLUSTERED, cluster_blocks, cluster_class,
+    cluster_restarts, is_spread,
 };
 pub use kmeans::{KMeans, Restart};
 pub use landmarks::{Landmarks, kept_apart};

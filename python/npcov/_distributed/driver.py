@@ -41,6 +41,10 @@ _SHARDS_EACH = 8
 # Rows for each task that clusters a part of a class.
 _WORTH_DIVIDING = 1 << 15
 
+# Bytes of the paths of a class that one worker clusters by k-means, and of those that are asked of one at a time where
+# there are more.
+_HELD, _BLOCK = 512 << 20, 32 << 20
+
 # How often rows that turn out to be bad are left out, and what follows them is counted anew.
 _ROUNDS = 5
 
@@ -259,6 +263,23 @@ class _Run:
             self.leave_out(bad)
             raise _Again
 
+    def spread(self, samples: _npcov.Samples, output: str, apart: _npcov.Samples | None) -> None:
+        """Has classes clustered by k-means that are too large for one worker: all workers together, each of which holds
+        some of their paths. Where workers do not see the files with these, nothing is done."""
+        assert isinstance(self.reader, Model)
+        if self.engine.slots() == 1:
+            return
+
+        def ask(files: list[os.PathLike[str]], question: str) -> list[str] | None:
+            pieces = [Piece(part, len(files), (0, 0), (0, 0)) for part in range(1, len(files) + 1)]
+            shared = {"files": [os.path.abspath(file) for file in files], "question": question}
+            answers = dict(self.engine.run(worker.answer, shared, pieces, None))
+            are_all = all(isinstance(answer, str) for answer in answers.values())
+            return [answers[place] for place in range(len(files))] if are_all else None
+
+        model, flags = self.reader._model, self.job.flags
+        _npcov.cluster_spread(model, samples, flags, output, _HELD, _BLOCK, ask, apart)
+
     def cluster(self, shared: Mapping[str, Any], output: str) -> None:
         """Has classes clustered where workers see the parts of all inputs. What is left of them is for the join."""
         assert isinstance(self.reader, Model)
@@ -409,6 +430,7 @@ def build(
                 _remove_parts(folder)
         else:
             raise DataError(f"after {_ROUNDS} rounds there are still rows that cannot be used")
+        run.spread(samples, path, apart)
         run.cluster(shared, path)
         graph, warnings = opened._model.build(samples, [*flags, "--join"], apart, path, told)
         warn(warnings)

@@ -228,7 +228,7 @@ def unpacked(addresses: Mapping[str, str], fetch: Callable[[str], bytes]) -> dic
                 del _parcels[next(iter(_parcels))]
             _parcels[key] = content if f"{name}/0" in addresses else pickle.loads(content)
         found[name] = _parcels[key]
-    return {**found, "job_key": addresses["job"]}
+    return {**found, "job_key": addresses.get("job")}
 
 
 def _opened(shared: Mapping[str, Any]) -> Model | DecisionGraph:
@@ -485,6 +485,12 @@ def cluster(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) ->
         with contextlib.suppress(NpcovError):
             model._model.build_part(samples, flags, _calibration(shared, job, model), output)
     return Made()
+
+
+def answer(shared: Mapping[str, Any], piece: Piece, columns: Columns | None) -> str | None:
+    """What is asked of the points in file ``piece`` of a class, where this worker sees them."""
+    file = shared["files"][piece.part - 1]
+    return _npcov.answer_block(file, shared["question"]) if os.path.isfile(file) else None
 
 
 def whole(

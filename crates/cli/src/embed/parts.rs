@@ -6,10 +6,12 @@
 //! are the very parts that `build --shard` makes.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use npcov::coverage::{BuiltPart, MissingParts};
 use npcov::data::{BLOCK_ROWS, DataError, Digest, Excerpt, Fingerprint, Run, WantedInput, Whole};
+use npcov::paths::BlockBytes;
+use npcov::paths::kmeans::{Answer, Question};
 use npcov::run::{Part, RunError, in_parallel};
 use npcov::{BuildOptions, Coverage, DecisionGraph, Inputs, Model, Suite, TrainingInputs};
 
@@ -182,6 +184,36 @@ pub fn missing_parts(
 ) -> anyhow::Result<MissingParts> {
     let asked = Asked::new(model, data, calibration, options)?;
     Ok((asked.model).missing_parts(asked.training, &asked.settings, output)?)
+}
+
+/// Gives what all of some files answer, in order; nothing where that is not to be had.
+pub type AskText<'a> = dyn FnMut(&[PathBuf], &str) -> Option<Vec<String>> + 'a;
+
+/// Clusters large classes of a decision graph whose parts are all beside `output`, by way of others that are asked in
+/// words. Gives the classes that were clustered.
+pub fn cluster_spread(
+    model: &Model,
+    (data, calibration): (&Data, Option<&Data>),
+    options: &[String],
+    output: &Path,
+    bytes: BlockBytes,
+    ask: &mut AskText<'_>,
+) -> anyhow::Result<Vec<usize>> {
+    let asked = Asked::new(model, data, calibration, options)?;
+    let mut ask = |files: &[PathBuf], question: &Question| {
+        let answers = ask(files, &serde_json::to_string(question).ok()?)?;
+        let read = |answer: &String| serde_json::from_str::<Answer>(answer).ok();
+        answers.iter().map(read).collect::<Option<Vec<Answer>>>()
+    };
+    let (training, settings) = (asked.training, &asked.settings);
+    Ok((asked.model).cluster_spread(training, settings, output, bytes, &mut ask)?)
+}
+
+/// What a file answers, in words.
+pub fn answer_block(file: &Path, question: &str) -> anyhow::Result<Option<String>> {
+    let answer = npcov::coverage::answer_block(file, &serde_json::from_str(question)?);
+    let answer = answer.map_err(npcov::Error::from)?;
+    Ok(answer.as_ref().map(serde_json::to_string).transpose()?)
 }
 
 /// Measures the inputs of a range as a part of a suite, in memory.

@@ -20,6 +20,7 @@
 
 use std::cmp::Ordering;
 
+use super::blocks::Sum;
 use super::column::add_columns;
 use super::exact::compare_over_squares;
 use super::points::{Points, RowShards};
@@ -39,6 +40,12 @@ impl Centre {
     /// The squared distance of a point less its number of bits, as a numerator over `N^2`.
     fn numerator(&self, sum: i128) -> i128 {
         self.square as i128 - 2 * i128::from(self.size) * sum
+    }
+
+    /// The squared distance of a point of so many bits, as a numerator over `N^2`.
+    pub(super) fn distance(&self, ones: u32, sum: i128) -> (i128, u32) {
+        let ones = i128::from(ones) * i128::from(self.size).pow(2);
+        (ones + self.numerator(sum), self.size)
     }
 }
 
@@ -114,9 +121,9 @@ struct Change {
     minus: Vec<u32>,
 }
 
-struct Lloyd<'a, S> {
+pub(super) struct Lloyd<'a, S> {
     points: &'a Points<'a, S>,
-    labels: Vec<u32>,
+    pub(super) labels: Vec<u32>,
     centres: Vec<Centre>,
     counts: Vec<Vec<u32>>,
     /// How far each centre can have moved in all iterations together.
@@ -151,6 +158,44 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
             margin: points.columns() as f64 * 2f64.powi(-47),
             sums: Vec::new(),
         }
+    }
+
+    /// Points that have the nearest one of given centres.
+    pub(super) fn assigned(
+        points: &'a Points<'a, S>,
+        centres: &[Sum],
+    ) -> Result<Lloyd<'a, S>, S::Error> {
+        let mut state = Lloyd::new(points, centres.len(), vec![0; points.len()]);
+        state.centres = centres.iter().map(Sum::centre).collect();
+        state.counts = centres.iter().map(|sum| sum.counts.clone()).collect();
+        state.assign()?;
+        Ok(state)
+    }
+
+    /// What the points of each cluster are together.
+    pub(super) fn sums(&self) -> Result<Vec<Sum>, S::Error> {
+        let mut changes = vec![Change::default(); self.centres.len()];
+        let before = vec![u32::MAX; self.labels.len()];
+        for shard in 0..self.points.shards() {
+            self.count_changes(shard, &before, &mut changes)?;
+        }
+        let sum = |mut change: Change| {
+            change.plus.resize(self.points.columns(), 0);
+            Sum {
+                size: change.joined,
+                counts: change.plus,
+            }
+        };
+        Ok(changes.into_iter().map(sum).collect())
+    }
+
+    /// How many points each cluster has.
+    pub(super) fn members(&self) -> Vec<u32> {
+        let mut members = vec![0; self.centres.len()];
+        for &label in &self.labels {
+            members[label as usize] += 1;
+        }
+        members
     }
 
     /// Gives every cluster the mean of its members as its centre. `before` are the labels of which
@@ -240,7 +285,8 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
         let counts: Vec<&[u32]> = clusters.iter().map(|&j| &self.counts[j][..]).collect();
         let lanes = stride(clusters.len());
         self.sums.resize(points.len() * lanes, 0.0);
-        let counts = (&counts[..], self.points.total_weight());
+        let largest = self.centres.iter().map(|centre| u64::from(centre.size));
+        let counts = (&counts[..], largest.max().unwrap_or_default());
         member_sums(&bits, counts, &points, &mut self.sums);
 
         // Distance^2 - |x| = offset - factor * D; surplus lanes are infinitely far.
@@ -330,33 +376,15 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
     /// Gives each empty cluster, in order, the point that is farthest from the centre it was
     /// assigned to (ties: the lowest), among those whose cluster has other points.
     fn fill_empty(&mut self) -> Result<(), S::Error> {
-        let mut members = vec![0u32; self.centres.len()];
-        for &label in &self.labels {
-            members[label as usize] += 1;
-        }
+        let mut members = self.members();
         for empty in 0..members.len() {
             if members[empty] > 0 {
                 continue;
             }
-            let mut farthest: Option<(usize, (i128, u32))> = None;
-            for shard in 0..self.points.shards() {
-                let bits = self.points.bits(shard)?;
-                for (point, row) in self.points.of_shard(shard).zip(bits.rows()) {
-                    let label = self.labels[point] as usize;
-                    if members[label] < 2 {
-                        continue;
-                    }
-                    let distance = self.distance(point, row, label);
-                    let farther = farthest.is_none_or(|(_, most)| {
-                        compare_over_squares(distance, most) == Ordering::Greater
-                    });
-                    if farther {
-                        farthest = Some((point, distance));
-                    }
-                }
-            }
             // There are at least as many points as clusters.
-            let Some((point, _)) = farthest else { continue };
+            let Some((point, _)) = self.farthest(&members)? else {
+                continue;
+            };
             members[self.labels[point] as usize] -= 1;
             members[empty] = 1;
             self.labels[point] = empty as u32;
@@ -365,13 +393,37 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
         Ok(())
     }
 
+    /// The point that is farthest from the centre it was assigned to (ties: the lowest), among those whose cluster has
+    /// other points, and how far it is.
+    pub(super) fn farthest(
+        &self,
+        members: &[u32],
+    ) -> Result<Option<(usize, (i128, u32))>, S::Error> {
+        let mut farthest: Option<(usize, (i128, u32))> = None;
+        for shard in 0..self.points.shards() {
+            let bits = self.points.bits(shard)?;
+            for (point, row) in self.points.of_shard(shard).zip(bits.rows()) {
+                let label = self.labels[point] as usize;
+                if members[label] < 2 {
+                    continue;
+                }
+                let distance = self.distance(point, row, label);
+                let farther = farthest.is_none_or(|(_, most)| {
+                    compare_over_squares(distance, most) == Ordering::Greater
+                });
+                if farther {
+                    farthest = Some((point, distance));
+                }
+            }
+        }
+        Ok(farthest)
+    }
+
     /// The squared distance to a centre, as a numerator over the square of its size.
     fn distance(&self, point: usize, row: &[u64], cluster: usize) -> (i128, u32) {
         let counts = &self.counts[cluster];
         let sum = ones(row).map(|t| i128::from(counts[t])).sum();
-        let centre = &self.centres[cluster];
-        let ones = i128::from(self.points.ones[point]) * i128::from(centre.size).pow(2);
-        (ones + centre.numerator(sum), centre.size)
+        self.centres[cluster].distance(self.points.ones[point], sum)
     }
 }
 

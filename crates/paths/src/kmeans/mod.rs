@@ -23,8 +23,10 @@
 //!
 //! Rows that are too many for memory are clustered [in shards](KMeans::run_shards), with the same
 //! draws, the same sums and hence the same bits: all that is found of a shard are whole numbers,
-//! which are added up, and of the rows themselves one shard is in memory at a time.
+//! which are added up, and of the rows themselves one shard is in memory at a time. Others can be asked for these numbers,
+//! in whatever processes ([`KMeans::run_blocks`]).
 
+mod blocks;
 mod column;
 mod exact;
 mod lloyd;
@@ -38,6 +40,8 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 use crate::BitRows;
 use crate::random::{DrawnFor, Generator};
+use blocks::Leader;
+pub use blocks::{Answer, PointBlock, Question};
 pub(crate) use exact::compare_over_squares;
 use exact::compare_sums;
 use lloyd::Outcome;
@@ -148,6 +152,44 @@ impl KMeans {
         let place = |run: &Restart| restarts.iter().position(|&r| r == run.clusters.restart);
         runs.sort_by_key(place);
         Ok(runs)
+    }
+
+    /// The same by others. Points are laid out in blocks, which `keep` is given one by one; `ask` gives the answers of
+    /// all of them, in order. Nothing where these are none.
+    ///
+    /// What stays in memory is some ten bytes for each row.
+    pub fn run_blocks<S: RowShards, E: From<S::Error>>(
+        &self,
+        shards: &S,
+        mut keep: impl FnMut(PointBlock) -> Result<(), E>,
+        ask: impl FnMut(&Question) -> Option<Vec<Answer>>,
+    ) -> Result<Option<KMeansClusters>, E> {
+        let points = Points::new(shards)?;
+        let mut leader = Leader {
+            weights: Vec::new(),
+            width: points.columns() / 64,
+            ask,
+        };
+        for number in 0..points.shards() {
+            let weights = points.weights[points.of_shard(number)].to_vec();
+            leader
+                .weights
+                .push(weights.iter().map(|&weight| u64::from(weight)).sum());
+            keep(PointBlock {
+                number,
+                points: points.bits(number)?.into_owned(),
+                weights,
+            })?;
+        }
+        let clusters = self.clusters_of(&points);
+        let of_row = points.of_row;
+        let run = leader.run(self, clusters);
+        let run = run.filter(|run| {
+            let labels = &run.outcome.labels;
+            let are_clusters = labels.iter().all(|&label| (label as usize) < clusters);
+            labels.len() == points.weights.len() && are_clusters
+        });
+        Ok(run.map(|run| run.clustering(&of_row).clusters))
     }
 
     /// How many clusters there will be.

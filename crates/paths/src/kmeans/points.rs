@@ -47,7 +47,7 @@ pub(super) struct Points<'a, S> {
     /// Of every shard.
     pieces: Vec<Piece>,
     /// The bits of the only shard.
-    held: Option<BitRows>,
+    held: Option<Cow<'a, BitRows>>,
     /// How many rows each point stands for.
     pub(super) weights: Vec<u32>,
     /// Bits set in each point, in columns that differ.
@@ -110,7 +110,7 @@ impl<'a, S: RowShards> Points<'a, S> {
             of_row,
         };
         if points.shards() == 1 {
-            points.held = Some(points.read(0)?);
+            points.held = Some(Cow::Owned(points.read(0)?));
         }
         Ok(points)
     }
@@ -132,7 +132,7 @@ impl<'a, S: RowShards> Points<'a, S> {
     /// The bits of the points of a shard.
     pub(super) fn bits(&self, shard: usize) -> Result<Cow<'_, BitRows>, S::Error> {
         match &self.held {
-            Some(bits) => Ok(Cow::Borrowed(bits)),
+            Some(bits) => Ok(Cow::Borrowed(&**bits)),
             None => Ok(Cow::Owned(self.read(shard)?)),
         }
     }
@@ -158,10 +158,24 @@ impl<'a, S: RowShards> Points<'a, S> {
     pub(super) fn columns(&self) -> usize {
         self.differing.width() * 64
     }
+}
 
-    /// Number of rows.
-    pub(super) fn total_weight(&self) -> u64 {
-        self.of_row.len() as u64
+impl<'a> Points<'a, BitRows> {
+    /// Some of the points of a whole, as they are: distinct rows without columns that are the same in all of it.
+    pub(super) fn of_block(bits: &'a BitRows, weights: &[u32]) -> Points<'a, BitRows> {
+        let all = 0..bits.len();
+        Points {
+            source: bits,
+            differing: Packing::new(std::iter::repeat_n(u64::MAX, bits.width())),
+            pieces: vec![Piece {
+                rows: all.clone().map(|row| row as u32).collect(),
+                points: all,
+            }],
+            held: Some(Cow::Borrowed(bits)),
+            weights: weights.to_vec(),
+            ones: bits.rows().map(count).collect(),
+            of_row: Vec::new(),
+        }
     }
 }
 

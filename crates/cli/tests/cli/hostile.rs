@@ -125,6 +125,29 @@ fn values_beyond_any_memory() {
     }
 }
 
+/// Layers that a few lines of functions could ask for.
+#[test]
+fn layers_by_the_thousand() {
+    let project = Project::new();
+    let chain = |layers: usize| {
+        let value = |i: usize| match i {
+            0 => "x".to_owned(),
+            i if i == layers => "y".to_owned(),
+            i => format!("layer{i}"),
+        };
+        let relu = |i: usize| node("Relu", &[value(i).as_str()], &value(i + 1));
+        let nodes: Vec<_> = (0..layers).map(relu).collect();
+        model(&[("x", "Nx2")], &nodes, &[("y", "NxM")])
+    };
+    // The last one gives the logits.
+    project.write("net.onnx", chain((1 << 14) + 2));
+    let told = refused(&project, "inspect net.onnx");
+    let reason = "has 16385 path layers; at most 16384 are looked at";
+    assert!(told.contains(reason), "{told}");
+    project.write("net.onnx", chain(100));
+    assert_eq!(project.run("inspect net.onnx").code, Some(0));
+}
+
 #[test]
 fn labels_by_the_million() {
     let project = Project::new();

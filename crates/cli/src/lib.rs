@@ -57,7 +57,8 @@ use crate::printer::Printer;
 /// Runs a command, its name first, then its arguments, and gives its exit code.
 pub fn run_command(words: impl IntoIterator<Item = OsString>) -> u8 {
     npcov::data::silence_contained_panics();
-    let cli = Cli::try_parse_from(words);
+    let words: Vec<OsString> = words.into_iter().collect();
+    let cli = Cli::try_parse_from(&words);
     let printer = Printer::new(cli.as_ref().is_ok_and(|cli| cli.quiet));
     let result = match cli {
         Ok(cli) => {
@@ -66,6 +67,9 @@ pub fn run_command(words: impl IntoIterator<Item = OsString>) -> u8 {
         }
         // Help and version arrive here too.
         Err(usage) if usage.use_stderr() => {
+            // Words are told back, and what is in one of them begins no line.
+            let shown: Vec<OsString> = words.iter().map(on_one_line).collect();
+            let usage = Cli::try_parse_from(&shown).err().unwrap_or(usage);
             printer.talk(&usage.to_string());
             return 2;
         }
@@ -83,6 +87,10 @@ pub fn run_command(words: impl IntoIterator<Item = OsString>) -> u8 {
             2
         }
     }
+}
+
+fn on_one_line(word: &OsString) -> OsString {
+    word.to_string_lossy().replace('\n', "\\n").into()
 }
 
 fn run(cli: &Cli, printer: &Printer) -> anyhow::Result<u8> {

@@ -4,6 +4,7 @@ use npcov::attack::{AttackMethod, AttackNorm, AttackReport, CarliniWagner, Pgd};
 
 use crate::number::{count, four_digits, part};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// How an attack went, for people to read.
 pub fn attack(found: &AttackReport) -> String {
@@ -58,7 +59,7 @@ pub fn attack(found: &AttackReport) -> String {
             ),
         ]);
     }
-    format!("{}\n{}", found.data, facts.lines())
+    format!("{}\n{}", on_one_line(&found.data), facts.lines())
 }
 
 fn method(method: &AttackMethod, seed: u64) -> String {

@@ -70,7 +70,8 @@ fn passed(check: &Check, changed: bool) -> Vec<String> {
         match &alike[..] {
             [one] => lines.push(line(one, changed)),
             several => lines.push(format!(
-                "suite `{suite}`: none of {} criteria fell by more than {}{}",
+                "suite `{}`: none of {} criteria fell by more than {}{}",
+                on_one_line(suite),
                 several.len(),
                 amount(allowed, share),
                 mark(changed)

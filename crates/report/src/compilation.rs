@@ -4,6 +4,7 @@ use npcov::Compilation;
 
 use crate::inspection::port;
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// What a program takes and gives, for people to read.
 pub fn compilation(written: &Compilation) -> String {
@@ -15,5 +16,5 @@ pub fn compilation(written: &Compilation) -> String {
     for output in &written.outputs {
         table.row(["output", &port(output)]);
     }
-    format!("{}\n{}", written.file, table.lines())
+    format!("{}\n{}", on_one_line(&written.file), table.lines())
 }

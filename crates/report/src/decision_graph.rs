@@ -5,6 +5,7 @@ use npcov::coverage::{BuiltPart, ClassInspection, GraphInspection};
 use crate::number::{count, share, short};
 use crate::parts;
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// A part of a decision graph that was built, for people to read.
 pub fn built_part(built: &BuiltPart) -> String {
@@ -84,7 +85,7 @@ pub fn decision_graph(found: &GraphInspection) -> String {
     }
     format!(
         "{}\n{}\nclusters\n{}",
-        found.file,
+        on_one_line(&found.file),
         facts.lines(),
         table.lines()
     )

@@ -9,6 +9,7 @@ use npcov::{
 use crate::number::{count, decimals, four_digits, part, share};
 use crate::table::{Align, Table};
 use crate::visible;
+use crate::visible::on_one_line;
 
 const NO_LAYERS: &str = "no path layers: the model has no hidden activation function, so it has no neurons to rank \
                          and no paths";
@@ -105,7 +106,7 @@ pub fn explanation(found: &Explanation) -> String {
     let mut text = format!(
         "input {} of {}\n{}\nrelevance\n{}",
         found.index,
-        found.data,
+        on_one_line(&found.data),
         facts.lines(),
         layers.lines()
     );
@@ -333,13 +334,13 @@ pub fn explanations(found: &Explanations) -> String {
     if found.layers.is_empty() {
         return format!(
             "{}\n{}\n{NO_LAYERS}\n{ONE_INPUT}\n",
-            found.data,
+            on_one_line(&found.data),
             facts.lines()
         );
     }
     format!(
         "{}\n{}\nrelevance (sum of a layer as a share of the seed; neurons by inputs)\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts.lines(),
         layers.lines()
     )

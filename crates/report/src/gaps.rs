@@ -8,6 +8,7 @@ use crate::number::{count, decimals};
 use crate::picture::PictureError;
 use crate::table::{Align, Table};
 use crate::thin::{NOTHING_JUDGED, not_judged, what_was_judged};
+use crate::visible::on_one_line;
 
 /// Inputs of a pool that are named in a line; the file and JSON have all.
 const SHOWN: usize = 10;
@@ -23,7 +24,7 @@ const TO_ADD: &str = "in the pool, to add";
 
 /// What a suite is missing, for people to read.
 pub fn gaps(found: &Gaps) -> String {
-    let suite = found.suites.join(" + ");
+    let suite = on_one_line(&found.suites.join(" + "));
     let inputs = counted(found.inputs, "input");
     let (gaps, judged) = (found.gaps.len(), what_was_judged(&found.judged));
     let verdict = match (gaps, &judged) {
@@ -47,13 +48,15 @@ pub fn gaps(found: &Gaps) -> String {
         text += &format!("  {line}\n");
     }
     if let Some(pool) = found.pool.as_ref().filter(|pool| pool.taken == 0) {
-        text += &format!("\nnothing of {} to add\n", pool.data);
+        text += &format!("\nnothing of {} to add\n", on_one_line(&pool.data));
     } else if let Some(pool) = &found.pool {
         let taken = format!("{} of {}", count(pool.taken), counted(pool.inputs, "input"));
-        text += &match &pool.file {
-            Some(file) => format!("\n{taken} of {} written to {file}\n", pool.data),
-            None => format!("\n{taken} of {} to add\n", pool.data),
-        };
+        let file = pool.file.as_ref().map(|file| format!("written to {file}"));
+        let end = file.as_deref().unwrap_or("to add");
+        text += &format!(
+            "\n{}\n",
+            on_one_line(&format!("{taken} of {} {end}", pool.data))
+        );
     }
     text
 }
@@ -66,7 +69,7 @@ fn counted(number: usize, thing: &str) -> String {
 
 fn title(gap: &Gap) -> String {
     let class = match &gap.name {
-        Some(name) => format!("class {} {name}", gap.class),
+        Some(name) => format!("class {} {}", gap.class, on_one_line(name)),
         None => format!("class {}", gap.class),
     };
     let place = match (gap.cluster, gap.by) {

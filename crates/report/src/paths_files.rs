@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::number::decimals;
+use crate::visible::on_one_line;
 
 /// What is wrong with files that cannot be written.
 #[derive(Debug, Error)]
@@ -154,7 +155,7 @@ pub fn paths_files(written: &PathsFiles) -> String {
         written.inputs,
         written.files.len(),
         decimals(bytes as f64 / 1e6, 1),
-        written.folder,
+        on_one_line(&written.folder),
     )
 }
 

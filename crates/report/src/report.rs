@@ -25,7 +25,7 @@ pub fn report(report: &Report, difference: Option<&Difference>, all: bool) -> St
         text += "\nwarnings\n";
     }
     for warning in &report.warnings {
-        text += &format!("  {warning}\n");
+        text += &format!("  {}\n", on_one_line(warning));
     }
     text
 }

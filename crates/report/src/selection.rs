@@ -5,6 +5,7 @@ use npcov::select::{Apfd, Chosen, Minimization, Selection, SelectionCoverage};
 use crate::coverage::label;
 use crate::number::{count, decimals, four_digits, part, worth};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// Inputs that are shown one by one; the file has all.
 const SHOWN: usize = 10;
@@ -40,7 +41,7 @@ pub fn selection(selection: &Selection) -> String {
     };
     format!(
         "{}\n{}\n{}",
-        selection.data,
+        on_one_line(&selection.data),
         table.lines(),
         first(&selection.chosen, reason, selection.class_names.as_deref())
     )
@@ -85,7 +86,7 @@ pub fn minimization(minimization: &Minimization) -> String {
     }
     format!(
         "{}\n{}\ncoverage\n{}\n{}",
-        minimization.data,
+        on_one_line(&minimization.data),
         table.lines(),
         criteria.lines(),
         first(

@@ -6,6 +6,7 @@ use npcov::masking::{
 
 use crate::number::{count, share};
 use crate::table::{Align, Table};
+use crate::visible::on_one_line;
 
 /// What masking does for every choice of parameters, for people to read.
 pub fn tuning(found: &Tuning) -> String {
@@ -33,7 +34,7 @@ pub fn tuning(found: &Tuning) -> String {
         "chosen",
         &format!("alpha {alpha}, clusters {clusters}, beta {beta}"),
     ]);
-    let mut text = format!("{}\n{}", found.data, facts.lines());
+    let mut text = format!("{}\n{}", on_one_line(&found.data), facts.lines());
 
     text +=
         "\npredictions that change without the path (Inc.C), without all but the path (Inc.NC)\n";

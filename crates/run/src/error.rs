@@ -116,6 +116,16 @@ pub enum RunError {
         /// The most that are supported.
         most: usize,
     },
+    /// There are too many layers for each of them to be looked at.
+    #[error(
+        "the model has {layers} path layers; at most {most} are looked at. Choose them with `--layers`"
+    )]
+    ManyLayers {
+        /// Path layers.
+        layers: usize,
+        /// Most of them.
+        most: usize,
+    },
     /// There is no such input in the dataset.
     #[error("no input {index} in `{data}`: {}", extent(*.inputs))]
     Index {

@@ -75,6 +75,9 @@ const LARGEST_BATCH: usize = 1024;
 /// The most classes that a model may have: much is kept for each of them.
 const MOST_CLASSES: usize = 1 << 20;
 
+/// The most path layers: each is an output of programs, all of which are in memory at their end.
+const MOST_LAYERS: usize = 1 << 14;
+
 /// How far two ways to run a model may be apart, relative to the largest logit.
 const REBATCH_TOLERANCE: f32 = 1e-5;
 
@@ -249,6 +252,12 @@ impl Network {
             Err(ProgramError::NoLayers) => Vec::new(),
             layers => layers?,
         };
+        if layers.len() > MOST_LAYERS {
+            return Err(RunError::ManyLayers {
+                layers: layers.len(),
+                most: MOST_LAYERS,
+            });
+        }
         let classes = match &numbers {
             Some(numbers) => numbers.classes(),
             None => classifier.classes(graph, batch),

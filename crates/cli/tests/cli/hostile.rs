@@ -125,6 +125,29 @@ fn values_beyond_any_memory() {
     }
 }
 
+/// Layers that a few lines of functions could ask for.
+#[test]
+fn layers_by_the_thousand() {
+    let project = Project::new();
+    let chain = |layers: usize| {
+        let value = |i: usize| match i {
+            0 => "x".to_owned(),
+            i if i == layers => "y".to_owned(),
+            i => format!("layer{i}"),
+        };
+        let relu = |i: usize| node("Relu", &[value(i).as_str()], &value(i + 1));
+        let nodes: Vec<_> = (0..layers).map(relu).collect();
+        model(&[("x", "Nx2")], &nodes, &[("y", "NxM")])
+    };
+    // The last one gives the logits.
+    project.write("net.onnx", chain((1 << 14) + 2));
+    let told = refused(&project, "inspect net.onnx");
+    let reason = "has 16385 path layers; at most 16384 are looked at";
+    assert!(told.contains(reason), "{told}");
+    project.write("net.onnx", chain(100));
+    assert_eq!(project.run("inspect net.onnx").code, Some(0));
+}
+
 #[test]
 fn labels_by_the_million() {
     let project = Project::new();
@@ -591,6 +614,8 @@ fn reports_cannot_be_broken_by_names() {
         "report s.npcov --format junit",
         "check s.npcov --fail-on-thin",
         "check s.npcov --fail-on-thin --format junit",
+        "check s.npcov --fail-on-drop 0 --against s.npcov",
+        "gaps g.npcov s.npcov",
         "inspect g.npcov",
         "explain g.npcov --data fashion-1000.npz --index 0 --no-heatmap",
     ] {
@@ -603,6 +628,10 @@ fn reports_cannot_be_broken_by_names() {
         );
         let obeyed = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!shown.chars().any(obeyed), "{command}: {shown}");
+        // Whoever reads line by line, as CI does, takes no name for one of its own.
+        let alone = |line: &str| line.starts_with("<script>");
+        let fenced = command.contains("markdown");
+        assert!(fenced || !shown.lines().any(alone), "{command}: {shown}");
         // What is fenced is text; no name opens or closes a fence.
         let mut fenced = false;
         for line in shown.lines() {
@@ -613,6 +642,55 @@ fn reports_cannot_be_broken_by_names() {
             assert!(fenced || !is_markup || !tags, "{command}: {line}");
         }
         assert!(!fenced, "{command}: {shown}");
+    }
+}
+
+/// A file with a line end in its name is shown on the line that names it.
+#[test]
+fn names_of_files_begin_no_line() {
+    let project = Project::new();
+    let odd = |name: &str| format!("\u{1b}[2J\n::error::{name}");
+    for name in ["mlp-matlab.onnx", "fashion-1000.npz"] {
+        let bytes = std::fs::read(project.path(name)).unwrap();
+        project.write(&odd(name), bytes);
+    }
+    let data = "--data DATA --divide 255";
+    let commands = [
+        "inspect MODEL".to_owned(),
+        format!("predict MODEL {data} --limit 9 -o PREDICTED"),
+        format!("explain MODEL {data} --limit 9 --output EXPLAINED"),
+        format!("explain MODEL {data} --index 0 --heatmap PICTURE"),
+        "compile MODEL --program trace -o COMPILED".to_owned(),
+        format!("attack MODEL {data} --limit 9 --steps 1 -o ATTACKED"),
+        format!("tune MODEL {data} --sample 20 --clusters 1 --write TUNED"),
+        format!("mutate MODEL {data} --limit 9 --operators gf --mutants 1 --ratio 0.01 -o KILLED"),
+        format!("lab rq1 MODEL {data} --quick -o LAB"),
+        format!("build MODEL {data} --limit 60 --clusters 1 -o GRAPH"),
+        "inspect GRAPH".to_owned(),
+        "export GRAPH -o EXPORTED".to_owned(),
+        "cover GRAPH --data DATA --limit 20 --name DATA -o STATE".to_owned(),
+        "report STATE --all".to_owned(),
+        "gaps GRAPH STATE --pool DATA -o ADDED".to_owned(),
+        "select GRAPH --data DATA --by random --count 3 -o SELECTED".to_owned(),
+        "minimize GRAPH --data DATA --limit 20 -o SMALLER".to_owned(),
+        "merge STATE -o MERGED".to_owned(),
+    ];
+    let wrong = ["DATA", "inspect MODEL DATA", "predict MODEL --limit DATA"].map(str::to_owned);
+    let codes = [(0, &commands[..]), (2, &wrong[..])];
+    let all = codes.map(|(code, list)| list.iter().map(move |command| (code, command)));
+    for (code, command) in all.into_iter().flatten() {
+        let mut run = project.command("");
+        run.args(command.split(' ').map(|word| match word {
+            "MODEL" => odd("mlp-matlab.onnx"),
+            "DATA" => odd("fashion-1000.npz"),
+            word if word.chars().all(|c| c.is_ascii_uppercase()) => odd(word),
+            word => word.to_owned(),
+        }));
+        let outcome = project.outcome(run);
+        assert_eq!(outcome.code, Some(code), "{command}: {}", outcome.stderr);
+        let shown = [outcome.stdout, outcome.stderr].concat();
+        let obeyed = |line: &str| line.starts_with("::") || line.contains('\u{1b}');
+        assert!(!shown.lines().any(obeyed), "{command}: {shown}");
     }
 }
 

@@ -34,8 +34,11 @@ const MEMORY: usize = 1_500_000;
 /// Seconds of computing that one file may take.
 const SECONDS: f64 = 5.0;
 
-/// Seconds without an end, computing or not.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a look is taken.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Looks without an end, computing or not: two minutes. Where the process is paused, nobody looks.
+const PATIENCE: u32 = 1200;
 
 /// What tells a child whose mutants are its own.
 const TASK: &str = "NPCOV_FAULTS_OF";
@@ -140,14 +143,19 @@ fn child() {
 
 /// Ends the process when something takes too long.
 fn watch() {
+    let (mut looked_at, mut looks) = (None, 0);
     loop {
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(TICK);
         let tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((since, before, name)) = tried else {
             continue;
         };
+        looks = match looked_at.replace(since) == Some(since) {
+            true => looks + 1,
+            false => 1,
+        };
         let spent = computed("self").map_or(0.0, |seconds| seconds - before);
-        if spent > SECONDS || since.elapsed() > PATIENCE {
+        if spent > SECONDS || looks > PATIENCE {
             panic::set_hook(Box::new(|_| {}));
             let _ = writeln!(std::io::stdout(), "takes {spent:.1} seconds: {name}");
             std::process::abort();

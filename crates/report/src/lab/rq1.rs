@@ -6,6 +6,7 @@ use npcov_lab::{Bands, Rq1, Rq1Point};
 use super::{drawn, facts, numbers, printed, remark};
 use crate::number::{count, share};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
+use crate::visible::on_one_line;
 
 const FIFTHS: [&str; 5] = ["0-20%", "20-40%", "40-60%", "60-80%", "80-100%"];
 
@@ -21,7 +22,7 @@ pub fn rq1(found: &Rq1) -> String {
     }
     let mut text = format!(
         "RQ1: does the path decide? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&rows)
     );
     text +=

@@ -9,6 +9,7 @@ use crate::image_grid::{ImageGrid, ImageGroup};
 use crate::number::{count, decimals, share};
 use crate::picture::PictureError;
 use crate::plot::{Axis, Line, Panel, Panels, Series};
+use crate::visible::on_one_line;
 
 /// The inputs of clusters as a picture: a row for each cluster, classes apart. `None` where inputs
 /// are no images, or there is nothing to show.
@@ -43,7 +44,11 @@ pub fn rq2(found: &Rq2) -> String {
     }
     let single = format!("alpha {}, width {}", found.alpha, share(found.width));
     rows.push(("single paths", single));
-    let mut text = format!("RQ2: do abstract paths? {}\n{}", found.data, facts(&rows));
+    let mut text = format!(
+        "RQ2: do abstract paths? {}\n{}",
+        on_one_line(&found.data),
+        facts(&rows)
+    );
     text += "\npredictions of members that change without the abstract path of their cluster (Inc.C),\n\
              without all but it (Inc.NC)\n";
     text += &masking(found);

@@ -6,6 +6,7 @@ use super::{facts, numbers};
 use crate::coverage::label;
 use crate::number::{count, hundredths, share};
 use crate::plot::{Axis, Line, Panel, Panels, Series};
+use crate::visible::on_one_line;
 
 /// How criteria react to errors in a suite, for people to read.
 pub fn rq3(found: &Rq3) -> String {
@@ -26,7 +27,7 @@ pub fn rq3(found: &Rq3) -> String {
     ];
     let mut text = format!(
         "RQ3: are criteria sensitive to errors? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&rows)
     );
     for family in &found.families {

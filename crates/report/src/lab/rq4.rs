@@ -6,6 +6,7 @@ use super::{facts, numbers};
 use crate::coverage::label;
 use crate::number::{decimals, share};
 use crate::plot::{Mark, PlotRow, Rows};
+use crate::visible::on_one_line;
 
 /// How criteria go with the impartiality of outputs, for people to read.
 pub fn rq4(found: &Rq4) -> String {
@@ -15,7 +16,7 @@ pub fn rq4(found: &Rq4) -> String {
     );
     let mut text = format!(
         "RQ4: does coverage go with impartial outputs? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&[("attacks", attacks), ("seed", found.seed.to_string())])
     );
     for size in &found.sizes {

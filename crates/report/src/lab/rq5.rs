@@ -6,6 +6,7 @@ use super::{facts, numbers};
 use crate::coverage::label;
 use crate::number::{count, decimals, seconds};
 use crate::plot::{Mark, PlotRow, Rows};
+use crate::visible::on_one_line;
 
 /// How long criteria take, for people to read.
 pub fn rq5(found: &Rq5) -> String {
@@ -30,7 +31,7 @@ pub fn rq5(found: &Rq5) -> String {
     rows.extend(found.scores.map(|scores| ("scores", seconds(scores, 3))));
     let mut text = format!(
         "RQ5: how long do criteria take? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&rows)
     );
     text += "\nseconds, with those for paths in brackets; as many times the forward pass and relevances\n";

@@ -5,6 +5,7 @@ use npcov_lab::{Clustered, Rq6, Rq6Row};
 use super::{facts, numbers};
 use crate::number::{count, decimals, share};
 use crate::plot::{Mark, PlotRow, Rows};
+use crate::visible::on_one_line;
 
 /// How well clusters agree with kinds, for people to read.
 pub fn rq6(found: &Rq6) -> String {
@@ -27,7 +28,7 @@ pub fn rq6(found: &Rq6) -> String {
     ];
     let mut text = format!(
         "RQ6: do clusters find the kinds that nobody labelled? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&rows)
     );
     text += "\nagreement of clusters with kinds: adjusted Rand index (ARI), and the share of inputs that are of\n\

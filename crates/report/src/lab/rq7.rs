@@ -5,6 +5,7 @@ use npcov_lab::{Rq7, Rq7Missing};
 use super::{facts, numbers};
 use crate::number::{count, decimals, share};
 use crate::plot::{Mark, PlotRow, Rows};
+use crate::visible::on_one_line;
 
 /// Which missing kinds are named, for people to read.
 pub fn rq7(found: &Rq7) -> String {
@@ -51,7 +52,7 @@ pub fn rq7(found: &Rq7) -> String {
     ];
     let mut text = format!(
         "RQ7: is a missing kind named? {}\n{}",
-        found.data,
+        on_one_line(&found.data),
         facts(&rows)
     );
     text += "\nclusters, and the kind of more than half of their training inputs\n";

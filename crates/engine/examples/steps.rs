@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p npcov-engine --example steps -- MODEL forward|RULE direct|winograd [INPUTS] [ISA]`
 //! prints the milliseconds that each step takes one thread for one input, of so many that are computed at a time
-//! (as many as the engine likes by default), the best of several runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`; ISA one of the CPU's
+//! (as many as the engine likes by default), the best of several runs, and their sum. RULE is a relevance rule, such as `alpha-beta:0.5`, for the relevances of all path layers and of the input; ISA one of the CPU's
 //! instruction sets, `portable`, `avx2` or `avx512`, else the best one is taken.
 
 use std::error::Error;
@@ -44,7 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 layers: &layers,
                 batch: 1,
             };
-            explain(&view, &Lrp { rules }, &ExplainOutputs::default())?.graph
+            let outputs = ExplainOutputs {
+                input: true,
+                ..ExplainOutputs::default()
+            };
+            explain(&view, &Lrp { rules }, &outputs)?.graph
         }
     };
     let executor = Native::new(options).executor(&graph, KEEP_ALL)?;

@@ -204,9 +204,9 @@ def test_large_classes_are_clustered_by_all_workers(
 ) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()
-    # As if a worker held no more than some hundred paths.
-    monkeypatch.setattr(driver, "_HELD", 2000)
-    monkeypatch.setattr(driver, "_BLOCK", 1000)
+    # As if a worker held no more than a hundred paths, of eight bytes each.
+    monkeypatch.setattr(driver, "_HELD", 800)
+    monkeypatch.setattr(driver, "_BLOCK", 1600)
     monkeypatch.setattr(worker, "answer", killed_once(marks, "answer"))
     options = {"clustering": "kmeans", "clusters": 2, "restarts": 2, "limit": 1024, "criteria": "snpc"}
     alone, graph = tmp_path / "alone.npcov", tmp_path / "graph.npcov"

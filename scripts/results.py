@@ -13,7 +13,9 @@ in NAME.json and its plot in NAME.svg, where the command has them. A run is made
 same binary is not run again; `npcov lab` goes on after the parts that it kept. `--update` also writes the command of each
 run, and how long it took, to docs/results/times.json.
 
-Pages show what is kept: a block after a comment `<!-- NAME -->` is the text of that run.
+Pages show what is kept: a block after a comment `<!-- NAME -->` is the text of that run. A comment `<!-- cells NAME/BLOCK/ROW/COLUMN,
+... -->` before a table says where the numbers of its columns stand, but for the first one: in the text of a run, in the block that
+begins so, in the row and the column (from 0, two spaces apart). `{row}` is what the table calls the row.
 
 Two texts are the same when their words are, and their numbers differ by no more than the run allows: nothing, for all
 that follows from model, data and seed; anything, for times. All runs have seed 0, which is npcov's default. The exit
@@ -299,21 +301,26 @@ def same(a, b, within):
     return all(abs(float(x.replace(",", "")) - float(y.replace(",", ""))) <= within + 1e-12 for x, y in pairs)
 
 
+def kept_text(name):
+    """What is kept of a run; None where nothing is."""
+    files = [folder / f"{name}.txt" for folder in (PAGES, PAGES / "quick")]
+    return next((file.read_text() for file in files if file.exists()), None)
+
+
+def pages():
+    """All pages that show results."""
+    return [PAGES.parent / "results.md", PAGES.parent / "what-coverage-tells.md", *sorted(PAGES.glob("*.md"))]
+
+
 def check_pages(update):
     """Pages show texts that are kept: a comment with the name of the run, and a block. Those that differ are named."""
     differing = []
     pattern = re.compile(r"(<!-- ([\w-]+) -->\n```\n)(.*?)(```\n)", re.S)
-    for page in [PAGES.parent / "results.md", PAGES.parent / "what-coverage-tells.md", *sorted(PAGES.glob("*.md"))]:
-        if not page.exists():
-            continue
+    for page in pages():
         old = page.read_text()
 
         def kept(match):
-            for folder in (PAGES, PAGES / "quick"):
-                file = folder / f"{match[2]}.txt"
-                if file.exists():
-                    return match[1] + file.read_text() + match[4]
-            return match[1] + match[4]
+            return match[1] + (kept_text(match[2]) or "") + match[4]
 
         new = pattern.sub(kept, old)
         if new != old:
@@ -321,6 +328,42 @@ def check_pages(update):
             if update:
                 page.write_text(new)
     return differing
+
+
+def cell_of(text, block, row, column):
+    """What stands in a row and a column of a block of a text; None where there is no such row.
+
+    >>> text = "RQ3\\n\\nnatural\\n  NC 0  0.00  0.92\\n\\nbenign\\n  NC 0  0.01  0.02"
+    >>> cell_of(text, "benign", "nc 0", 2), cell_of(text, "", "NC 0", 1), cell_of(text, "benign", "NC", 1)
+    ('0.02', '0.00', None)
+    """
+    for lines in (part.splitlines() for part in text.split("\n\n") if part.startswith(block)):
+        for columns in (re.split(r"\s{2,}", line.strip()) for line in lines):
+            if columns[0].lower() == row.lower() and column < len(columns):
+                return columns[column]
+    return None
+
+
+def wrong_cells(page, text_of):
+    """Numbers in tables of a page that are not those of the texts that the comment before the table names.
+
+    >>> page = "<!-- cells a/natural/{row}/1, select-{row}//APFD/1 -->\\n| | a | b |\\n|---|---|---|\\n| `NC:0` | +0.5 | 0.61 |\\n"
+    >>> kept = {"a": "natural\\n  NC:0  0.51", "select-NC-0": "APFD  0.61, random 0.5"}.get
+    >>> wrong_cells(page, kept)
+    ['NC:0: +0.5, in a it is 0.51']
+    """
+    wrong = []
+    for match in re.finditer(r"<!-- cells ([^>]*?) -->\n\|.*\n\|.*\n((?:\|.*\n)*)", page):
+        places = [place.strip().split("/") for place in match[1].split(",")]
+        for line in match[2].splitlines():
+            row, *cells = [cell.strip().strip("*`") for cell in line.strip().strip("|").split("|")]
+            for cell, (name, block, label, column) in zip(cells, places):
+                name = name.format(row=row.replace(":", "-"))
+                there = cell_of(text_of(name) or "", block, label.format(row=row), int(column))
+                numbers = [NUMBER.findall(text or "")[:1] for text in (cell, there)]
+                if [float(n.replace(",", "")) for n in numbers[0]] != [float(n.replace(",", "")) for n in numbers[1]]:
+                    wrong.append(f"{row}: {cell}, in {name} it is {there}")
+    return wrong
 
 
 def key(run, runs, binary):
@@ -461,6 +504,10 @@ def main():
     for page in check_pages(options.update):
         print(f"{page}: {'brought up to' if options.update else 'differs from'} what is kept")
         counts["changed"] += not options.update
+    for page in pages():
+        for wrong in wrong_cells(page.read_text(), kept_text):
+            print(f"{page.name}: {wrong}")
+            counts["changed"] += 1
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     print(f"{len(runs)} runs in {time.monotonic() - started:.0f} s: {summary}")
     return 1 if counts["changed"] or counts["failed"] or counts["not kept"] else 0

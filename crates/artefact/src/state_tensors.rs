@@ -4,6 +4,9 @@ use npcov_criteria::{BitSet, Kept, Patterns, State, StatePart};
 use npcov_data::DataError;
 use npcov_data::safetensors::{SafetensorsReader, SafetensorsWriter, TensorSpec};
 
+/// Sums that are written and read at once: a network for photographs may have millions.
+const SUMS: usize = 1 << 14;
+
 /// The tensors that a state is written to. Names begin with `prefix`.
 pub(crate) fn specs(prefix: &str, state: &State) -> Vec<TensorSpec> {
     let mut specs = Vec::new();
@@ -51,8 +54,10 @@ pub(crate) fn write(
             StatePart::Set(set) => writer.append(&name, set.words())?,
             StatePart::Sums(sums) => {
                 let halves = |sum: &i128| [*sum as u64, (*sum >> 64) as u64];
-                let words: Vec<u64> = sums.iter().flat_map(halves).collect();
-                writer.append(&name, &words)?;
+                for sums in sums.chunks(SUMS) {
+                    let words: Vec<u64> = sums.iter().flat_map(halves).collect();
+                    writer.append(&name, &words)?;
+                }
             }
             StatePart::Patterns(patterns) => {
                 for row in patterns.rows() {
@@ -94,12 +99,20 @@ pub(crate) fn read(
                 None => return wrong(),
             },
             StatePart::Sums(sums) => {
-                let words: Vec<u64> = reader.read(&name)?;
-                if words.len() != 2 * sums.len() {
+                if reader
+                    .tensor(&name)
+                    .is_some_and(|tensor| tensor.shape != [sums.len(), 2])
+                {
                     return wrong();
                 }
-                for (sum, halves) in sums.iter_mut().zip(words.chunks_exact(2)) {
-                    *sum = (i128::from(halves[1] as i64) << 64) | i128::from(halves[0]);
+                let mut words = vec![0; 2 * SUMS.min(sums.len())];
+                for (number, sums) in sums.chunks_mut(SUMS).enumerate() {
+                    let start = number * SUMS;
+                    let words = &mut words[..2 * sums.len()];
+                    reader.read_rows::<u64>(&name, start..start + sums.len(), words)?;
+                    for (sum, halves) in sums.iter_mut().zip(words.chunks_exact(2)) {
+                        *sum = (i128::from(halves[1] as i64) << 64) | i128::from(halves[0]);
+                    }
                 }
             }
             StatePart::Patterns(patterns) => {

@@ -12,6 +12,17 @@ use crate::state::{State, StatePart};
 use crate::training::Training;
 use npcov_tap::{Shown, Tap};
 
+/// What a criterion has [watched](Needs::watched) on one thread. Each input is observed and, once for each tap, watched,
+/// in any order and by any of those whose parts are added up in the end; so only parts that do not depend on the order
+/// of inputs may change. Which inputs these are is not said: what inputs cover by themselves cannot be watched.
+pub trait Watching: Send {
+    /// Looks at a tap, of some inputs.
+    fn watch(&mut self, tap: Tap, numbers: Shown<'_>);
+
+    /// Adds all of it to a state of the criterion, and begins anew.
+    fn hand_over(&mut self, state: &mut State) -> Result<(), CriterionError>;
+}
+
 /// A test criterion: what it needs of inputs, what it keeps of a suite, and what that is worth.
 ///
 /// A criterion is made from its [`Spec`](crate::Spec) and the
@@ -56,17 +67,9 @@ pub trait Criterion: Send + Sync {
         state: &mut State,
     ) -> Result<(), CriterionError>;
 
-    /// Adds what is [watched](Needs::watched) of some inputs. Each input is observed and, once for each tap, watched,
-    /// in any order and in any of the states that are merged in the end; so only parts that do not
-    /// depend on the order of inputs may change. Which inputs these are is not said: what inputs cover
-    /// by themselves cannot be watched.
-    fn watch(
-        &self,
-        _tap: Tap,
-        _numbers: Shown<'_>,
-        _state: &mut State,
-    ) -> Result<(), CriterionError> {
-        Ok(())
+    /// Where it has seen nothing yet of what is [watched](Needs::watched); `None` where that is nothing.
+    fn watching(&self) -> Option<Box<dyn Watching>> {
+        None
     }
 
     /// What the suite is worth: usually one value of the criterion's name.

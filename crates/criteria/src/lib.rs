@@ -59,6 +59,7 @@ mod nlc;
 mod npc;
 mod per_input;
 mod ranges;
+mod rectified;
 mod registry;
 mod set;
 mod shape;
@@ -73,6 +74,7 @@ pub use batch::Batch;
 pub use contested::{Contested, ContestedInput};
 pub use criterion::{
     Amount, Criterion, CriterionValue, LayerValues, Slot, SlotPlace, SlotsByInput, Warning,
+    Watching,
 };
 pub use error::{CriterionError, NamedCriterionError};
 pub use fit::{Array, Fit, FitNumbers};
@@ -83,7 +85,7 @@ pub use registry::{
     CRITERIA, Entry, Meaning, Unit, create, default_criteria, find, is_of_similarity,
     judging_criterion, names,
 };
-pub use set::{CriterionSet, InputNumbers, Member, WatchStates};
+pub use set::{CriterionSet, InputNumbers, Member, WatchingSet};
 pub use shape::{GraphShape, LayerShape, NetworkShape};
 pub use spec::Spec;
 pub use state::{

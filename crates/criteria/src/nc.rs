@@ -18,16 +18,15 @@
 //! Where all numbers that a scale is taken from are the same, nothing is covered.
 
 use crate::batch::Batch;
-use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues};
+use crate::criterion::{Amount, Criterion, CriterionValue, LayerValues, Watching};
 use crate::error::CriterionError;
-use crate::exact::fixed;
 use crate::needs::Needs;
+use crate::rectified::RectifiedSums;
 use crate::registry::{Entry, Meaning, Unit};
 use crate::shape::{LayerShape, NetworkShape};
 use crate::spec::{Options, Spec};
 use crate::state::{BitSet, Handle, SetPart, State, SumsPart};
 use crate::training::Training;
-use npcov_cpu::widest;
 use npcov_tap::{Reduction, Shown, Side, Tap};
 
 /// NC.
@@ -150,129 +149,23 @@ fn above(sums: &[i128], threshold: f64) -> u64 {
     sums.iter().filter(exceeds).count() as u64
 }
 
-/// Units that are summed together.
-const UNITS: usize = 256;
+/// What one thread has seen of all units, by layer.
+struct Watched(Vec<RectifiedSums>);
 
-/// Inputs whose numbers of a unit are added at once: a register of the widest vectors.
-const TOGETHER: usize = 16;
-
-/// Adds the rectified numbers of inputs, each in fixed point.
-///
-/// The numbers of a unit are added in double precision where that is exact. Let all numbers of a
-/// block of units be 0 or have exponents from `low` to `high`. They are multiples of q = 2^(low-23),
-/// the worth of the smallest one's last bit, and so are their sums. A sum of 16 is below
-/// 2^(high+1+4), which is at most 2^52 q if high - low <= 24: so sums are whole numbers of q that a
-/// double holds. If low is at least -41, q is a multiple of 2^-64, the unit of the fixed point. That
-/// is how it nearly always is, because it takes a number below a 2^24th of another for it not to be.
-fn add_rectified(numbers: Shown<'_>, sums: &mut [i128]) {
-    let (as_they_lie, _) = numbers.places().as_chunks::<TOGETHER>();
-    let mut copied = [[0.0; TOGETHER]; UNITS];
-    for first in (0..numbers.inputs()).step_by(TOGETHER) {
-        let inputs = (numbers.inputs() - first).min(TOGETHER);
-        for (block, sums) in sums.chunks_mut(UNITS).enumerate() {
-            let units = block * UNITS..block * UNITS + sums.len();
-            let packs = match numbers.stride() == TOGETHER {
-                true => &as_they_lie[units],
-                false => {
-                    for (pack, unit) in copied.iter_mut().zip(units) {
-                        let all = &numbers.position(unit)[first..];
-                        pack[..inputs].copy_from_slice(&all[..inputs]);
-                    }
-                    &copied[..sums.len()]
-                }
-            };
-            add_rectified_block(packs, inputs, sums);
-        }
+impl Watching for Watched {
+    fn watch(&mut self, tap: Tap, numbers: Shown<'_>) {
+        self.0[tap.layer].add(numbers);
     }
-}
 
-/// Adds those of the first so many inputs of a block of units.
-fn add_rectified_block(packs: &[[f32; TOGETHER]], inputs: usize, sums: &mut [i128]) {
-    // A place without an input counts as 0.
-    let mask: [u32; TOGETHER] = std::array::from_fn(|place| match place < inputs {
-        true => u32::MAX,
-        false => 0,
-    });
-    let mut totals = [0.0; UNITS];
-    let exponents = widest(
-        #[inline(always)]
-        || total(packs, &mask, &mut totals),
-    );
-    match exponents {
-        Exponents::None => {}
-        Exponents::Between(low, high) if low >= -41 && high <= 30 && high - low <= 24 => {
-            // Added to 2^52, a whole number below that is what the last 52 bits say.
-            let per_quantum = power_of_two(23 - low);
-            let shift = low - 23 + 64;
-            for (sum, total) in sums.iter_mut().zip(&totals) {
-                let whole = (total * per_quantum + WHOLE).to_bits() - WHOLE.to_bits();
-                *sum += i128::from(whole) << shift;
-            }
+    fn hand_over(&mut self, state: &mut State) -> Result<(), CriterionError> {
+        let mut sums = state.get_mut(SUMS)?;
+        for layer in &mut self.0 {
+            let (own, others) = sums.split_at_mut(layer.units());
+            layer.hand_over(own);
+            sums = others;
         }
-        Exponents::Between(..) => {
-            for (sum, pack) in sums.iter_mut().zip(packs) {
-                for &x in &pack[..inputs] {
-                    *sum += fixed(f64::from(rectified(x)));
-                }
-            }
-        }
+        Ok(())
     }
-}
-
-/// From 2^52 on, doubles are whole numbers, up to 2^53 all of them.
-const WHOLE: f64 = (1u64 << 52) as f64;
-
-/// 2 to a power that is not beyond the range of doubles.
-fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((1023 + exponent) as u64) << 52)
-}
-
-/// The smallest and the largest exponent of numbers.
-enum Exponents {
-    /// All numbers are 0.
-    None,
-    /// Those of the others.
-    Between(i32, i32),
-}
-
-/// Adds up the rectified numbers of each unit that the mask leaves.
-///
-/// The bits of floats that are not negative have the order of the floats, and those of negative ones
-/// are negative as whole numbers. Infinity and NaN have an exponent of their own, 128.
-#[inline(always)]
-fn total(
-    packs: &[[f32; TOGETHER]],
-    mask: &[u32; TOGETHER],
-    totals: &mut [f64; UNITS],
-) -> Exponents {
-    let mut smallest = [u32::MAX; TOGETHER];
-    let mut largest = [0_u32; TOGETHER];
-    for (pack, total) in packs.iter().zip(totals) {
-        let mut numbers = [0.0; TOGETHER];
-        for lane in 0..TOGETHER {
-            let bits = pack[lane].to_bits().cast_signed().max(0).cast_unsigned() & mask[lane];
-            // One less makes 0 the largest.
-            smallest[lane] = smallest[lane].min(bits.wrapping_sub(1));
-            largest[lane] = largest[lane].max(bits);
-            numbers[lane] = f64::from(f32::from_bits(bits));
-        }
-        let eight: [f64; 8] = std::array::from_fn(|i| numbers[i] + numbers[i + 8]);
-        let four: [f64; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
-        *total = (four[0] + four[2]) + (four[1] + four[3]);
-    }
-    let smallest = smallest.iter().fold(u32::MAX, |a, &b| a.min(b));
-    let largest = largest.iter().fold(0, |a, &b| a.max(b));
-    let exponent = |bits: u32| (bits >> 23).cast_signed() - 127;
-    match largest {
-        0 => Exponents::None,
-        // What is too small to have an exponent seems to have -127.
-        _ => Exponents::Between(exponent(smallest + 1), exponent(largest)),
-    }
-}
-
-/// What ReLU makes of a number. NaN becomes 0.
-fn rectified(x: f32) -> f32 {
-    if x > 0.0 { x } else { 0.0 }
 }
 
 /// The smallest and the largest number.
@@ -366,12 +259,10 @@ impl Criterion for Nc {
         Ok(())
     }
 
-    fn watch(&self, tap: Tap, numbers: Shown<'_>, state: &mut State) -> Result<(), CriterionError> {
-        let layers = self.layers();
-        let first: usize = layers[..tap.layer].iter().map(|layer| layer.units).sum();
-        let units = first..first + layers[tap.layer].units;
-        add_rectified(numbers, &mut state.get_mut(SUMS)?[units]);
-        Ok(())
+    fn watching(&self) -> Option<Box<dyn Watching>> {
+        let layers = self.layers().iter();
+        let sums = layers.map(|layer| RectifiedSums::new(layer.units));
+        (self.variant == Variant::Harel).then(|| Box::new(Watched(sums.collect())) as _)
     }
 
     fn values(&self, state: &State) -> Result<Vec<CriterionValue>, CriterionError> {
@@ -411,24 +302,10 @@ fn name(threshold: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::registry::create;
     use crate::training::TrainingTable;
     use npcov_tap::Column;
-
-    /// Rows of inputs as an engine has them in memory. Places without an input hold something, which
-    /// is not to count.
-    fn places(rows: &[f32], width: usize, stride: usize) -> Vec<f32> {
-        let mut places = vec![1e6; width * stride];
-        for (input, row) in rows.chunks_exact(width).enumerate() {
-            for (unit, &x) in row.iter().enumerate() {
-                places[unit * stride + input] = x;
-            }
-        }
-        places
-    }
 
     /// Neurons of a layer that two inputs cover, given what goes into its ReLUs.
     fn covered(spec: &str, before: [[f32; 4]; 2]) -> Vec<usize> {
@@ -461,11 +338,12 @@ mod tests {
         let mut state = nc.state();
         nc.observe(&batch, &TrainingTable::default(), &mut state)
             .unwrap();
-        for tap in needs.watched {
-            let numbers = column(tap.side).data;
-            let places = places(numbers, 4, TOGETHER);
-            let shown = Shown::new(&places, 2, TOGETHER);
-            nc.watch(tap, shown, &mut state).unwrap();
+        if let Some(mut watching) = nc.watching() {
+            for tap in needs.watched {
+                let rows = column(tap.side).data.chunks(4);
+                rows.for_each(|row| watching.watch(tap, Shown::new(row, 1, 1)));
+            }
+            watching.hand_over(&mut state).unwrap();
         }
         let values = nc.values(&state).unwrap();
         let found: Vec<usize> = match state.get(SUMS) {
@@ -552,70 +430,5 @@ mod tests {
         let values = nc.values(&state).unwrap();
         let values: Vec<f64> = values.iter().map(|v| v.amount.value()).collect();
         assert_eq!(values, [1.0, 0.5, 0.5, 0.0]);
-    }
-
-    /// Each number in fixed point by itself.
-    fn add_rectified_naively(rows: &[f32], sums: &mut [i128]) {
-        for row in rows.chunks_exact(sums.len()) {
-            for (sum, &x) in sums.iter_mut().zip(row) {
-                *sum += fixed(f64::from(x.max(0.0)));
-            }
-        }
-    }
-
-    /// Sums of rows, fast and naively, to which something was added before.
-    fn sums(rows: &[f32], units: usize, stride: usize) -> [Vec<i128>; 2] {
-        let (mut fast, mut naive) = (vec![1; units], vec![1; units]);
-        let inputs = rows.len() / units;
-        let places = places(rows, units, stride);
-        add_rectified(Shown::new(&places, inputs, stride), &mut fast);
-        add_rectified_naively(rows, &mut naive);
-        [fast, naive]
-    }
-
-    #[test]
-    fn the_last_bit_of_a_small_number_counts() {
-        // One small number with its last bit set among large ones: from some size on, their sum
-        // has more than 53 bits. And from some smallness on, that bit is below the fixed point.
-        for smallness in [0, 10, 17, 18, 19, 40, 120] {
-            let small = (1.0 + f32::EPSILON) * f32::exp2(-(smallness as f32));
-            for exponent in 0..32 {
-                let large = (2.0 - f32::EPSILON) * (1u64 << exponent) as f32;
-                let mut data = [large; TOGETHER];
-                data[3] = small;
-                let [fast, naive] = sums(&data, 1, TOGETHER);
-                assert_eq!(fast, naive, "2^-{smallness} and 2^{exponent}");
-            }
-        }
-    }
-
-    fn number() -> impl Strategy<Value = f32> {
-        prop_oneof![
-            20 => -8.0_f32..8.0,
-            1 => any::<f32>(),
-            1 => Just(f32::MIN_POSITIVE),
-            1 => Just(f32::INFINITY),
-            1 => Just(f32::NAN),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn sums_are_those_of_single_numbers(
-            units in 1..600_usize,
-            numbers in proptest::collection::vec(number(), 40),
-            plain in any::<bool>(),
-            (stride, inputs) in prop_oneof![Just(TOGETHER), 1..40_usize]
-                .prop_flat_map(|stride| (Just(stride), 0..=stride)),
-        ) {
-            // Blocks with odd numbers and blocks without, some of which are added at once.
-            let one = |i: usize| match numbers[i * 7 % 40] {
-                x if plain && !(x.is_finite() && x.abs() < 8.0) => 0.5,
-                x => x * (1.0 + i as f32 / 1e4),
-            };
-            let rows: Vec<f32> = (0..inputs * units).map(one).collect();
-            let [fast, naive] = sums(&rows, units, stride);
-            prop_assert_eq!(fast, naive);
-        }
     }
 }

@@ -12,7 +12,7 @@ pub struct Needs {
     /// Numbers of each input, which it finds in a [`Batch`](crate::Batch).
     pub taps: Vec<Tap>,
     /// Numbers that are too many to be kept for a batch, and are looked at once, by the thread that
-    /// computes them: [`Criterion::watch`](crate::Criterion::watch).
+    /// computes them: [`Watching`](crate::Watching).
     pub watched: Vec<Tap>,
     /// The places of inputs in the decision graph: paths have to be extracted.
     pub paths: bool,

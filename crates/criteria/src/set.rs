@@ -4,7 +4,7 @@ use npcov_paths::Observation;
 use npcov_tap::{Column, Shown, Tap};
 
 use crate::batch::Batch;
-use crate::criterion::Criterion;
+use crate::criterion::{Criterion, Watching};
 use crate::error::{CriterionError, NamedCriterionError};
 use crate::fit::Fit;
 use crate::needs::Needs;
@@ -35,7 +35,7 @@ pub struct Member {
 }
 
 /// By criterion, what it has watched; `None` for those that watch nothing.
-pub type WatchStates = Vec<Option<State>>;
+pub type WatchingSet = Vec<Option<Box<dyn Watching>>>;
 
 /// Numbers of some inputs, each list with one input after the other.
 #[derive(Clone, Copy, Debug)]
@@ -165,41 +165,32 @@ impl CriterionSet {
     }
 
     /// Nothing was watched.
-    pub fn watch_states(&self) -> WatchStates {
-        let state = |member: &Member| {
-            let watches = !member.needs.watched.is_empty();
-            watches.then(|| member.criterion.state())
-        };
-        self.members.iter().map(state).collect()
+    pub fn watching(&self) -> WatchingSet {
+        let members = self.members.iter();
+        members.map(|member| member.criterion.watching()).collect()
     }
 
     /// Shows a tap to those criteria that watch it.
-    pub fn watch(
-        &self,
-        shown: Tap,
-        numbers: Shown<'_>,
-        states: &mut WatchStates,
-    ) -> Result<(), NamedCriterionError> {
-        for (member, state) in self.members.iter().zip(states) {
-            // Those that watch nothing have no state.
-            let Some(state) = state else { continue };
-            if member.needs.watched.contains(&shown) {
-                let watched = member.criterion.watch(shown, numbers, state);
-                watched.map_err(|source| member.failed(source))?;
+    pub fn watch(&self, shown: Tap, numbers: Shown<'_>, all: &mut WatchingSet) {
+        for (member, watching) in self.members.iter().zip(all) {
+            if let Some(watching) = watching
+                && member.needs.watched.contains(&shown)
+            {
+                watching.watch(shown, numbers);
             }
         }
-        Ok(())
     }
 
-    /// Adds what criteria have watched to their states.
-    pub fn add_watched(
+    /// Adds what criteria have watched to their states; they begin anew.
+    pub fn hand_over(
         &self,
-        watched: &WatchStates,
+        all: &mut WatchingSet,
         states: &mut [State],
     ) -> Result<(), NamedCriterionError> {
-        for ((member, watched), state) in self.members.iter().zip(watched).zip(states) {
-            if let Some(watched) = watched {
-                state.append(watched).map_err(|e| member.failed(e))?;
+        for ((member, watching), state) in self.members.iter().zip(all).zip(states) {
+            if let Some(watching) = watching {
+                let handed_over = watching.hand_over(state);
+                handed_over.map_err(|e| member.failed(e))?;
             }
         }
         Ok(())

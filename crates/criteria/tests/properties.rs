@@ -261,6 +261,9 @@ const PLACES: usize = 16;
 
 /// Shows a criterion what it watches of some inputs.
 fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
+    let Some(mut watching) = criterion.watching() else {
+        return;
+    };
     for tap in criterion.needs().watched {
         let column = batch.tap(tap).unwrap();
         let all: Vec<usize> = (0..batch.len()).collect();
@@ -273,9 +276,10 @@ fn watch(criterion: &dyn Criterion, batch: &Batch<'_>, state: &mut State) {
                 }
             }
             let shown = Shown::new(&numbers, inputs.len(), PLACES);
-            criterion.watch(tap, shown, state).unwrap();
+            watching.watch(tap, shown);
         }
     }
+    watching.hand_over(state).unwrap();
 }
 
 /// What a criterion keeps of inputs in an order, in batches of some sizes.

@@ -48,7 +48,12 @@ const TOP: f64 = 24.0;
 const BOTTOM: f64 = 38.0;
 const HEAD: f64 = 52.0;
 
-/// Of a legend: the height of a row, what stands before a name, what a name and its letters take at most.
+/// Where title and legend begin, and how large their letters are.
+const START: f64 = 10.0;
+const TITLE: f64 = 15.0;
+const NAME: f64 = 12.0;
+
+/// Of a legend: the height of a row, what stands before a name and behind it, and what a letter takes at most.
 const ROW: f64 = 18.0;
 const MARK: f64 = 28.0;
 const GAP: f64 = 18.0;
@@ -59,15 +64,16 @@ impl Panels {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns);
         let (wide, high) = (LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM);
-        let width = columns as f64 * wide;
+        let title = 2.0 * START + LETTER * TITLE / NAME * self.title.chars().count() as f64;
+        let width = (columns as f64 * wide).max(title);
         let legend = self.legend(width);
         let head = HEAD + legend.last().map_or(0.0, |(_, y)| y - 36.0);
         let mut svg = Svg::new(width, head + rows as f64 * high);
-        svg.text((10.0, 20.0), Anchor::Start, 15.0, &self.title);
+        svg.text((START, 20.0), Anchor::Start, TITLE, &self.title);
         for (i, (series, (x, y))) in self.series.iter().zip(legend).enumerate() {
             svg.polyline(&[(x, y), (x + 22.0, y)], colour(i), dashes(series));
             svg.dot((x + 11.0, y), 2.5, colour(i));
-            svg.text((x + MARK, y + 4.0), Anchor::Start, 12.0, &series.name);
+            svg.text((x + MARK, y + 4.0), Anchor::Start, NAME, &series.name);
         }
         for (i, panel) in self.panels.iter().enumerate() {
             let corner = (
@@ -81,11 +87,11 @@ impl Panels {
 
     /// Where each series stands in the legend; names that would leave the picture begin another row.
     fn legend(&self, width: f64) -> Vec<(f64, f64)> {
-        let (mut x, mut y) = (10.0, 36.0);
+        let (mut x, mut y) = (START, 36.0);
         let place = |series: &Series| {
             let taken = MARK + LETTER * series.name.chars().count() as f64;
-            if x > 10.0 && x + taken > width {
-                (x, y) = (10.0, y + ROW);
+            if x > START && x + taken > width {
+                (x, y) = (START, y + ROW);
             }
             let here = (x, y);
             x += taken + GAP;
@@ -228,6 +234,25 @@ mod tests {
         // What follows makes room.
         let svg = panels.svg();
         assert!(svg.contains("height=\"106\""), "{svg}");
+    }
+
+    #[test]
+    fn a_picture_is_as_wide_as_its_title() {
+        let width = |letters: usize| {
+            let panels = Panels {
+                title: "n".repeat(letters),
+                columns: 1,
+                series: Vec::new(),
+                panels: Vec::new(),
+            };
+            let svg = panels.svg();
+            let (_, width) = svg.split_once("width=\"").unwrap();
+            let (width, _) = width.split_once('"').unwrap();
+            width.parse::<f64>().unwrap()
+        };
+        // A panel takes 274, and a letter of a title 8.25.
+        assert_eq!([width(0), width(30)], [274.0; 2]);
+        assert!((width(40) - (10.0 + 40.0 * 8.25 + 10.0)).abs() < 1.0);
     }
 
     #[test]

@@ -267,7 +267,8 @@ class _Run:
         """Has classes clustered by k-means that are too large for one worker: all workers together, each of which holds
         some of their paths. Where workers do not see the files with these, nothing is done."""
         assert isinstance(self.reader, Model)
-        if self.engine.slots() == 1:
+        of_path = sum(8 * -(-neurons // 64) for _, neurons in self.reader.layers)
+        if self.engine.slots() == 1 or self.rows * of_path <= _HELD:
             return
 
         def ask(files: list[os.PathLike[str]], question: str) -> list[str] | None:

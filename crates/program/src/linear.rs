@@ -181,21 +181,6 @@ impl Linear {
         }
     }
 
-    /// Whether its positive and negative weights can be taken apart. Those of a cubic interpolation
-    /// are products along several axes, of which only the factors are at hand.
-    pub(crate) fn has_parts(&self) -> bool {
-        match self {
-            Linear::Resize(_) => !self.has_negative_weights(),
-            Linear::Conv(_)
-            | Linear::ConvTranspose(_)
-            | Linear::Gemm(_)
-            | Linear::MatMul
-            | Linear::MatMulLeft
-            | Linear::Pool(_)
-            | Linear::Reduce(_) => true,
-        }
-    }
-
     /// The weighted sums of `x` with a part of the weights; `None` when that part is empty.
     pub(crate) fn forward(
         &self,
@@ -226,15 +211,16 @@ impl Linear {
             Linear::MatMulLeft => g.op(Op::MatMul, &[weight()?, x])?,
             Linear::Pool(op) => g.op(Op::Pool(op.clone()), &[x])?,
             Linear::Reduce(op) => g.op(Op::Reduce(op.clone()), &[x])?,
-            Linear::Resize(op) => match part {
-                WeightPart::Ones => {
-                    let shape = g.shape(x);
-                    resize::product(g, op, Direction::Forward, part, x, &shape)?
+            Linear::Resize(op) => {
+                let all = part == WeightPart::Positive && !self.has_negative_weights();
+                match all || part == WeightPart::All {
+                    true => g.op(Op::Resize(op.clone()), &[x])?,
+                    false => {
+                        let shape = g.shape(x);
+                        resize::product(g, op, Direction::Forward, part, x, &shape)?
+                    }
                 }
-                WeightPart::All | WeightPart::Positive | WeightPart::Negative => {
-                    g.op(Op::Resize(op.clone()), &[x])?
-                }
-            },
+            }
         };
         Ok(Some(y))
     }

@@ -19,9 +19,9 @@ pub enum Linear {
     ConvTranspose(ConvTranspose),
     /// Product with a constant matrix on the right.
     Gemm(Gemm),
-    /// Product with a matrix on the right, or with one for each matrix of the input.
+    /// Product with a matrix on the right, with one for each matrix of the input, or with a vector.
     MatMul,
-    /// Product with a matrix on the left, or with one for each matrix of the input.
+    /// Product with a matrix on the left, with one for each matrix of the input, or with a vector.
     MatMulLeft,
     /// Average pool.
     Pool(Pool),
@@ -89,12 +89,12 @@ impl LinearNode {
                 found.bias = found.bias.map(|(_, b)| (op.beta, b));
                 Some(found)
             }
-            Op::MatMul if constant(1) => match rank(1) == 2 {
+            Op::MatMul if constant(1) => match rank(0) >= 2 || rank(1) == 2 {
                 true => weighted(Linear::MatMul),
                 false => None,
             },
             Op::MatMul => {
-                let fits = constant(0) && rank(0) == 2 && rank(1) >= 2;
+                let fits = constant(0) && rank(0) >= 1 && rank(1) >= 2;
                 fits.then(|| LinearNode {
                     linear: Linear::MatMulLeft,
                     position: 1,
@@ -272,12 +272,22 @@ impl Linear {
                 }
             }
             Linear::MatMul => {
-                let w = transposed(g, weight()?)?;
+                let (mut w, mut s) = (weight()?, s);
+                // A vector is a column, of which the product has no axis.
+                if let &[inner] = &g.shape(w)[..] {
+                    (w, s) = (g.reshape(w, &[inner, 1])?, with_axis(g, s, 0)?);
+                }
+                let w = transposed(g, w)?;
                 let r = g.op(Op::MatMul, &[s, w])?;
                 g.unbroadcast(r, shape)
             }
             Linear::MatMulLeft => {
-                let w = transposed(g, weight()?)?;
+                let (mut w, mut s) = (weight()?, s);
+                // A vector is a row, likewise.
+                if let &[inner] = &g.shape(w)[..] {
+                    (w, s) = (g.reshape(w, &[1, inner])?, with_axis(g, s, 1)?);
+                }
+                let w = transposed(g, w)?;
                 let r = g.op(Op::MatMul, &[w, s])?;
                 g.unbroadcast(r, shape)
             }
@@ -358,6 +368,13 @@ impl Linear {
             | Linear::Resize(_) => Ok(bias),
         }
     }
+}
+
+/// A tensor with one more axis, of one element, so many axes before its end.
+fn with_axis(g: &mut Append<'_>, x: ValueId, from_end: usize) -> Result<ValueId, OpError> {
+    let mut shape = g.shape(x);
+    shape.insert(shape.len().saturating_sub(from_end), 1);
+    g.reshape(x, &shape)
 }
 
 /// A window with end pads such that there are `output` windows on an input of the given extents.

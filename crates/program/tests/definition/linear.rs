@@ -367,6 +367,18 @@ fn products() {
         Case::weighted("MatMul + rows", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[5, 1]),
         Case::weighted("MatMul + scalar", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[1]),
         Case::weighted("MatMul vector", Op::MatMul, &[4], &[4, 5], 1),
+        Case::weighted("MatMul column", Op::MatMul, &[1, 3, 4], &[4], 0).behind(&[1]),
+        Case::weighted("MatMul groups", Op::MatMul, &[1, 3, 2, 4], &[3, 4, 5], 2).behind(&[5]),
+        Case::weighted("MatMul spread", Op::MatMul, &[1, 1, 2, 4], &[3, 4, 5], 2),
+        Case::weighted("MatMul of one", Op::MatMul, &[2, 4], &[3, 4, 5], 2),
+        Case {
+            left: true,
+            ..Case::weighted("MatMul row", Op::MatMul, &[1, 2, 4, 3], &[4], 0)
+        },
+        Case {
+            left: true,
+            ..Case::weighted("MatMul left groups", Op::MatMul, &[1, 2, 4, 3], &[2, 5, 4], 1)
+        },
         Case {
             left: true,
             ..Case::weighted("MatMul left", Op::MatMul, &[1, 4, 3], &[5, 4], 0).behind(&[5, 1])

@@ -12,7 +12,13 @@ Logits of `npcov predict` shall be within 1e-5 of the largest one. Relevances of
 explain` shall be those of the program that `npcov compile` writes as plain operators, run
 by ONNX Runtime: within 1e-4 of the largest of an array, or as near to the same program in
 float64 as exact.Tally says. With all operators' default rules, and with an epsilon of 1e-3,
-which divides by smaller numbers. Needs requirements-test.txt.
+which divides by smaller numbers.
+
+One sequence of 2,016 needs float64: number 6 of `RNN bidirectional bias`, whose relevances are 6.8e-4 apart. The five
+states of one unit, of size 0.5, add up to -9.3e-6, and alpha-beta shares relevance by that sum, of which single
+precision has less than two digits. `by_hand` is the rule of docs/rules.md for that model, in float64 and with nothing
+of npcov's in it: relevances of the other 15 sequences shall be within 1e-5 of it (they are within 7e-7), those of this
+one within 1e-3 (1.1e-4). Needs requirements-test.txt.
 """
 
 import argparse
@@ -36,6 +42,7 @@ FUNCTIONS = {
     "GRU": ["Sigmoid", "LeakyRelu"],
     "RNN": ["Elu"],
 }
+HAND, STEEP = "RNN bidirectional bias", 6
 WAYS = {"": [], " (epsilon 1e-3)": ["--rule", "epsilon:1e-3"]}
 
 
@@ -45,7 +52,7 @@ def main():
     options = parser.parse_args()
     random = np.random.default_rng(0)
     x = random.standard_normal((INPUTS, STEPS, FEATURES)).astype(np.float32)
-    logits, relevance, tally = 0.0, 0.0, Tally()
+    logits, relevance, near, tally = 0.0, 0.0, False, Tally()
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         np.savez(folder / "x.npz", x=x)
@@ -57,8 +64,10 @@ def main():
                 found = check_relevance(options.npcov, folder, x, rule, tally)
                 print(f"{name + way:48} {found:.1e}", flush=True)
                 relevance = max(relevance, found)
+            if name == HAND:
+                near = check_by_hand(options.npcov, folder, x, model)
     print(f"logits {logits:.1e}, relevances {relevance:.1e}; {tally}")
-    return 0 if tally.rows and logits <= 1e-5 and not tally.failed else 1
+    return 0 if tally.rows and logits <= 1e-5 and not tally.failed and near else 1
 
 
 def models(random):
@@ -175,6 +184,61 @@ def check_relevance(binary, folder, x, rule, tally):
     output.unlink()
     program.unlink()
     return worst
+
+
+def check_by_hand(binary, folder, x, model):
+    """Whether all relevances but those of the steep sequence are near to the rule in float64, and those near enough."""
+    output = folder / "explained.npz"
+    npcov(binary, "explain", folder / "model.onnx", "--data", folder / "x.npz", "--input-relevance", "--output", output)
+    tensors = {t.name: numpy_helper.to_array(t).astype(np.float64) for t in model.graph.initializer}
+    with np.load(output) as file:
+        found = np.concatenate([file[n].reshape(INPUTS, -1) for n in ("relevance.0", "relevance.1", "relevance.input")], 1)
+    output.unlink()
+    exact = np.stack([by_hand(sequence.astype(np.float64), tensors) for sequence in x])
+    apart = np.abs(found - exact).max(1) / np.abs(exact).max(1)
+    print(f"    by hand: {np.delete(apart, STEEP).max():.1e}, and sequence {STEEP} {apart[STEEP]:.1e}")
+    return np.delete(apart, STEEP).max() <= 1e-5 and apart[STEEP] <= 1e-3
+
+
+def by_hand(x, tensors, epsilon=0.1):
+    """Relevance of the units of both directions, then of the sequence. Alpha-beta shares the logit among what the
+    logits see, then among the sum of the states and the last one, then among the states; epsilon, with no bias in the
+    denominator, shares a state among what it was made of."""
+    weights, recurrent, bias, head = (tensors[name] for name in ("W", "R", "B", "head"))
+    bias = bias[:, :HIDDEN] + bias[:, HIDDEN:]
+    orders = [range(STEPS), range(STEPS)[::-1]]
+    states, sums, before = (np.zeros((2, STEPS, HIDDEN)) for _ in range(3))
+    for d, order in enumerate(orders):
+        state = np.zeros(HIDDEN)
+        for t in order:
+            before[d, t] = state
+            sums[d, t] = weights[d] @ x[t] + recurrent[d] @ state
+            states[d, t] = state = np.tanh(sums[d, t] + bias[d])
+    seen = np.stack([states.sum(1), [states[d, order[-1]] for d, order in enumerate(orders)]])
+    logits = seen.sum(0).ravel() @ head
+    seed = logits.max() if logits.max() > 0 else 1.0
+    of_sum = alpha_beta(seen.sum(0).ravel() * head[:, logits.argmax()], seed).reshape(2, HIDDEN)
+    of_steps, of_last = alpha_beta(seen, of_sum)
+    relevance = np.stack([alpha_beta(states[d], of_steps[d]) for d in range(2)])
+    input_relevance = np.zeros_like(x)
+    for d, order in enumerate(orders):
+        relevance[d, order[-1]] += of_last[d]
+        for at, t in reversed(list(enumerate(order))):
+            share = relevance[d, t] / (sums[d, t] + epsilon * np.sign(sums[d, t]))
+            input_relevance[t] += x[t] * (weights[d].T @ share)
+            if at > 0:
+                relevance[d, order[at - 1]] += before[d, t] * (recurrent[d].T @ share)
+    return np.concatenate([relevance.sum(1).ravel(), input_relevance.ravel()])
+
+
+def alpha_beta(parts, relevance, epsilon=1e-6):
+    """1.5 of it by the positive parts of a sum, -0.5 by the negative ones; all where there is one sign only."""
+    positive, negative = parts.clip(min=0), parts.clip(max=0)
+    both = positive.any(0) & negative.any(0)
+    alpha, beta = np.where(both, 1.5, 1.0), np.where(both, 0.5, -1.0)
+    up = alpha * relevance / (positive.sum(0) + np.where(both, epsilon, epsilon / 1.5))
+    down = -beta * relevance / (negative.sum(0) - np.where(both, epsilon, epsilon / 0.5))
+    return positive * up + negative * down
 
 
 if __name__ == "__main__":

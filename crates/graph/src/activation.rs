@@ -30,9 +30,13 @@ const BOUND: f32 = 2e-5;
 const HALF_BOUND: f32 = 4e-4;
 
 /// The activations that are recognised.
-const KNOWN: [Unary; 7] = [
+const KNOWN: [Unary; 8] = [
     Unary::Relu,
     Unary::Clip { min: 0.0, max: 6.0 },
+    Unary::Clip {
+        min: -1.0,
+        max: 1.0,
+    },
     Unary::Swish { alpha: 1.0 },
     Unary::HardSwish,
     Unary::Gelu { tanh: false },
@@ -328,6 +332,16 @@ mod tests {
         let m = net.binary(Binary::Mul, net.x, c);
         let y = net.binary(Binary::Div, m, six);
         assert_eq!(net.finish(y), [Op::Unary(Unary::HardSwish)]);
+    }
+
+    #[test]
+    fn a_hard_tangent_is_found() {
+        let mut net = Net::new();
+        let (low, high) = (net.scalar(-1.0), net.scalar(1.0));
+        let below = net.binary(Binary::Min, net.x, high);
+        let y = net.binary(Binary::Max, below, low);
+        let (min, max) = (-1.0, 1.0);
+        assert_eq!(net.finish(y), [Op::Unary(Unary::Clip { min, max })]);
     }
 
     /// `clip(x, 0, 255) * 0.5 / 0.5`, as quantised numbers have it: no ReLU.

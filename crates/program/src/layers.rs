@@ -515,8 +515,8 @@ fn is_activation(node: &Node) -> bool {
             | Unary::Softplus
             | Unary::Softsign
             | Unary::Shrink { .. } => true,
-            // A limited ReLU; other limits are arithmetic.
-            Unary::Clip { min, .. } => *min == 0.0,
+            // A limited ReLU, or the hard hyperbolic tangent; other limits are arithmetic.
+            Unary::Clip { min, max } => *min == 0.0 || (*min, *max) == (-1.0, 1.0),
             Unary::Abs
             | Unary::Neg
             | Unary::Exp
@@ -654,6 +654,26 @@ mod tests {
         };
         let layers = path_layers(&graph, &classifier, 1, &options)?;
         Ok(layers.into_iter().map(|l| l.name).collect())
+    }
+
+    #[test]
+    fn limits_that_are_activation_functions() {
+        let layers = |min: f32, max: f32| {
+            let mut graph = Graph::new();
+            let x = graph.add_input("x", TensorType::new(DType::F32, [1, 4]));
+            let limits = Op::Unary(Unary::Clip { min, max });
+            let h = graph.push("h", limits, &[x]).unwrap();
+            let y = graph.push("y", Op::Unary(Unary::Neg), &[h]).unwrap();
+            graph.set_outputs(vec![y]);
+            let classifier = Classifier::find(&graph, y);
+            path_layers(&graph, &classifier, 1, &LayerOptions::default())
+        };
+        for (min, max) in [(0.0, 6.0), (0.0, f32::INFINITY), (-1.0, 1.0)] {
+            assert_eq!(layers(min, max).unwrap().len(), 1);
+        }
+        for (min, max) in [(-65504.0, 65504.0), (0.2, 1.0), (f32::NEG_INFINITY, 1.0)] {
+            assert!(layers(min, max).is_err());
+        }
     }
 
     #[test]

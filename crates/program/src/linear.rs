@@ -19,9 +19,9 @@ pub enum Linear {
     ConvTranspose(ConvTranspose),
     /// Product with a constant matrix on the right.
     Gemm(Gemm),
-    /// Product with a matrix on the right, or with one for each matrix of the input.
+    /// Product with a matrix on the right, with one for each matrix of the input, or with a vector.
     MatMul,
-    /// Product with a matrix on the left, or with one for each matrix of the input.
+    /// Product with a matrix on the left, with one for each matrix of the input, or with a vector.
     MatMulLeft,
     /// Average pool.
     Pool(Pool),
@@ -89,12 +89,12 @@ impl LinearNode {
                 found.bias = found.bias.map(|(_, b)| (op.beta, b));
                 Some(found)
             }
-            Op::MatMul if constant(1) => match rank(1) == 2 {
+            Op::MatMul if constant(1) => match rank(0) >= 2 || rank(1) == 2 {
                 true => weighted(Linear::MatMul),
                 false => None,
             },
             Op::MatMul => {
-                let fits = constant(0) && rank(0) == 2 && rank(1) >= 2;
+                let fits = constant(0) && rank(0) >= 1 && rank(1) >= 2;
                 fits.then(|| LinearNode {
                     linear: Linear::MatMulLeft,
                     position: 1,
@@ -181,21 +181,6 @@ impl Linear {
         }
     }
 
-    /// Whether its positive and negative weights can be taken apart. Those of a cubic interpolation
-    /// are products along several axes, of which only the factors are at hand.
-    pub(crate) fn has_parts(&self) -> bool {
-        match self {
-            Linear::Resize(_) => !self.has_negative_weights(),
-            Linear::Conv(_)
-            | Linear::ConvTranspose(_)
-            | Linear::Gemm(_)
-            | Linear::MatMul
-            | Linear::MatMulLeft
-            | Linear::Pool(_)
-            | Linear::Reduce(_) => true,
-        }
-    }
-
     /// The weighted sums of `x` with a part of the weights; `None` when that part is empty.
     pub(crate) fn forward(
         &self,
@@ -226,15 +211,16 @@ impl Linear {
             Linear::MatMulLeft => g.op(Op::MatMul, &[weight()?, x])?,
             Linear::Pool(op) => g.op(Op::Pool(op.clone()), &[x])?,
             Linear::Reduce(op) => g.op(Op::Reduce(op.clone()), &[x])?,
-            Linear::Resize(op) => match part {
-                WeightPart::Ones => {
-                    let shape = g.shape(x);
-                    resize::product(g, op, Direction::Forward, part, x, &shape)?
+            Linear::Resize(op) => {
+                let all = part == WeightPart::Positive && !self.has_negative_weights();
+                match all || part == WeightPart::All {
+                    true => g.op(Op::Resize(op.clone()), &[x])?,
+                    false => {
+                        let shape = g.shape(x);
+                        resize::product(g, op, Direction::Forward, part, x, &shape)?
+                    }
                 }
-                WeightPart::All | WeightPart::Positive | WeightPart::Negative => {
-                    g.op(Op::Resize(op.clone()), &[x])?
-                }
-            },
+            }
         };
         Ok(Some(y))
     }
@@ -286,12 +272,22 @@ impl Linear {
                 }
             }
             Linear::MatMul => {
-                let w = transposed(g, weight()?)?;
+                let (mut w, mut s) = (weight()?, s);
+                // A vector is a column, of which the product has no axis.
+                if let &[inner] = &g.shape(w)[..] {
+                    (w, s) = (g.reshape(w, &[inner, 1])?, with_axis(g, s, 0)?);
+                }
+                let w = transposed(g, w)?;
                 let r = g.op(Op::MatMul, &[s, w])?;
                 g.unbroadcast(r, shape)
             }
             Linear::MatMulLeft => {
-                let w = transposed(g, weight()?)?;
+                let (mut w, mut s) = (weight()?, s);
+                // A vector is a row, likewise.
+                if let &[inner] = &g.shape(w)[..] {
+                    (w, s) = (g.reshape(w, &[1, inner])?, with_axis(g, s, 1)?);
+                }
+                let w = transposed(g, w)?;
                 let r = g.op(Op::MatMul, &[w, s])?;
                 g.unbroadcast(r, shape)
             }
@@ -372,6 +368,13 @@ impl Linear {
             | Linear::Resize(_) => Ok(bias),
         }
     }
+}
+
+/// A tensor with one more axis, of one element, so many axes before its end.
+fn with_axis(g: &mut Append<'_>, x: ValueId, from_end: usize) -> Result<ValueId, OpError> {
+    let mut shape = g.shape(x);
+    shape.insert(shape.len().saturating_sub(from_end), 1);
+    g.reshape(x, &shape)
 }
 
 /// A window with end pads such that there are `output` windows on an input of the given extents.

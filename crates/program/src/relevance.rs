@@ -70,10 +70,6 @@ impl Composite for LinearRelevance {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<TensorType, OpError> {
         let (x, r, weight, _) = self.inputs(inputs)?;
-        if !self.linear.has_parts() && self.rule.sharing().needs_parts() {
-            let message = format!("cubic interpolation by the rule `{}`", self.rule);
-            return Err(OpError::unsupported(message));
-        }
         let y = self.linear.infer(x, weight)?;
         match y == *r {
             true => Ok(x.clone()),

@@ -155,8 +155,10 @@ fn of_weights(
     let (found, axis, neurons) = match linear {
         Linear::Conv(_) => (rows, 1, *shape.first()?),
         Linear::Gemm(gemm) if gemm.trans_b => (rows, rank - 1, *shape.first()?),
-        Linear::Gemm(_) | Linear::MatMul => (columns, rank - 1, *shape.last()?),
-        Linear::ConvTranspose(_)
+        Linear::Gemm(_) | Linear::MatMul if shape.len() > 1 => (columns, rank - 1, *shape.last()?),
+        Linear::Gemm(_)
+        | Linear::MatMul
+        | Linear::ConvTranspose(_)
         | Linear::MatMulLeft
         | Linear::Pool(_)
         | Linear::Reduce(_)

@@ -33,10 +33,6 @@ impl RuleFile for Flat {
 }
 
 impl OwnStep for Flat {
-    fn needs_parts(&self) -> bool {
-        false
-    }
-
     /// As many equal shares as a unit has inputs.
     fn linear(
         &self,

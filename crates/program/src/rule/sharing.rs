@@ -24,17 +24,6 @@ pub(crate) enum Sharing<'r> {
     Named(&'r dyn NamedStep),
 }
 
-impl Sharing<'_> {
-    /// Whether positive and negative weights must be at hand.
-    pub(crate) fn needs_parts(&self) -> bool {
-        match self {
-            Sharing::Split { .. } => true,
-            Sharing::Whole(_) | Sharing::Named(_) => false,
-            Sharing::Own(rule) => rule.needs_parts(),
-        }
-    }
-}
-
 pub(crate) trait SplitFactors {
     /// What positive and negative contributions are multiplied by, given their sums `p` and `n`
     /// and the unit's relevance. Without `n`, negative contributions get nothing.
@@ -53,9 +42,6 @@ pub(crate) trait WholeFactor {
 }
 
 pub(crate) trait OwnStep {
-    /// Whether [`OwnStep::linear`] takes positive and negative weights apart.
-    fn needs_parts(&self) -> bool;
-
     /// The relevance of a linear operator's input.
     fn linear(
         &self,

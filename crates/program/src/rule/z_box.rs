@@ -44,10 +44,6 @@ impl RuleFile for ZBox {
 }
 
 impl OwnStep for ZBox {
-    fn needs_parts(&self) -> bool {
-        true
-    }
-
     /// Contributions `w x - w+ low - w- high`, none of which is negative.
     fn linear(
         &self,

@@ -367,6 +367,18 @@ fn products() {
         Case::weighted("MatMul + rows", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[5, 1]),
         Case::weighted("MatMul + scalar", Op::MatMul, &[1, 5, 4], &[4, 5], 1).behind(&[1]),
         Case::weighted("MatMul vector", Op::MatMul, &[4], &[4, 5], 1),
+        Case::weighted("MatMul column", Op::MatMul, &[1, 3, 4], &[4], 0).behind(&[1]),
+        Case::weighted("MatMul groups", Op::MatMul, &[1, 3, 2, 4], &[3, 4, 5], 2).behind(&[5]),
+        Case::weighted("MatMul spread", Op::MatMul, &[1, 1, 2, 4], &[3, 4, 5], 2),
+        Case::weighted("MatMul of one", Op::MatMul, &[2, 4], &[3, 4, 5], 2),
+        Case {
+            left: true,
+            ..Case::weighted("MatMul row", Op::MatMul, &[1, 2, 4, 3], &[4], 0)
+        },
+        Case {
+            left: true,
+            ..Case::weighted("MatMul left groups", Op::MatMul, &[1, 2, 4, 3], &[2, 5, 4], 1)
+        },
         Case {
             left: true,
             ..Case::weighted("MatMul left", Op::MatMul, &[1, 4, 3], &[5, 4], 0).behind(&[5, 1])
@@ -441,68 +453,102 @@ fn reductions() {
 
 #[test]
 fn interpolation() {
-    let resize = |interpolation, coordinates, outputs: [(usize, usize, f32); 2]| {
-        Op::Resize(Resize {
-            axes: outputs
-                .iter()
-                .map(|&(axis, output, scale)| AxisMap {
-                    axis,
-                    output,
-                    scale,
-                })
-                .collect(),
+    use Coordinates::{AlignCorners, Asymmetric, HalfPixel, HalfPixelSymmetric, PytorchHalfPixel};
+    use NearestRounding::{Ceil, Floor, RoundPreferCeil, RoundPreferFloor};
+    let check = |name, interpolation, coordinates, antialias, x, outputs: [(usize, f32); 2]| {
+        let axes = [2, 3].into_iter().zip(outputs);
+        let axis = |(axis, (output, scale))| AxisMap {
+            axis,
+            output,
+            scale,
+        };
+        let resize = Resize {
+            axes: axes.map(axis).collect(),
             interpolation,
             coordinates,
-            antialias: false,
-        })
+            antialias,
+        };
+        Case::plain(name, Op::Resize(resize), x).check(&RULES);
     };
-    let nearest = Interpolation::Nearest(NearestRounding::Floor);
-    let twice = [(2, 6, 2.0), (3, 4, 2.0)];
-    for case in [
-        Case::plain(
-            "Resize nearest",
-            resize(nearest, Coordinates::Asymmetric, twice),
-            &[1, 2, 3, 2],
-        ),
-        Case::plain(
-            "Resize nearest, smaller",
-            resize(nearest, Coordinates::Asymmetric, [(2, 2, 0.5), (3, 3, 0.5)]),
-            &[1, 2, 4, 6],
-        ),
-        Case::plain(
-            "Resize linear",
-            resize(Interpolation::Linear, Coordinates::HalfPixel, twice),
-            &[1, 2, 3, 2],
-        ),
-        Case::plain(
-            "Resize corners",
-            resize(
-                Interpolation::Linear,
-                Coordinates::AlignCorners,
-                [(2, 5, 5.0 / 3.0), (3, 3, 1.5)],
-            ),
-            &[1, 2, 3, 2],
-        ),
-    ] {
-        case.check(&RULES);
-    }
-    let cubic = Interpolation::Cubic {
-        coefficient: -0.5,
-        exclude_outside: false,
+    let nearest = Interpolation::Nearest;
+    let linear = Interpolation::Linear;
+    // Its weights have both signs.
+    let cubic = |exclude_outside| Interpolation::Cubic {
+        coefficient: -0.75,
+        exclude_outside,
     };
-    let cubic = Case::plain(
-        "Resize cubic",
-        resize(cubic, Coordinates::HalfPixel, twice),
-        &[1, 2, 3, 2],
+    let (small, large) = (&[1, 2, 3, 2], &[1, 2, 4, 6]);
+    let twice = [(6, 2.0), (4, 2.0)];
+    let half = [(2, 0.5), (3, 0.5)];
+    let odd = [(5, 5.0 / 3.0), (3, 1.5)];
+    check("nearest", nearest(Floor), Asymmetric, false, small, twice);
+    check(
+        "nearest, up",
+        nearest(Ceil),
+        HalfPixelSymmetric,
+        false,
+        small,
+        odd,
     );
-    cubic.check(&["epsilon:1e-6", "epsilon:0.1", "flat"]);
-    // Its weights of both signs are products along two axes, which no rule takes apart.
-    let (graph, y) = cubic.graph(None, None, false);
-    let rules = Rules::default();
-    let refused = relevances(&graph, y, &rules, &[&[0.0; 12 * LANES]], &[0.0; 48 * LANES]);
-    assert!(
-        matches!(refused, Err(ProgramError::NotExplained(_))),
-        "{refused:?}"
+    check(
+        "nearest, rounded",
+        nearest(RoundPreferCeil),
+        HalfPixel,
+        false,
+        small,
+        odd,
+    );
+    check(
+        "nearest, smaller",
+        nearest(RoundPreferFloor),
+        Asymmetric,
+        false,
+        large,
+        half,
+    );
+    check("linear", linear, HalfPixel, false, small, twice);
+    check("linear, corners", linear, AlignCorners, false, small, odd);
+    check(
+        "linear, smaller",
+        linear,
+        PytorchHalfPixel,
+        false,
+        large,
+        half,
+    );
+    check("linear, smoothed", linear, HalfPixel, true, large, half);
+    check("cubic", cubic(false), HalfPixel, false, small, twice);
+    check(
+        "cubic, corners",
+        cubic(false),
+        AlignCorners,
+        false,
+        small,
+        odd,
+    );
+    check(
+        "cubic, inside",
+        cubic(true),
+        PytorchHalfPixel,
+        false,
+        small,
+        odd,
+    );
+    check(
+        "cubic, one axis",
+        cubic(false),
+        HalfPixel,
+        false,
+        small,
+        [(3, 1.0), (4, 2.0)],
+    );
+    check(
+        "cubic, smoothed",
+        cubic(false),
+        HalfPixel,
+        true,
+        large,
+        half,
     );
 }
 

@@ -95,17 +95,21 @@ fn interpolation() {
         output,
         scale,
     };
-    for interpolation in [
-        Interpolation::Linear,
-        Interpolation::Nearest(NearestRounding::Floor),
-    ] {
-        let resize = Resize {
-            axes: vec![axis(2, 8, 2.0), axis(3, 3, 0.6)],
-            interpolation,
-            coordinates: Coordinates::HalfPixel,
-            antialias: false,
-        };
-        check_adjoint(Op::Resize(resize), &[x(&[1, 2, 4, 5])]);
+    let cubic = Interpolation::Cubic {
+        coefficient: -0.5,
+        exclude_outside: true,
+    };
+    let nearest = Interpolation::Nearest(NearestRounding::Floor);
+    for interpolation in [Interpolation::Linear, nearest, cubic] {
+        for antialias in [false, true] {
+            let resize = Resize {
+                axes: vec![axis(2, 8, 2.0), axis(3, 3, 0.6)],
+                interpolation,
+                coordinates: Coordinates::HalfPixel,
+                antialias,
+            };
+            check_adjoint(Op::Resize(resize), &[x(&[1, 2, 4, 5])]);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn has_kernel(op: &LinearRelevance, graph: &Graph, node: &Node) -> bo
         && match &op.linear {
             Linear::Conv(conv) => conv.groups == 1 && rank <= 4,
             Linear::Gemm(gemm) => !gemm.trans_a,
-            Linear::MatMul => rank >= 1,
+            Linear::MatMul => graph.shape(node.inputs[2]).len() == 2,
             Linear::ConvTranspose(_)
             | Linear::MatMulLeft
             | Linear::Pool(_)

@@ -160,7 +160,12 @@ impl Watching for Watched {
     fn hand_over(&mut self, state: &mut State) -> Result<(), CriterionError> {
         let mut sums = state.get_mut(SUMS)?;
         for layer in &mut self.0 {
-            let (own, others) = sums.split_at_mut(layer.units());
+            let foreign = || CriterionError::ForeignState {
+                part: SUMS.name().to_owned(),
+            };
+            let (own, others) = sums
+                .split_at_mut_checked(layer.units())
+                .ok_or_else(foreign)?;
             layer.hand_over(own);
             sums = others;
         }

@@ -60,6 +60,9 @@ impl RectifiedSums {
 
     /// Adds the numbers of inputs.
     pub(crate) fn add(&mut self, numbers: Shown<'_>) {
+        if numbers.inputs() == 0 {
+            return;
+        }
         let mut totals = [0.0; UNITS];
         let mut copied = [0.0; UNITS];
         let (packs, _) = numbers.places().as_chunks::<TOGETHER>();

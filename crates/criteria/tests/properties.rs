@@ -459,8 +459,11 @@ proptest! {
                 let _ = criterion.slots(&foreign);
                 let _ = criterion.warnings(&foreign);
                 let _ = criterion.slots_by_input(&foreign);
-                for tap in criterion.needs().watched {
-                    let _ = criterion.watch(tap, Shown::new(&[], 0, PLACES), &mut foreign);
+                if let Some(mut watching) = criterion.watching() {
+                    for tap in criterion.needs().watched {
+                        watching.watch(tap, Shown::new(&[], 0, PLACES));
+                    }
+                    let _ = watching.hand_over(&mut foreign);
                 }
             }
         }

@@ -122,7 +122,7 @@ pub(crate) fn excerpt(
                 class_names,
                 sample_names,
             };
-            Kept::Runs(runs.collect(), whole)
+            Kept::Runs(runs.collect(), Box::new(whole))
         }
     };
     let blocks = match blocks.map(|bytes| bytes.as_chunks::<32>()) {

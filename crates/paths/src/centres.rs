@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::bits;
 use crate::graph::PathGraph;
-use crate::kmeans::compare_over_squares;
+use crate::kmeans::{OverSquare, compare_over_squares};
 use crate::training::{PathSource, for_each_path};
 
 /// The centres of a decision graph's clusters.
@@ -80,7 +80,7 @@ impl Centres {
     /// The cluster of a class whose centre is nearest to a path, the lowest of several; `None` for a
     /// class without clusters.
     pub fn cluster_of(&self, class: usize, path: &[u64]) -> Option<u32> {
-        let mut nearest: Option<(usize, (i128, u32))> = None;
+        let mut nearest: Option<(usize, OverSquare)> = None;
         for cluster in self.classes.get(class)?.clone() {
             let centre = &self.centres[cluster];
             if centre.members == 0 {

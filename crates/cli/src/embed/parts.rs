@@ -102,7 +102,7 @@ pub enum Kept {
     /// All of them are at hand, and these are kept, counted anew.
     Rows(Vec<Range<usize>>),
     /// Those of these runs are at hand.
-    Runs(Vec<Run>, Whole),
+    Runs(Vec<Run>, Box<Whole>),
 }
 
 /// Data as rows of a whole whose blocks have these digests, where they are known.
@@ -115,7 +115,7 @@ pub fn excerpt(
     let samples = data.for_model(model)?;
     let excerpt = match kept {
         Kept::Rows(rows) => Excerpt::of_rows(samples, &rows),
-        Kept::Runs(runs, whole) => Excerpt::new(samples, runs, whole),
+        Kept::Runs(runs, whole) => Excerpt::new(samples, runs, *whole),
     };
     let excerpt = match blocks {
         Some(blocks) => excerpt.and_then(|excerpt| excerpt.with_blocks(blocks)),

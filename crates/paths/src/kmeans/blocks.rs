@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::exact::compare_over_squares;
+use super::exact::{OverSquare, compare_over_squares};
 use super::lloyd::{Centre, Lloyd, Outcome};
 use super::points::Points;
 use super::{KMeans, Run, is_better};
@@ -40,11 +40,14 @@ pub struct Answer(Told);
 
 type Row = Vec<u64>;
 
+/// Where a point is: its block, and the sum of the shares before it there.
+type Place = (usize, u64);
+
 /// Each list has an entry for each restart that is asked about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Asked {
-    /// With these points as centres: points, each by its block and the sum of the shares before it.
-    Draw(Vec<(Vec<Row>, Vec<(usize, u64)>)>),
+    /// With these points as centres: points by their places.
+    Draw(Vec<(Vec<Row>, Vec<Place>)>),
     /// With these points as centres: how far all points are from the nearest one, if each of some other points were
     /// another centre.
     Left(Vec<(Vec<Row>, Vec<Row>)>),
@@ -357,11 +360,7 @@ impl<F: FnMut(&Question) -> Option<Vec<Answer>>> Leader<F> {
     }
 
     /// The points at some places of each restart.
-    fn draw(
-        &mut self,
-        chosen: &[Vec<Row>],
-        places: Vec<Vec<(usize, u64)>>,
-    ) -> Option<Vec<Vec<Row>>> {
+    fn draw(&mut self, chosen: &[Vec<Row>], places: Vec<Vec<Place>>) -> Option<Vec<Vec<Row>>> {
         let asked = chosen.iter().cloned().zip(places.iter().cloned()).collect();
         let mut drawn = Vec::new();
         for answer in (self.ask)(&Question(Asked::Draw(asked)))? {
@@ -433,7 +432,7 @@ impl<F: FnMut(&Question) -> Option<Vec<Answer>>> Leader<F> {
             let asked = asked.map(|course| (course.centres.clone(), course.sums.points.clone()));
             let answers = (self.ask)(&Question(Asked::Farthest(asked.collect())))?;
             for (i, course) in open.iter_mut().enumerate() {
-                let mut farthest: Option<(&(Row, u32), (i128, u32))> = None;
+                let mut farthest: Option<(&(Row, u32), OverSquare)> = None;
                 for answer in &answers {
                     let Answer(Told::Farthest(restarts)) = answer else {
                         return None;
@@ -463,9 +462,8 @@ impl<F: FnMut(&Question) -> Option<Vec<Answer>>> Leader<F> {
     }
 }
 
-/// Where a point is that is drawn with probability proportional to its share, from the sums of blocks: its block, and the
-/// sum of the shares before it there.
-fn place(shares: &[u64], generator: &mut Generator) -> Option<(usize, u64)> {
+/// The place of a point that is drawn with probability proportional to its share, from the sums of blocks.
+fn place(shares: &[u64], generator: &mut Generator) -> Option<Place> {
     let mut left = generator.below(shares.iter().sum());
     for (block, &share) in shares.iter().enumerate() {
         match left.checked_sub(share) {
@@ -490,7 +488,7 @@ impl Sum {
     }
 
     /// The squared distance of a row to the centre, as a numerator over the square of its size.
-    fn distance(&self, row: &[u64]) -> (i128, u32) {
+    fn distance(&self, row: &[u64]) -> OverSquare {
         let sum = ones(row).map(|bit| self.counts.get(bit).map_or(0, |&count| i128::from(count)));
         self.centre().distance(count(row), sum.sum())
     }

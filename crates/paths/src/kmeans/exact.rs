@@ -2,11 +2,14 @@
 
 use std::cmp::Ordering;
 
+/// A numerator, and what its denominator is the square of.
+pub(crate) type OverSquare = (i128, u32);
+
 /// Compares `a.0 / a.1^2` with `b.0 / b.1^2`.
 ///
 /// After the whole parts the remainders are less than 2^64, so that their products with the other
 /// denominator fit.
-pub(crate) fn compare_over_squares(a: (i128, u32), b: (i128, u32)) -> Ordering {
+pub(crate) fn compare_over_squares(a: OverSquare, b: OverSquare) -> Ordering {
     let (a_square, b_square) = (i128::from(a.1).pow(2), i128::from(b.1).pow(2));
     let whole = a.0.div_euclid(a_square).cmp(&b.0.div_euclid(b_square));
     let a_rest = a.0.rem_euclid(a_square) as u128;

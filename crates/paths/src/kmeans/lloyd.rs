@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 use super::blocks::Sum;
 use super::column::add_columns;
-use super::exact::compare_over_squares;
+use super::exact::{OverSquare, compare_over_squares};
 use super::points::{Points, RowShards};
 use super::sums::{member_sums, stride};
 use crate::bits::ones;
@@ -43,7 +43,7 @@ impl Centre {
     }
 
     /// The squared distance of a point of so many bits, as a numerator over `N^2`.
-    pub(super) fn distance(&self, ones: u32, sum: i128) -> (i128, u32) {
+    pub(super) fn distance(&self, ones: u32, sum: i128) -> OverSquare {
         let ones = i128::from(ones) * i128::from(self.size).pow(2);
         (ones + self.numerator(sum), self.size)
     }
@@ -398,8 +398,8 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
     pub(super) fn farthest(
         &self,
         members: &[u32],
-    ) -> Result<Option<(usize, (i128, u32))>, S::Error> {
-        let mut farthest: Option<(usize, (i128, u32))> = None;
+    ) -> Result<Option<(usize, OverSquare)>, S::Error> {
+        let mut farthest: Option<(usize, OverSquare)> = None;
         for shard in 0..self.points.shards() {
             let bits = self.points.bits(shard)?;
             for (point, row) in self.points.of_shard(shard).zip(bits.rows()) {
@@ -420,7 +420,7 @@ impl<'a, S: RowShards> Lloyd<'a, S> {
     }
 
     /// The squared distance to a centre, as a numerator over the square of its size.
-    fn distance(&self, point: usize, row: &[u64], cluster: usize) -> (i128, u32) {
+    fn distance(&self, point: usize, row: &[u64], cluster: usize) -> OverSquare {
         let counts = &self.counts[cluster];
         let sum = ones(row).map(|t| i128::from(counts[t])).sum();
         self.centres[cluster].distance(self.points.ones[point], sum)

@@ -377,7 +377,13 @@ fn products() {
         },
         Case {
             left: true,
-            ..Case::weighted("MatMul left groups", Op::MatMul, &[1, 2, 4, 3], &[2, 5, 4], 1)
+            ..Case::weighted(
+                "MatMul left groups",
+                Op::MatMul,
+                &[1, 2, 4, 3],
+                &[2, 5, 4],
+                1,
+            )
         },
         Case {
             left: true,

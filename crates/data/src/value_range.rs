@@ -10,7 +10,7 @@ use crate::loader::Loader;
 /// Samples that are looked at: enough to see the extremes of pixels, few enough to cost nothing.
 const LOOKED_AT: usize = 256;
 
-/// Where the numbers of some samples lie.
+/// Where the numbers of some samples lie; those that are missing (NaN) do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueRange {
     /// The smallest.
@@ -55,10 +55,10 @@ fn looked_at(
     let count = rows.len().min(LOOKED_AT);
     let mut sample = vec![0.0; sample_len];
     let mut found: Option<ValueRange> = None;
-    let mut sum = 0.0;
+    let (mut sum, mut numbers) = (0.0, 0.0);
     for i in 0..count {
         read(rows.start + i * rows.len() / count, &mut sample)?;
-        for &x in &sample {
+        for &x in sample.iter().filter(|x| !x.is_nan()) {
             let range = found.get_or_insert(ValueRange {
                 min: x,
                 max: x,
@@ -69,9 +69,9 @@ fn looked_at(
             range.max = range.max.max(x);
             range.whole &= x.trunc() == x;
             sum += f64::from(x);
+            numbers += 1.0;
         }
     }
-    let numbers = (count * sample_len) as f64;
     Ok(found.map(|range| ValueRange {
         mean: sum / numbers,
         ..range
@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Arrays, Preprocessing};
+    use crate::{Arrays, Preprocessing, WantedInput};
 
     #[test]
     fn numbers_before_and_after_they_are_scaled() {
@@ -109,6 +109,27 @@ mod tests {
         assert!((scaled.mean - 0.3).abs() < 1e-7 && scaled.width() == 1.0);
         assert_eq!(loader.value_range(2..2).unwrap(), None);
         assert!(loader.value_range(3..5).is_err());
+    }
+
+    #[test]
+    fn missing_numbers_lie_nowhere() {
+        let range = |numbers: Vec<f32>| {
+            let samples = Arc::new(Arrays::new("x", &[2, 2], numbers).unwrap());
+            let wanted = WantedInput {
+                name: "x".to_owned(),
+                shape: vec![2],
+                whole: false,
+                missing: true,
+                fixed: None,
+            };
+            let nothing = Preprocessing::default();
+            let loader = Loader::of_inputs(samples, &[wanted], 0, &nothing).unwrap();
+            loader.value_range(0..2).unwrap()
+        };
+        let found = range(vec![f32::NAN, 1.0, f32::NAN, 5.0]).unwrap();
+        assert_eq!((found.min, found.max, found.mean), (1.0, 5.0, 3.0));
+        assert!(found.whole);
+        assert_eq!(range(vec![f32::NAN; 4]), None);
     }
 
     #[test]

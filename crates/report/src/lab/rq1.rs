@@ -48,7 +48,7 @@ pub fn rq1(found: &Rq1) -> String {
     text += &format!(
         "\nsimilarity of paths of {} inputs of {}\n",
         count(found.compared),
-        found.similarity_data
+        on_one_line(&found.similarity_data)
     );
     text += &similarity(found);
     if found

@@ -5,6 +5,8 @@
 //! another, as each layer of a DenseNet does, is a part of the same place. Any other concatenation is copied
 //! together by a kernel.
 
+use std::collections::HashSet;
+
 use npcov_graph::{Graph, Node, Op, ValueId};
 
 use crate::native::op::{self, Role};
@@ -26,7 +28,7 @@ impl Spots {
         };
         for (position, node) in graph.nodes().iter().enumerate() {
             if matches!(op::role(&node.op), Role::Alias) {
-                spots.homes[node.output.index()] = Some((node.inputs[0].index(), 0));
+                spots.homes[node.output.index()] = Some(spots.spot(node.inputs[0]));
                 spots.free[position] = true;
             }
         }
@@ -38,7 +40,25 @@ impl Spots {
                 spots.free[position] = spots.join(graph, node);
             }
         }
+        spots.shorten();
         spots
+    }
+
+    /// Makes all ways one step long: graphs may be chains.
+    fn shorten(&mut self) {
+        let mut way = Vec::new();
+        for value in 0..self.homes.len() {
+            let mut end = value;
+            while let Some((home, _)) = self.homes[end] {
+                way.push(end);
+                end = home;
+            }
+            let mut offset = 0;
+            for at in way.drain(..).rev() {
+                offset += self.homes[at].map_or(0, |(_, further)| further);
+                self.homes[at] = Some((end, offset));
+            }
+        }
     }
 
     /// The value in whose place a value stands, and how far from its beginning.
@@ -75,7 +95,7 @@ impl Spots {
             self.homes[whole] = Some((home, base));
             return true;
         }
-        let within = self.spot(node.output).0;
+        let (within, before) = self.spot(node.output);
         let can_move = |i: usize| {
             let (home, offset) = spots[i];
             let value = &graph.values()[home];
@@ -84,13 +104,13 @@ impl Spots {
                 && value.constant.is_none()
                 && starts[i].is_multiple_of(LANES)
                 && home != within
-                && spots[..i].iter().all(|&(other, _)| other != home)
         };
-        if end == 0 || !(0..spots.len()).all(can_move) {
+        let mut moved = HashSet::new();
+        if end == 0 || !(0..spots.len()).all(|i| can_move(i) && moved.insert(spots[i].0)) {
             return false;
         }
         for ((home, _), start) in spots.into_iter().zip(starts) {
-            self.homes[home] = Some((whole, start));
+            self.homes[home] = Some((within, before + start));
         }
         true
     }
@@ -159,6 +179,26 @@ mod tests {
         let spots = Spots::of(&graph);
         for (value, offset) in [(c, 0), (inner, 48), (a, 48), (b, 64)] {
             assert_eq!(spots.spot(value), (outer.index(), offset));
+        }
+    }
+
+    /// Ways to where values stand do not become longer with the graph.
+    #[test]
+    fn chains_stand_where_their_ends_do() {
+        let mut graph = Graph::new();
+        let x = image(&mut graph, 1);
+        let mut values = vec![x];
+        for _ in 0..20 {
+            let joined = concat(&mut graph, &values[values.len() - 1..]);
+            let shape = Op::Reshape(vec![1, 1, 4, 4]);
+            values.extend([joined, graph.push("r", shape, &[joined]).unwrap()]);
+        }
+        graph.set_outputs(values[40..].to_vec());
+        let spots = Spots::of(&graph);
+        let places: HashSet<_> = values.iter().map(|&value| spots.spot(value)).collect();
+        assert_eq!(places.len(), 1);
+        for (home, _) in spots.homes.iter().flatten() {
+            assert_eq!(spots.homes[*home], None);
         }
     }
 

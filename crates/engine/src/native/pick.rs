@@ -57,9 +57,11 @@ mod avx512 {
         let low = |bits: usize| (1u64 << bits) - 1;
         let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         for at in (0..run.len).step_by(LANES) {
-            // Numbers from the one that position `at` sees to the last one of its vector that is inside.
+            // Numbers from the one that position `at` sees to the last one of its vector that is inside. Behind that
+            // one the map may end.
             let number = |i: usize| (i.clamp(at, at + LANES) - at) * run.step;
-            let seen = low(number(run.inside.end)) & !low(number(run.inside.start));
+            let behind = number(run.inside.end).saturating_sub(run.step - 1);
+            let seen = low(behind) & !low(number(run.inside.start));
             let places = low((run.len - at).min(LANES)) as __mmask16;
             let first = run.first + (at * run.step) as isize;
             for c in 0..count {
